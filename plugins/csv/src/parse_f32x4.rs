@@ -158,14 +158,16 @@ pub(crate) fn parse_f32x4<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u
 const LOST: u64 = 0x1fff_ffff;
 /// The value of these bits exactly half between two floats.
 const MIDDLE: u64 = 0x1000_0000;
-/// A number is refused if these bits have one of eight values, of which this is the first one.
+/// A number is refused if these bits have one of eight values, of which this is the first one: if of their
+/// difference from it, none of the bits [`FAR`] is set.
 const NEAR_MIDDLE: u64 = MIDDLE - 4;
+const FAR: u64 = LOST & !7;
 
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 mod vector {
     use core::arch::wasm32::*;
 
-    use super::{LOST, NEAR_MIDDLE, NumberText, ZERO as Z};
+    use super::{FAR, NEAR_MIDDLE, NumberText, ZERO as Z};
     use crate::simd::{load, store};
 
     #[inline(always)]
@@ -260,7 +262,7 @@ mod vector {
     #[inline(always)]
     fn near_middle(doubles: v128) -> v128 {
         let after = u64x2_sub(doubles, u64x2_splat(NEAR_MIDDLE));
-        i64x2_eq(v128_and(after, u64x2_splat(LOST & !7)), u64x2_splat(0))
+        i64x2_eq(v128_and(after, u64x2_splat(FAR)), u64x2_splat(0))
     }
 }
 
@@ -268,7 +270,7 @@ mod vector {
 mod scalar {
     //! The same, one number at a time: for tests and for machines without these instructions.
 
-    use super::{LOST, NEAR_MIDDLE, NumberText, ZERO};
+    use super::{FAR, NEAR_MIDDLE, NumberText, ZERO};
 
     #[inline(always)]
     pub(super) fn parse<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u8; 16]> {
@@ -297,13 +299,14 @@ mod scalar {
         }
         let (factor, _) = text.layout.factor.split_first_chunk().expect("16 bytes");
         let value = whole as f64 * f64::from_le_bytes(*factor);
-        let near_middle = value.to_bits().wrapping_sub(NEAR_MIDDLE) & LOST < 8;
+        let near_middle = value.to_bits().wrapping_sub(NEAR_MIDDLE) & FAR == 0;
         (!near_middle).then_some(value as f32)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pipemill_parsing::testing::near_middle;
     use proptest::prelude::*;
 
     use super::*;
@@ -370,14 +373,8 @@ mod tests {
 
         /// The middle between two floats, and decimals next to it, as near as 14 digits allow.
         #[test]
-        fn near_the_middle(bits in 0x3580_0000u32..0x5580_0000, next in -3i64..=3) {
-            let middle = (f64::from(f32::from_bits(bits)) + f64::from(f32::from_bits(bits + 1))) / 2.0;
-            let before_dot = middle.log10().max(0.0) as usize + 1;
-            let places = 14usize.saturating_sub(before_dot).min(13);
-            let digits = (middle * 10f64.powi(places as i32)).round() as i64 + next;
-            let digits = format!("{digits:0>width$}", width = places + 1);
-            let (whole, part) = digits.split_at(digits.len() - places);
-            let text = format!("{whole}.{part}");
+        fn near_the_middle(bits in 0x3580_0000u32..0x5580_0000, away in -3i64..=3) {
+            let text = near_middle(bits, away);
             let expected: f32 = text.parse().expect("a number");
             if let Some(found) = number(&text) {
                 prop_assert_eq!(found.to_bits(), expected.to_bits(), "{}", text);

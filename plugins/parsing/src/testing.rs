@@ -83,3 +83,17 @@ pub fn read_plain(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     }
     records
 }
+
+/// A decimal next to the middle between the float32 of these bits, at least 1e-6 and below 1e13, and the
+/// next one: `away` units of its last digit from it. It has at most 14 digits. Where a number is not read
+/// exactly, such a one first becomes the wrong float.
+pub fn near_middle(bits: u32, away: i64) -> String {
+    let [below, above] = [bits, bits + 1].map(|bits| f64::from(f32::from_bits(bits)));
+    let middle = (below + above) / 2.0;
+    let before_dot = middle.log10().max(0.0) as usize + 1;
+    let places = 14usize.saturating_sub(before_dot).min(13);
+    let digits = (middle * 10f64.powi(places as i32)).round() as i64 + away;
+    let digits = format!("{digits:0>width$}", width = places + 1);
+    let (whole, part) = digits.split_at(digits.len() - places);
+    format!("{whole}.{part}")
+}
