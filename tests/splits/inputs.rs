@@ -285,13 +285,7 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     if numbers {
         // Mostly those for which the decoder has a way of its own.
         let plain = "-?[0-9]{1,5}\\.[0-9]{1,9}";
-        let middle = (0x3f80_0000u32..0x5580_0000, -1i64..=1)
-            .prop_map(|(bits, away)| near_middle(bits, away));
-        let short = ["16777217", "8388608.5", "-8388609.5", "-4194304.25"].map(str::to_owned);
-        let short = prop::sample::select(short.to_vec());
-        let broken = "[a-z\"]{1,3}";
-        return prop_oneof![60 => plain, 4 => middle, 1 => short, 20 => number, 1 => broken]
-            .boxed();
+        return prop_oneof![60 => plain, 20 => number, 1 => "[a-z\"]{1,3}"].boxed();
     }
     let long =
         (1usize..40_000).prop_map(|length| "lorem ipsum ".chars().cycle().take(length).collect());
@@ -310,6 +304,22 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
         1 => long_quoted,
     ]
     .boxed()
+}
+
+/// Rows of numbers next to the middle between two float32s: so near that some are read wrong where the
+/// product of digits and a power of ten is not looked at. Short ones are between them, because the decoder
+/// has its quick way only for four numbers of up to 48 bytes.
+pub fn csv_near_middle() -> impl Strategy<Value = Vec<u8>> {
+    let row = |random: &[u8]| {
+        let (numbers, _) = random.as_chunks::<4>();
+        let four = |random: &[u8; 4]| {
+            let bits = 0x3f80_0000 + u32::from_le_bytes(*random) % 0x1600_0000;
+            format!("1,{},2.5,-3", near_middle(bits, i64::from(random[0] % 3) - 1))
+        };
+        numbers.iter().map(four).collect::<Vec<_>>().join(",") + "\n"
+    };
+    let rows = move |(rows, seed)| noise(12 * rows, seed).chunks(12).map(row).collect::<String>();
+    (1usize..500, any::<u64>()).prop_map(rows).prop_map(String::into_bytes)
 }
 
 /// A table of `columns` columns; some rows have more or fewer.

@@ -350,6 +350,15 @@ proptest! {
         same::<pipemill_csv::Csv>(&job, &way)?;
     }
 
+    /// The sandboxed decoder reads four numbers at once with instructions that the native one has not.
+    #[test]
+    fn csv_near_middle(
+        job in job("csv", fixed(&[("emit", "dense")]), inputs::csv_near_middle()),
+        way in way(),
+    ) {
+        same::<pipemill_csv::Csv>(&job, &way)?;
+    }
+
     #[test]
     fn all_kinds_of_fields(
         objects in prop::collection::vec(mix::objects(), 1..3),
