@@ -99,7 +99,7 @@ impl RingSink {
             payload_bytes: batch.payload,
             has_absent: batch.absent,
             object_number: batch.start.object_number,
-            identity: &batch.start.identity,
+            identity: batch.start.identity.text(),
             restart_header: batch.start.restart_header,
             restart_offset: batch.start.restart_offset,
             restart_records: batch.start.restart_records,

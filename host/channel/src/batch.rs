@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
-use pipemill_types::{ABSENT, BatchMemory, Column};
+use pipemill_types::{ABSENT, BatchMemory, Column, ObjectIdentity};
 
 /// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +42,8 @@ pub struct BatchStart {
     pub object_offset: u64,
     /// Number of the object in its epoch on this machine, from 0.
     pub object_number: u64,
-    /// What changes when the object's bytes do; empty if the source knows nothing of the kind.
-    pub identity: String,
+    /// Shows that the object is still the same.
+    pub identity: ObjectIdentity,
     /// Bytes at the object's start that its decoder has to see before it can decode from
     /// `restart_offset` on.
     pub restart_header: u32,
@@ -56,7 +56,7 @@ pub struct BatchStart {
 impl BatchStart {
     /// Bytes of the facts about the object.
     pub(super) fn facts(&self) -> usize {
-        self.metadata.len() + self.identity.len()
+        self.metadata.len() + self.identity.text().len()
     }
 
     /// Moves the place this many records on, in the same object.

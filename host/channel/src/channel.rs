@@ -139,7 +139,7 @@ impl Channel {
         let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {
             epoch = resume.position.epoch;
-            let begun = parts.source.start_at(resume.start());
+            let begun = resume.begin(parts.source);
             begun.map_err(|error| decoding.source_failure(epoch, error))?;
             builder.pass_over(resume.passed_over());
         }

@@ -43,7 +43,7 @@ pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome, changed_input};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
-pub use mix::{Mix, MixInput, Until};
+pub use mix::{Mix, MixInput, Until, is_same_input};
 pub use observer::{DecodeErrorLog, Event, Observer};
 pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};

@@ -1,7 +1,9 @@
 //! Going on in the middle: after the last batch that a program was given, in this or in another run.
 
-use pipemill_source::{Object, Start};
-use pipemill_types::{BatchPosition, ErrorKind, Fault, restart_extension};
+use pipemill_source::{Object, Source, SourceError, Start};
+use pipemill_types::{
+    Accepted, BatchPosition, ErrorKind, Fault, is_same_content, restart_extension, split_identity,
+};
 
 /// Where a channel goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,20 +16,29 @@ pub struct Resume {
     /// The fields of the records, as decoders get them: see
     /// [`schema_extension`](pipemill_types::schema_extension).
     pub schema: Option<String>,
+    /// What may differ from what it was there.
+    pub accepted: Accepted,
 }
 
 /// Names in positions are cut to this many bytes, or to a few less.
 const MAX_NAME_BYTES: usize = 1_000;
 
-/// Whether `kept` is the name, or what a position keeps of a long one.
+/// Whether `kept` is the name of the same object. Folders may differ: the list of the objects, or
+/// else their place, has shown that they are the same.
 fn is_name(kept: &str, name: &str) -> bool {
-    kept == name || kept.len() > MAX_NAME_BYTES && name.starts_with(kept)
+    let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    last(kept) == last(name) || kept.len() > MAX_NAME_BYTES
 }
 
 impl Resume {
     /// The beginning of the input.
     pub fn at_start() -> Resume {
-        Resume { position: BatchPosition::default(), given: 0, schema: None }
+        Resume {
+            position: BatchPosition::default(),
+            given: 0,
+            schema: None,
+            accepted: Accepted::default(),
+        }
     }
 
     /// The place in the object at which decoding begins again: 0 at its start.
@@ -73,6 +84,16 @@ impl Resume {
         Start { offset: self.offset(), ..self.start() }
     }
 
+    /// Lets the source begin at the state's place, or refuse it where its list is another one.
+    ///
+    /// # Errors
+    /// As [`Source::start_at`].
+    pub(super) fn begin(&self, source: &mut dyn Source) -> Result<(), SourceError> {
+        let (list, _) = split_identity(&self.position.identity);
+        source.expect_list(list.filter(|_| !self.accepted.objects));
+        source.start_at(self.start())
+    }
+
     /// Checks that the first object is the one of the state.
     ///
     /// # Errors
@@ -81,21 +102,25 @@ impl Resume {
         let position = &self.position;
         let differs = |what: &str, expected: &str, found: &str| {
             let message = format!(
-                "the state goes on in object {} of epoch {}, whose {what} was {expected}; it is {found}",
+                "`objects` differ: the state goes on in object {} of epoch {}, whose {what} was \
+                 {expected}; it is {found}",
                 position.object_number, position.epoch
             );
-            let remedy = "the objects have changed since the state was taken: bring them back, or \
-                          begin without the state";
+            let remedy = "the objects have changed since the state was taken: bring them back, begin \
+                          without the state, or accept it: `objects`";
             Err(Fault::new(ErrorKind::Refused, message, remedy))
         };
         if position.object.is_empty() {
-            Ok(())
-        } else if !is_name(&position.object, &object.name) {
-            differs("name", &position.object, &object.name)
-        } else if position.identity != object.identity {
-            differs("identity", &position.identity, &object.identity)
-        } else {
-            Ok(())
+            return Ok(());
         }
+        if !is_name(&position.object, &object.name) {
+            return differs("name", &position.object, &object.name);
+        }
+        let ((_, then), (_, now)) =
+            (split_identity(&position.identity), split_identity(object.identity.text()));
+        if self.accepted.objects || is_same_content(then, now) {
+            return Ok(());
+        }
+        differs("identity", then, now)
     }
 }

@@ -9,6 +9,9 @@ pub struct Builtin {
     pub name: &'static str,
     /// One line on what it reads.
     pub about: &'static str,
+    /// Grows when the records or fields that it makes of the same input change. States and indexes
+    /// name it.
+    pub records_version: u32,
     /// The core module: as WebAssembly, or compressed with zstd where `code` is given.
     pub wasm: &'static [u8],
     /// Machine code for `wasm`, made by [`Precompiler`](super::Precompiler) and compressed with zstd.

@@ -146,6 +146,13 @@ impl Plugin {
         &self.inner.digest
     }
 
+    /// Of a decoder that came with the host's binary: a number that grows when its records change.
+    pub fn records_version(&self) -> Option<u32> {
+        let PluginInner { engine, name, .. } = &*self.inner;
+        let mut builtins = engine.builtins.iter().filter(|_| self.is_builtin());
+        builtins.find(|builtin| builtin.name == name).map(|builtin| builtin.records_version)
+    }
+
     /// Whether its machine code came with the host's binary.
     pub fn is_precompiled(&self) -> bool {
         self.inner.origin == Origin::Precompiled

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use pipemill_types::ObjectFacts;
 
-use crate::reading::file_facts;
+use crate::file_identity::file_facts;
 use crate::skip::skip;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{
@@ -115,7 +115,7 @@ impl Fifos {
             .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
         let FifoSettings { pipe_size, idle_timeout, compression, .. } = self.settings;
-        let (_, identity) = file_facts(&path);
+        let (_, identity) = file_facts(&path, None);
         let offset = std::mem::take(&mut self.offset);
         let input = if kind.is_fifo() {
             let pipe = open::open_fifo(&path, &name, pipe_size, idle_timeout, &self.stop)?;

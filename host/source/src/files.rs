@@ -4,9 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use glob::MatchOptions;
+use pipemill_types::ListIdentity;
 
-use crate::reading::file_facts;
+use crate::file_identity::{file_facts, list_identity};
 use crate::walk::walk;
+use crate::start::check_list;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
 
 /// Selects files.
@@ -31,8 +33,12 @@ pub struct Files {
     epoch: u32,
     /// The files of this epoch that are still to be read; `None` before they are listed.
     rest: Option<std::iter::Enumerate<std::vec::IntoIter<PathBuf>>>,
+    /// What stands for the list of this epoch.
+    list: Option<ListIdentity>,
     /// Where to begin in the epoch that is listed next.
     start: Option<Start>,
+    /// What its list has to be.
+    expected: Option<ListIdentity>,
     /// Byte at which the next object begins.
     offset: u64,
     total_size: Option<TotalSize>,
@@ -41,12 +47,20 @@ pub struct Files {
 impl Files {
     /// Reads the epochs from `first_epoch` up to, but not including, `reading.epochs`.
     pub fn new(pattern: Pattern, reading: ReadSettings, first_epoch: u32, stop: Stop) -> Self {
-        let (rest, start, total_size) = (None, None, None);
-        Self { pattern, reading, stop, epoch: first_epoch, rest, start, offset: 0, total_size }
+        let (list, start, expected) = (None, None, None);
+        let (epoch, rest, offset, total_size) = (first_epoch, None, 0, None);
+        Self { pattern, reading, stop, epoch, rest, list, start, expected, offset, total_size }
     }
 
-    fn list(&self) -> Result<Vec<PathBuf>, SourceError> {
-        self.reading.share(self.pattern.list(self.reading.hidden)?, self.epoch)
+    /// Lists the files of this epoch that this machine reads.
+    fn list(&mut self) -> Result<Vec<PathBuf>, SourceError> {
+        let files = self.pattern.list(self.reading.hidden)?;
+        let list = list_identity(&files, &self.pattern.root());
+        if let Some(expected) = self.expected.take() {
+            check_list(&self.pattern.name(), self.epoch, &expected, &list)?;
+        }
+        self.list = Some(list);
+        self.reading.share(files, self.epoch)
     }
 }
 
@@ -75,7 +89,7 @@ impl Source for Files {
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let (facts, identity) = file_facts(&path);
+        let (facts, identity) = file_facts(&path, self.list);
         let offset = std::mem::take(&mut self.offset);
         let input = self.reading.open(&path, &name, offset, &self.stop)?;
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
@@ -88,12 +102,17 @@ impl Source for Files {
         Ok(())
     }
 
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        self.expected = list;
+    }
+
     fn can_reread(&self) -> bool {
         true
     }
 
     fn end_epoch(&mut self) {
         (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
+        self.expected = None;
     }
 
     fn total_size(&mut self) -> TotalSize {
@@ -126,6 +145,24 @@ impl Pattern {
         Ok(files)
     }
 
+    /// The folder below which the names of its files count: the list is the same where that is moved
+    /// as a whole.
+    fn root(&self) -> PathBuf {
+        let folder = |path: &PathBuf| path.parent().map(Path::to_owned).unwrap_or_default();
+        match self {
+            Self::Folder(folder) => folder.clone(),
+            Self::Glob(pattern) => {
+                let root = folder_of(pattern);
+                if root == Path::new(".") { PathBuf::new() } else { root }
+            }
+            Self::File(path) => folder(path),
+            Self::Files(paths) => {
+                let folders = paths.iter().map(folder);
+                folders.reduce(|one, other| common(&one, &other)).unwrap_or_default()
+            }
+        }
+    }
+
     /// Its text, for messages.
     fn name(&self) -> String {
         match self {
@@ -140,6 +177,12 @@ impl Pattern {
             Self::Folder(path) | Self::File(path) => path.to_string_lossy().into_owned(),
         }
     }
+}
+
+/// The longest path that both begin with.
+fn common(one: &Path, other: &Path) -> PathBuf {
+    let parts = one.components().zip(other.components());
+    parts.take_while(|(one, other)| one == other).map(|(part, _)| part).collect()
 }
 
 /// The files that match a shell pattern. Names that are not UTF-8 are compared as they are shown,

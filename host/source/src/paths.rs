@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::reading::file_facts;
+use crate::file_identity::file_facts;
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
     Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Start,
@@ -135,7 +135,7 @@ impl Source for Paths {
             if start.ordinal == 1 {
                 continue;
             }
-            let (facts, identity) = file_facts(path);
+            let (facts, identity) = file_facts(path, None);
             let input = self.reading.open(path, &name, start.offset, &self.stop)?;
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {

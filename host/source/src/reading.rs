@@ -1,10 +1,7 @@
 //! Reading options that apply to files and to objects in S3 alike.
 
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use pipemill_types::ObjectFacts;
 
 use crate::skip::skip;
 use crate::wrap::{self, Wrapped};
@@ -93,16 +90,4 @@ pub fn file_size(path: &Path) -> Result<u64, SourceError> {
     let file = file
         .map_err(|error| SourceError::io(path.to_string_lossy(), "can't get its metadata", &error));
     Ok(file?.len())
-}
-
-/// What the file system tells of a file, a FIFO or standard input, and its identity. It is called
-/// before the file is opened: if the file is replaced in between, its identity is that of the old
-/// one, and so the new one is refused when a later process begins in its middle.
-pub(super) fn file_facts(path: &Path) -> (ObjectFacts, String) {
-    let Some(file) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
-        return (ObjectFacts::default(), String::new());
-    };
-    let (seconds, nanoseconds, size) = (file.mtime(), file.mtime_nsec(), file.len());
-    let identity = format!("mtime:{seconds}.{nanoseconds:09},size:{size}");
-    (ObjectFacts { size: Some(size), ..ObjectFacts::default() }, identity)
 }

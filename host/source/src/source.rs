@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pipemill_types::ObjectFacts;
+use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
 use crate::{Awaited, SourceError, Start, TotalSize};
 
@@ -59,10 +59,9 @@ pub struct Object {
     pub ordinal: u64,
     /// Path or URL.
     pub name: String,
-    /// Shows that the object is still the same: `etag:"…"` for an object in S3 (`size:…` if the
-    /// server has no ETag), `mtime:SECONDS.NANOSECONDS,size:BYTES` for a regular file. Empty for
-    /// FIFOs and standard input.
-    pub identity: String,
+    /// Shows that the object and the list that it is in are still the same: see
+    /// [`ListIdentity`]. Without a text for FIFOs and standard input.
+    pub identity: ObjectIdentity,
     /// What is known of it before it is read.
     pub facts: ObjectFacts,
     /// The object's bytes.
@@ -108,6 +107,14 @@ pub trait Source: Send {
         let message = "this source can't begin in the middle";
         let error = SourceError::new("", message, "begin without the state");
         Err(SourceError { object: None, ..error })
+    }
+
+    /// The list of the epoch that [`start_at`](Self::start_at) names has to be this one: else it is an
+    /// error of [`next`](Self::next), before the first object, or later where a long list is read
+    /// while its objects are. It is called before `start_at`, and holds for that epoch alone.
+    /// Sources without a list ignore it.
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        let _ = list;
     }
 
     /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any

@@ -1,5 +1,7 @@
 //! Where a source begins: at its first byte, or in the middle, where an earlier process stopped.
 
+use pipemill_types::ListIdentity;
+
 use crate::SourceError;
 
 /// The place at which a source begins. The default is the beginning of epoch 0.
@@ -58,4 +60,21 @@ impl Start {
                       begin without the state";
         Err(SourceError { epoch: Some(epoch), ..SourceError::new(name, message, remedy) })
     }
+}
+
+/// Checks that the list of an epoch is the one of a state.
+///
+/// # Errors
+/// What differs.
+pub(crate) fn check_list(
+    name: &str,
+    epoch: u32,
+    expected: &ListIdentity,
+    found: &ListIdentity,
+) -> Result<(), SourceError> {
+    ListIdentity::check(expected, found).map_err(|why| {
+        let message = format!("`objects` differ: {why}");
+        let remedy = "bring the objects back, begin without the state, or accept it: `objects`";
+        SourceError { epoch: Some(epoch), ..SourceError::new(name, message, remedy) }
+    })
 }

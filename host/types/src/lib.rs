@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod batch_memory;
 mod batch_position;
 mod batch_size;
@@ -11,6 +12,7 @@ mod chunk_memory;
 mod column;
 mod fault;
 mod field;
+mod identity;
 pub mod json;
 mod list;
 pub mod log;
@@ -20,6 +22,7 @@ mod printable;
 mod stream_info;
 mod suggest;
 
+pub use accepted::Accepted;
 pub use batch_memory::BatchMemory;
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
@@ -27,6 +30,7 @@ pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
+pub use identity::{ListIdentity, ObjectIdentity, is_same_content, is_same_identity, split_identity};
 pub use list::{list_elements, list_problem};
 pub use mode::Mode;
 pub use position::Position;

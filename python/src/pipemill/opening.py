@@ -9,7 +9,7 @@ from typing import Any
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
 from .sources import Source, source_table
-from .state import check_state
+from .state import check_accept, check_state
 from .stream import Stream, batch_size, connect, whole_number
 from .toml_text import literal, toml
 
@@ -42,6 +42,7 @@ def open(  # the name that `pipemill.open` has
     epochs: int | None = 1,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
+    accept: Sequence[str] | str = (),
     host: str | None = None,
     credits: int = 4,
     timeout: float | None = None,
@@ -82,7 +83,9 @@ def open(  # the name that `pipemill.open` has
     :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
         objects are dealt to the hosts: see `host`.
     :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
-        All other arguments must be what they were.
+        All other arguments must be what they were, and so must be the objects and a plugin's
+        bytes; their folder may be another one.
+    :param accept: what may differ all the same: see :func:`connect`.
     :param host: ``None``: a host for this process, which reads every `world`-th object.
         "per-node": one host for all processes of this machine, which gets every n-th object of n
         machines, and deals its batches to the processes: all of these get equally many of an epoch.
@@ -104,6 +107,7 @@ def open(  # the name that `pipemill.open` has
         "timeout": timeout,
         "hold_timeout": hold_timeout,
         "state": None if state is None else check_state(name, state),
+        "accept": check_accept(accept),
     }
     if node is not None:
         return _open_per_node(node, channel, wishes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .batch import Batch
@@ -12,7 +12,9 @@ from .protocol import STATE_KEYS, EpochEnd, Header
 from .schema import Field
 
 #: Version of the states that this package makes.
-VERSION = 1
+VERSION = 2
+#: What may differ from what it was when a state was taken, if the program says so.
+ACCEPTED = ("objects", "decoder", "options", "schema")
 #: What a state says that is the beginning of its epoch, beside the epoch and its first batch.
 START_OF_EPOCH = {
     "given": 0,
@@ -105,7 +107,7 @@ class Tracker:
 
     def _place(self, fields: tuple[Field, ...]) -> tuple[Any, ...]:
         """The values of `STATE_KEYS`."""
-        schema = "".join(f"{field.scalar} {field.name}\n" for field in fields)
+        schema = schema_text(fields)
         rank, world = self._rank, self._world
         if self._last is None:
             return schema, rank, world, 0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0
@@ -139,6 +141,27 @@ class Tracker:
                 "again. Let one consumer read the channel, or use mode = \"broadcast\""
             )
         self._next_batch, self._any_batch = number + 1, False
+
+
+def schema_text(fields: tuple[Field, ...]) -> str:
+    """The fields as decoders get them: a line each, with type, shape and name. Empty if a name has a
+    line end, which this can't say."""
+    if any("\n" in field.name for field in fields):
+        return ""
+
+    def shape(field: Field) -> str:
+        return f"[{','.join(map(str, field.shape))}]" if field.shape else ""
+
+    return "".join(f"{field.scalar}{shape(field)} {field.name}\n" for field in fields)
+
+
+def check_accept(accept: Sequence[str] | str) -> list[str]:
+    """The words of ``accept=``. The host checks them, too."""
+    words = [accept] if isinstance(accept, str) else list(accept)
+    for word in words:
+        if word not in ACCEPTED:
+            raise ValueError(f"accept={accept!r}: expected words of {', '.join(ACCEPTED)}")
+    return words
 
 
 def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
@@ -18,7 +18,7 @@ from .protocol import EpochEnd, Grant
 from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
-from .state import Tracker, check_state
+from .state import Tracker, check_accept, check_state
 from .transform import Transform, keeping
 from .version import __version__
 
@@ -36,6 +36,7 @@ def connect(
     batch_across: str | None = None,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
+    accept: Sequence[str] | str = (),
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
@@ -64,7 +65,15 @@ def connect(
         (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
     :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
-        batch is the next one after it.
+        batch is the next one after it. It is refused where decoder, options, fields, objects, order
+        or batches are not what they were.
+    :param accept: what may differ all the same, one word or several. "objects": others were added,
+        removed or rewritten; the one that the state goes on in must still be at its place in the
+        list. Records that were added before that place are missing, and where its own bytes are
+        others, records may be missing or repeated. "decoder" and "options": another plugin, another
+        version of it or other options decode the rest of the epoch. If they make more or fewer
+        records of the bytes before the place, records may be missing or repeated. "schema": the
+        fields are others.
     :param timeout: seconds to wait for a batch before :class:`StreamTimeout`; ``None``: for ever.
     :param wait: seconds to wait for a host that is not there yet before :class:`ConnectError`.
     :param hold_timeout: seconds to wait, where this program holds as many batches as it may, until
@@ -73,7 +82,7 @@ def connect(
     Raises :class:`ConnectError` where no host answers, :class:`Refused` with the host's reason, and
     :class:`ValueError` where an argument is out of its range.
     """
-    wishes = wishes_of(channel, credits, batch, tail, batch_across, shard, state)
+    wishes = wishes_of(channel, credits, batch, tail, batch_across, shard, state, accept)
     return stream_of(channel, socket, wishes, timeout, wait, hold_timeout)
 
 
@@ -85,6 +94,7 @@ def wishes_of(
     batch_across: str | None = None,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
+    accept: Sequence[str] | str = (),
 ) -> dict[str, Any]:
     """What a HELLO asks for, of the arguments of :func:`connect`."""
     if credits is not None and credits < 1:
@@ -101,6 +111,9 @@ def wishes_of(
         wishes["shard"] = {"rank": part[0], "world": part[1]}
     if state is not None:
         wishes["state"] = check_state(channel, state)
+    words = check_accept(accept)
+    if words:
+        wishes["accept"] = words
     return wishes
 
 

@@ -68,14 +68,13 @@ impl Beginning {
     /// fill the round for the other ranks.
     fn decodes_last_again(&self) -> bool {
         let fills = self.batch.is_some_and(|batch| batch.tail == Tail::Pad);
-        let is_inside = self.resumed.as_ref().is_some_and(|resumed| resumed.given > 0);
-        self.mode == Mode::Shard && fills && is_inside
+        self.mode == Mode::Shard && fills && self.resumed.as_ref().is_some_and(is_inside)
     }
 
     /// The first batch that is decoded.
     fn start(&self) -> BatchPlace {
         let epoch = self.resumed.as_ref().map_or(0, |resumed| resumed.position.epoch);
-        let is_inside = self.resumed.as_ref().is_some_and(|resumed| resumed.given > 0);
+        let is_inside = self.resumed.as_ref().is_some_and(is_inside);
         BatchPlace { epoch, number: if is_inside { self.first_batch() } else { 0 } }
     }
 
@@ -114,6 +113,11 @@ impl Beginning {
     }
 }
 
+/// Whether the state is in the middle of an epoch.
+fn is_inside(state: &Resumed) -> bool {
+    state.given > 0
+}
+
 /// What the host knows about the beginnings that a channel can have. Its methods don't wait.
 pub trait Beginnings: Send + Sync {
     /// The beginning that a consumer asks for, if the channel is at `now`. Its `resumed` is that of
@@ -125,6 +129,36 @@ pub trait Beginnings: Send + Sync {
 
     /// Whether the channel's input can be read again, from any place on.
     fn can_begin_again(&self) -> bool;
+
+    /// Whether this batch, which was filled in this run, is the last one of the state.
+    fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool;
+}
+
+/// How a state is compared with a batch of this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Whatever can't be compared is a difference.
+    Strict,
+    /// Whatever can't be compared is the same, such as a list that was not read to its end.
+    Tolerant,
+}
+
+/// The refusal of a consumer whose state names a batch that is another one in this run.
+pub(super) fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
+    let shown = |place: &Resumed| {
+        let Resumed { given, position, .. } = place;
+        format!(
+            "{given} records from record {} of {} in epoch {} on",
+            position.first_record, position.object, position.epoch
+        )
+    };
+    format!(
+        "state: its last batch, {}, had {} when the state was taken, and has {} now: `objects` differ; \
+         bring the input back, or connect without the state",
+        state.position.batch,
+        shown(state),
+        shown(batch)
+    )
 }
 
 /// Why a consumer is not welcome.
@@ -167,6 +201,9 @@ impl Ring {
                 return Err(Denied::WhileConnected(vec![taken], why));
             }
             if let Some(again) = self.place(state, &now, asked, hello, rank)? {
+                if let Some(resumed) = again.resumed.as_ref().filter(|state| is_inside(state)) {
+                    state.recent.expect(rank, resumed.clone());
+                }
                 self.begin_again(state, again, hello.state.as_ref().map(|_| rank));
             }
             Ok(Admitted { rank, credits, beginning: state.beginning.clone() })
@@ -245,7 +282,9 @@ impl Ring {
         if !is_other {
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let mut first = resumed.first_batch_of(asked.part(rank));
-            let is_to_come = asked.batch.is_some() && self.is_to_come(state, now, first, rank);
+            let is_same = self.may_be_of_this_run(state, now, resumed, can_begin_again);
+            let is_to_come =
+                is_same && asked.batch.is_some() && self.is_to_come(state, now, first, rank);
             let is_coming =
                 has_same_numbers(state, now, first) && self.is_behind_writer(state, first);
             let is_near = others > 0 || !can_begin_again || is_coming;
@@ -257,6 +296,9 @@ impl Ring {
                 if !can_begin_again && is_of_earlier_run(state, now, first) {
                     let part = asked.part(rank);
                     (first, is_sought) = seek(state, part, &mut place)?;
+                }
+                if !is_sought && is_inside(resumed) {
+                    state.recent.expect(rank, resumed.clone());
                 }
                 if is_shard {
                     state.table.expect(rank, first);
@@ -272,6 +314,9 @@ impl Ring {
             }
             if !has_granted && now.resumed == asked.resumed {
                 return Ok(None);
+            }
+            if !is_same && !can_begin_again {
+                return Err(Denied::Because(NOT_AMONG_THOSE.into()));
             }
         }
         let what = if is_other { "other batches" } else { "another place" };
@@ -306,6 +351,35 @@ impl Ring {
         Ok(Some(asked))
     }
 
+    /// Whether the state's last batch is one of this run, or may be: then it is compared when it is
+    /// filled. A batch that was filled and is not known any more may be any.
+    fn may_be_of_this_run(
+        &self,
+        state: &RingState,
+        now: &Beginning,
+        asked: &Resumed,
+        can_begin_again: bool,
+    ) -> bool {
+        let is_own = |own: &Resumed| (own.given, &own.position) == (asked.given, &asked.position);
+        if !is_inside(asked) {
+            // It may name the list of its epoch, with which nothing here can be compared.
+            return asked.position.identity.is_empty() || !can_begin_again;
+        }
+        if now.resumed.iter().chain(now.states.values()).any(is_own) {
+            return true;
+        }
+        let number = asked.position.batch;
+        match (state.recent.find(number), self.beginnings()) {
+            (Some(batch), Some(beginnings)) => {
+                beginnings.is_same_batch(asked, batch, Match::Strict)
+            }
+            // Of a FIFO's later epochs the numbers may be others: they are sought.
+            _ => number >= self.batches() || !can_begin_again && is_of_earlier_run(
+                state, now, asked.first_batch_of(now.part(0)),
+            ),
+        }
+    }
+
     /// Whether no batch from this number on was ACKed by the rank, and all of them will come, and the
     /// end of their epoch.
     fn is_to_come(&self, state: &RingState, now: &Beginning, first: BatchPlace, rank: u32) -> bool {
@@ -325,6 +399,7 @@ impl Ring {
         let waiting: Vec<_> = state.table.consumers().iter().map(|one| one.rank).collect();
         let kept: Vec<_> = waiting.iter().map(|rank| state.table.wanted_from_of(*rank)).collect();
         state.table.begin_again(again.of_table(self.config()));
+        state.recent.begin_again(self.config().slots, again.ranks());
         self.set_wanted(state, &again, only);
         state.table.await_consumers();
         for (rank, first) in waiting.iter().zip(kept) {
@@ -356,6 +431,11 @@ fn is_of_earlier_run(state: &RingState, now: &Beginning, first: BatchPlace) -> b
     first.number > 0 && first.epoch > now.start().epoch && !state.table.has_granted_in(first.epoch)
 }
 
+/// The refusal of a state whose last batch can't come.
+const NOT_AMONG_THOSE: &str =
+    "state: its last batch is not among those of this run, so the input has changed since; bring it \
+     back and start the host again, or connect without the state";
+
 /// The first batch of this part after the state's last one, which is known by its first record; and
 /// whether that has yet to come. `place` gets its number in this run, if it has come.
 fn seek(
@@ -366,10 +446,7 @@ fn seek(
     let at = &place.position;
     let first = RecordPlace { object: at.object_number, record: at.first_record };
     let found = state.table.seek(Sought { epoch: at.epoch, first, part });
-    let (first, number) = found.ok_or(
-        "state: its last batch is not among those of this run, so the input has changed since; bring \
-         it back and start the host again, or connect without the state",
-    )?;
+    let (first, number) = found.ok_or(NOT_AMONG_THOSE)?;
     place.position.batch = number.unwrap_or(place.position.batch);
     Ok((first, number.is_none()))
 }

@@ -9,6 +9,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::table::ConsumerId;
+use crate::protocol;
 use crate::socket::{Peer, send};
 
 /// The descriptor that is attached to a message. It stays open until the message is sent.
@@ -62,6 +63,13 @@ impl ConsumerSocket {
             self.watch(EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT);
         }
         true
+    }
+
+    /// Sends the reason to refuse the consumer, and hangs up. The server's thread sees that.
+    pub(super) fn refuse(&mut self, reason: &str) {
+        self.send(&protocol::refused(reason), None);
+        // It fails only where the consumer has hung up.
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 
     /// Sends the messages that were kept. True when none is left.

@@ -14,6 +14,7 @@ mod consumer_socket;
 mod dedicated;
 mod index;
 mod ledger;
+mod recent;
 mod log_limit;
 mod observer;
 mod ring;
@@ -29,7 +30,7 @@ mod threads;
 mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
-pub use beginning::{Beginning, Beginnings, slots_of_ranks};
+pub use beginning::{Beginning, Beginnings, Match, slots_of_ranks};
 pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
 pub use ledger::Checkpoint;
 pub use observer::{BatchEvent, Observer};

@@ -127,6 +127,10 @@ impl Ring {
             state.table.begun(now);
             self.set_wanted(state, &beginning, None);
             state.table.set_done_before(beginning.done.clone());
+            state.recent.begin_again(self.config.slots, beginning.ranks());
+            for (rank, of_rank) in &beginning.states {
+                state.recent.expect(*rank, of_rank.clone());
+            }
             state.beginning = beginning;
         });
         let _ = self.beginnings.set(beginnings);
@@ -157,11 +161,6 @@ impl Ring {
             }
         }
         checkpoints
-    }
-
-    /// Whether account is kept of the batches that are done.
-    pub(super) fn keeps_checkpoints(&self) -> bool {
-        self.lock().ledger.is_some()
     }
 
     /// Whether a consumer has asked for another beginning. Nothing that is granted or ended counts
@@ -420,19 +419,22 @@ impl Ring {
     }
 
     /// Queues a filled batch. `dedicated`: its memory, where that is a dedicated buffer. `place`: its
-    /// own, where account is kept.
+    /// own.
     pub(super) fn push(
         &self,
         slot: SlotId,
         batch: Batch,
         dedicated: Option<DedicatedBuffer>,
-        place: Option<Resumed>,
+        place: Resumed,
     ) {
         let unused = self.change(|state, now| {
             let unused = state.dedicated.pushed(slot, dedicated);
             let is_begun = !state.table.begins_again();
-            if let Some((ledger, place)) = state.ledger.as_mut().filter(|_| is_begun).zip(place) {
-                ledger.filled(place);
+            if is_begun {
+                if let Some(ledger) = &mut state.ledger {
+                    ledger.filled(place.clone());
+                }
+                state.filled(place, self.beginnings());
             }
             if let Some(observer) = self.observer() {
                 let Batch { number: batch, epoch, records, bytes, .. } = batch;

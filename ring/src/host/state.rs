@@ -4,15 +4,16 @@
 use std::time::Instant;
 
 use super::attendance::Attendance;
-use super::beginning::Beginning;
+use super::beginning::{Beginning, Beginnings, Match, not_of_this_run};
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::dedicated::DedicatedBuffers;
 use super::ledger::Ledger;
 use super::observer::{BatchEvent, Observer};
+use super::recent::RecentBatches;
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table, Wanted};
 use crate::layout::DEDICATED;
-use crate::protocol::{self, ErrorReport, Grant};
+use crate::protocol::{self, ErrorReport, Grant, Resumed};
 
 pub(super) struct RingState {
     pub(super) table: Table,
@@ -28,6 +29,8 @@ pub(super) struct RingState {
     pub(super) ledger: Option<Ledger>,
     /// Where the channel begins, or has begun.
     pub(super) beginning: Beginning,
+    /// The batches of this run with which states are compared.
+    pub(super) recent: RecentBatches,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
     pub(super) attendance: Attendance,
@@ -47,6 +50,7 @@ impl RingState {
             stopped: false,
             ledger: None,
             beginning: Beginning::of(config),
+            recent: RecentBatches::new(config.slots),
             error: None,
             attendance: Attendance::new(Instant::now()),
             dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
@@ -145,6 +149,20 @@ impl RingState {
     fn send_to(&mut self, id: ConsumerId, message: &[u8], attached: AttachedFd, now: Instant) {
         if let Some(at) = self.sockets.iter().position(|socket| socket.id == id) {
             self.send(at, message, attached, now);
+        }
+    }
+
+    /// Compares the states of consumers that name this batch with it, and refuses those that say
+    /// something else of it: their programs have records that are not in this run.
+    pub(super) fn filled(&mut self, place: Resumed, beginnings: Option<&dyn Beginnings>) {
+        for (rank, state) in self.recent.filled(place.clone()) {
+            if beginnings.is_some_and(|known| known.is_same_batch(&state, &place, Match::Tolerant)) {
+                continue;
+            }
+            let Some(id) = self.table.consumer_of(rank) else { continue };
+            if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == id) {
+                socket.refuse(&not_of_this_run(&state, &place));
+            }
         }
     }
 

@@ -216,7 +216,7 @@ impl Writer {
             Memory::Slot(_) | Memory::None => None,
         };
         self.slot = None;
-        let place = self.ring.keeps_checkpoints().then(|| info.place(number, index.records));
+        let place = info.place(number, index.records);
         self.ring.push(slot, batch, dedicated, place);
         Ok(number)
     }

@@ -10,7 +10,7 @@ pub use encode::{
     ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
     stream_end, welcome,
 };
-use pipemill_types::BatchPosition;
+use pipemill_types::{Accepted, BatchPosition};
 pub use pipemill_types::{BatchAcross, BatchSize, ErrorKind, Field, Mode, Scalar, Tail};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,10 @@ pub struct Hello {
     /// channel is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<serde_json::Value>,
+    /// What may differ from what it was when the state was taken: words of
+    /// [`Accepted`](pipemill_types::Accepted).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
     /// The pass of a program over its data that the consumer is for. None: it has nothing to do with
     /// other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +80,7 @@ impl Hello {
             batch: None,
             shard: None,
             state: None,
+            accept: Vec::new(),
             pass: None,
         }
     }
@@ -183,6 +188,9 @@ pub struct Resumed {
     /// The state's last batch; at the start of an epoch the next one, without an object.
     #[serde(flatten)]
     pub position: BatchPosition,
+    /// What may differ from what it was there. Known to the host alone.
+    #[serde(skip)]
+    pub accepted: Accepted,
 }
 
 impl Resumed {
@@ -218,7 +226,7 @@ pub struct State {
 
 impl State {
     /// Version of the form of states.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
     /// Name of the setting that says in which order records come.
     pub const ORDER: &str = "order";
     /// Its value where the order is another one in each run: then no place inside of an epoch says

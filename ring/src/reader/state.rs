@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipemill_types::schema_extension;
+use pipemill_types::{Accepted, schema_extension};
 use serde::Deserialize;
 
 use super::batch::Batch;
@@ -61,6 +61,7 @@ impl Tracker {
             schema: String::new(),
             shard: self.shard,
             position: batch.position(),
+            accepted: Accepted::default(),
         };
     }
 

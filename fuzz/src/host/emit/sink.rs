@@ -6,7 +6,7 @@ use std::time::Duration;
 use pipemill_channel::{Batch, Sink, StopReason};
 use pipemill_ring::layout::index_room;
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, Field, ObjectFacts};
+use pipemill_types::{ABSENT, Field, ObjectFacts, ObjectIdentity};
 
 use super::Record;
 
@@ -21,7 +21,7 @@ impl OneObject {
             epoch: 0,
             ordinal: 0,
             name: "object".to_owned(),
-            identity: String::new(),
+            identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             input: Box::new(Bytes(bytes.to_vec())),
         };

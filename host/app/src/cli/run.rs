@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pipemill_decode::Builtins;
+use pipemill_types::Accepted;
 
 use super::config;
 use super::exit::{self, Refusal};
@@ -53,6 +54,10 @@ pub(super) struct Args {
     /// returned, as JSON, or with a list of these
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
+    /// What may differ from what it was when the state was taken: `objects`, `decoder`, `options`,
+    /// `schema`, with commas between them
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "resume")]
+    accept: Vec<String>,
     /// Serve for the process PID alone, which is the parent: end when it ends or closes standard
     /// input. Standard output says in a line of JSON where consumers connect, or why they can't.
     /// This is how `pipemill.open()` in Python starts a host
@@ -114,7 +119,9 @@ fn serve(
     let platform = platform.map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
     let mut config = configuration(args, platform.as_ref()).map_err(&report)?;
     if let Some(file) = &args.resume {
-        let resumed = run::resume_from(file, &mut config);
+        let resumed = Accepted::of_words(&args.accept)
+            .map_err(|why| vec![format!("--{why}")])
+            .and_then(|accepted| run::resume_from(file, accepted, &mut config));
         resumed.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
     }
     outputs.set_config(&config);

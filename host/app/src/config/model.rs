@@ -89,6 +89,8 @@ pub struct Channel {
     pub shuffle: Option<Shuffle>,
     /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
     pub resume: Vec<Resumed>,
+    /// The settings of each of these states. No key of the file.
+    pub resume_settings: Vec<std::collections::BTreeMap<String, String>>,
     /// Batches after that place that are done, too. No key of the file.
     pub done: Vec<u64>,
     /// Where the host writes how far the channel's consumers have come.
@@ -148,6 +150,7 @@ impl Channel {
             batch: None,
             shuffle: None,
             resume: Vec::new(),
+            resume_settings: Vec::new(),
             done: Vec::new(),
             checkpoint: None,
             ring: Ring::default(),

@@ -278,6 +278,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         batch: batch?,
         shuffle: shuffle?,
         resume: Vec::new(),
+        resume_settings: Vec::new(),
         done: Vec::new(),
         checkpoint: checkpoint?,
         ring: ring?,

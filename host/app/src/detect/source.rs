@@ -14,6 +14,7 @@ use pipemill_source::{
     Awaited, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
     TotalSize, skip,
 };
+use pipemill_types::ListIdentity;
 
 use super::bytes::{Sniffed, sniff};
 use super::choice::{Choice, Refusal, RefusalKind, choose, say_it};
@@ -99,6 +100,8 @@ struct Detected {
     inflate: bool,
     /// Where to begin; `None` after the first event from there.
     start: Option<Start>,
+    /// What the list of that epoch has to be.
+    list: Option<ListIdentity>,
 }
 
 /// What the objects of the channel must agree with.
@@ -116,7 +119,7 @@ impl Detected {
         inflate: bool,
     ) -> (Choice, Box<dyn Source>) {
         let expected = Arc::new(Expected { choice: choice.clone(), plugins });
-        (choice, Box::new(Self { source, pending, expected, inflate, start: None }))
+        (choice, Box::new(Self { source, pending, expected, inflate, start: None, list: None }))
     }
 
     /// The first event after a start in the middle of an object. This object is not compared with
@@ -124,6 +127,7 @@ impl Detected {
     /// bytes say whether it is compressed, so they are read before the place is gone to.
     fn begin_in_object(&mut self, start: Start) -> Result<SourceEvent, SourceError> {
         if self.inflate {
+            self.source.expect_list(self.list);
             self.source.start_at(Start { offset: 0, ..start })?;
             if let SourceEvent::Object(object) = self.source.next()? {
                 let can_seek = object.facts.size.is_some() && !is_compressed(&object.name);
@@ -139,6 +143,7 @@ impl Detected {
                 }
             }
         }
+        self.source.expect_list(self.list.take());
         self.source.start_at(start)?;
         self.source.next()
     }
@@ -160,10 +165,15 @@ impl Source for Detected {
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        self.source.expect_list(self.list);
         self.source.start_at(start)?;
         self.pending.clear();
         self.start = (start.offset > 0).then_some(start);
         Ok(())
+    }
+
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        self.list = list;
     }
 
     fn can_reread(&self) -> bool {

@@ -9,7 +9,7 @@ use pipemill_source::{
     Files, Input, Object, Pattern, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent,
     Start, Stop,
 };
-use pipemill_types::ObjectFacts;
+use pipemill_types::{ObjectFacts, ObjectIdentity};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -164,7 +164,7 @@ impl Objects {
             SourceEvent::Object(Object {
                 epoch: 0,
                 ordinal: 0,
-                identity: String::new(),
+                identity: ObjectIdentity::default(),
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
                 input: Box::new(input),

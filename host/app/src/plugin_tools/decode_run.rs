@@ -11,7 +11,7 @@ use pipemill_channel::{
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, StreamInfo};
+use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
 
 use super::slot_memories::SlotMemories;
 use super::work::Work;
@@ -334,7 +334,7 @@ impl Source for SingleObject {
             epoch: 0,
             ordinal: 0,
             name: "input".to_owned(),
-            identity: String::new(),
+            identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             input,
         }))

@@ -10,7 +10,8 @@ use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
 
-use super::state::{Origins, beginning, resume};
+use super::settings::DecoderIdentity;
+use super::state::{Origins, beginning, check_decoders, resume};
 use super::work::Work;
 use super::workers::{inflates_beside, slots_beside, worker_count};
 use crate::config::{self, Config, DecoderRef, Fault};
@@ -86,8 +87,15 @@ pub fn prepare(
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
             }
         }
+        let decoders: Vec<_> =
+            decoded.iter().map(|one| DecoderIdentity::of(&one.plugin, &one.options)).collect();
+        if faults.is_empty() {
+            faults.extend(check_decoders(channel, &decoders));
+        }
         match ring {
-            Ok(ring) if faults.is_empty() => channels.push(prepared(channel, decoded, ring, stop)),
+            Ok(ring) if faults.is_empty() => {
+                channels.push(prepared(channel, decoded, decoders, ring, stop));
+            }
             Ok(_) => {}
             Err(error) => faults.push(error.to_string()),
         }
@@ -111,12 +119,13 @@ fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
 fn prepared(
     channel: &config::Channel,
     mut decoded: Vec<Channel>,
+    decoders: Vec<DecoderIdentity>,
     ring: Arc<Ring>,
     stop: Stop,
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
     let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
-    let begins = beginning(channel);
+    let begins = beginning(channel, &decoders);
     let resumed = begins.decoded_from().map(resume);
     let (awaited, work) = match (&channel.source, decoded.pop()) {
         (config::Source::Mix(mix), Some(last)) => {
@@ -132,7 +141,7 @@ fn prepared(
     };
     let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
     let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
-    handle.ring.set_beginning(begins, Box::new(Origins::new(channel, can_reread)));
+    handle.ring.set_beginning(begins, Box::new(Origins::new(channel, decoders, can_reread)));
     let mut prepared = PreparedChannel { work, handle };
     let log = EpochLog::new(prepared.handle.clone());
     prepared.work.observers().push(Box::new(log));

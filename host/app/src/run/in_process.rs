@@ -8,6 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pipemill_decode::Engine;
 use pipemill_ring::host::{Server, ServerConfig};
 use pipemill_source::Stop;
+use pipemill_types::Accepted;
 
 use super::channel_threads::ChannelThreads;
 use super::{prepare, resume_from};
@@ -30,7 +31,7 @@ impl Host {
             |faults: Vec<config::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut config = config::parse(text, "pipemill.toml", &|_| None).map_err(faults)?;
         if let Some(file) = resume {
-            resume_from(file, &mut config)?;
+            resume_from(file, Accepted::default(), &mut config)?;
         }
         let system = |error: &dyn std::fmt::Display| vec![error.to_string()];
         let stop = Stop::new().map_err(|error| system(&error))?;

@@ -22,6 +22,7 @@ mod reaper;
 mod serve_only;
 mod shutdown;
 mod signals;
+mod settings;
 mod state;
 mod supervise;
 mod terminal;

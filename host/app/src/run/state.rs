@@ -1,17 +1,19 @@
 //! The state of a channel: what a program keeps in its checkpoint, and `run --resume` reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use pipemill_channel::{RecordOrder, Resume, Until, Window};
-use pipemill_decode::Digest;
-use pipemill_ring::host::{Beginning, Beginnings};
+use pipemill_channel::{RecordOrder, Resume, is_same_input};
+use pipemill_ring::host::{Beginning, Beginnings, Match};
 use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
-use pipemill_types::{BatchAcross, BatchPosition, BatchSize, Mode, Tail};
+use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{Channel, Config, DecoderRef, Mix, MixInput, Shuffle, Source, show_size};
+use super::settings::{
+    DecoderIdentity, Settings, across_word, differences, is_of_decoder, settings, tail_word,
+};
+use crate::config::{Channel, Config};
 
 /// Version of the states that this host reads.
 const VERSION: u32 = State::VERSION;
@@ -19,12 +21,12 @@ const VERSION: u32 = State::VERSION;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The state of one channel, as Python's `Stream.state_dict()` makes it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChannelState {
     version: u32,
     channel: String,
-    settings: BTreeMap<String, String>,
+    settings: Settings,
     schema: String,
     /// Part of the batches that the program was given: those whose number modulo `world` is `rank`.
     rank: u32,
@@ -40,115 +42,9 @@ struct ChannelState {
 
 /// The longest text in a state, in bytes. All of it fits into a message.
 const MAX_TEXT_BYTES: usize = 32 << 10;
-/// The longest setting that is kept as it is, in bytes: the message in which consumers get the
-/// settings holds 64 KiB.
-const MAX_SHOWN_BYTES: usize = 4 << 10;
-
-/// What must be the same when a channel goes on, as names and values for people.
-pub fn settings(channel: &Channel) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    let mut put = |name: &str, value: String| {
-        settings.insert(name.to_owned(), value);
-    };
-    match &channel.source {
-        Source::Mix(mix) => {
-            put("mix", mix_text(mix));
-            for input in channel.decoded() {
-                put_reading(
-                    &mut |name, value| put(&format!("{}: {name}", input.name), value),
-                    input,
-                );
-            }
-        }
-        _ => put_reading(&mut put, channel),
-    }
-    put("batch", channel.batch.map_or("none".to_owned(), |batch| batch.records.to_string()));
-    if let Some(batch) = channel.batch {
-        put("tail", word(batch.tail).to_owned());
-        put("batch_across", across_word(batch.across).to_owned());
-    }
-    if let Source::Mix(_) = channel.source {
-        put("shuffle", seed_text(channel));
-    }
-    if channel.order == RecordOrder::Any {
-        put(State::ORDER, State::ANY_ORDER.to_owned());
-    }
-    match channel.shuffle.and_then(|shuffle| shuffle.window) {
-        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
-        Some(Window::Records(records)) => put("window", records.to_string()),
-        None => {}
-    }
-    settings
-}
-
-/// Adds what the records of a channel that decodes depend on.
-fn put_reading(put: &mut dyn FnMut(&str, String), channel: &Channel) {
-    put("decoder", channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default());
-    let mut options = channel.options.clone();
-    options.sort();
-    put("options", short(serde_json::json!(options).to_string()));
-    put("shuffle", seed_text(channel));
-    let (compression, order) = match &channel.source {
-        Source::Files { reading, .. } => (reading.compression, Some(reading.order)),
-        Source::S3(settings) => (settings.reading.compression, Some(settings.reading.order)),
-        Source::Fifo { compression, .. } | Source::Stdin { compression } => (*compression, None),
-        // A mix is not mixed.
-        Source::Mix(_) => return,
-    };
-    put("compression", compression.to_string());
-    if let Some(order) = order {
-        let shard = order.shard.map_or("none".to_owned(), |shard| {
-            format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
-        });
-        put("shard", shard);
-    }
-}
-
-/// What the order of a mix depends on, beside the records.
-fn mix_text(mix: &Mix) -> String {
-    let of_input = |input: &MixInput| {
-        let (whole, part) = (input.weight / 1_000_000, input.weight % 1_000_000);
-        format!("{} {whole}.{part:06}", input.channel.name)
-    };
-    let until = match mix.until {
-        Until::First => "first".to_owned(),
-        Until::All => "all".to_owned(),
-        Until::Records(records) => records.to_string(),
-    };
-    let inputs: Vec<_> = mix.inputs.iter().map(of_input).collect();
-    format!("{}, until {until}, seed {}", inputs.join(", "), mix.seed)
-}
-
-fn seed_text(channel: &Channel) -> String {
-    channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string())
-}
-
-/// The text, or its digest, if it takes much of a message.
-fn short(text: String) -> String {
-    if text.len() <= MAX_SHOWN_BYTES {
-        text
-    } else {
-        format!("sha256:{}", Digest::of(text.as_bytes()))
-    }
-}
-
-fn across_word(across: BatchAcross) -> &'static str {
-    match across {
-        BatchAcross::Object => "object",
-        BatchAcross::Epoch => "epoch",
-    }
-}
-
-fn word(tail: Tail) -> &'static str {
-    match tail {
-        Tail::Keep => "keep",
-        Tail::Drop => "drop",
-        Tail::Pad => "pad",
-    }
-}
 
 /// Where a run of the channel begins.
-pub fn beginning(channel: &Channel) -> Beginning {
+pub fn beginning(channel: &Channel, decoders: &[DecoderIdentity]) -> Beginning {
     let place = |state: &&Resumed| (state.position.epoch, state.first_batch());
     let resumed = channel.resume.iter().min_by_key(place).cloned();
     let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
@@ -160,14 +56,15 @@ pub fn beginning(channel: &Channel) -> Beginning {
         Some(state) => (Mode::Shard, state.shard.world),
         None => (channel.mode, channel.consumers),
     };
-    let (batch, settings) = (channel.batch, settings(channel));
+    let (batch, settings) = (channel.batch, settings(channel, decoders));
     Beginning { mode, consumers, batch, resumed, states, done, settings }
 }
 
 /// Where the channel's thread begins.
 pub fn resume(resumed: Resumed) -> Resume {
-    let Resumed { given, schema, position, .. } = resumed;
-    Resume { position, given, schema: Some(schema).filter(|schema| !schema.is_empty()) }
+    let Resumed { given, schema, position, accepted, .. } = resumed;
+    let schema = Some(schema).filter(|schema| !schema.is_empty());
+    Resume { position, given, schema, accepted }
 }
 
 /// Whether the state is in the middle of an epoch.
@@ -178,13 +75,18 @@ fn is_inside(state: &Resumed) -> bool {
 /// What consumers of a channel may ask for in the place of its beginning.
 pub struct Origins {
     channel: Channel,
+    decoders: Vec<DecoderIdentity>,
     can_begin_again: bool,
 }
 
 impl Origins {
     /// `can_begin_again`: whether the channel's source can be read again.
-    pub fn new(channel: &Channel, can_begin_again: bool) -> Origins {
-        Origins { channel: channel.clone(), can_begin_again }
+    pub fn new(
+        channel: &Channel,
+        decoders: Vec<DecoderIdentity>,
+        can_begin_again: bool,
+    ) -> Origins {
+        Origins { channel: channel.clone(), decoders, can_begin_again }
     }
 
     fn batch(&self, now: &Beginning, hello: &Hello) -> Result<Option<BatchSize>, String> {
@@ -216,7 +118,7 @@ fn batch_text(size: BatchSize) -> String {
     let BatchSize { records, tail, across } = size;
     format!(
         "{records} records, tail = \"{}\", batch_across = \"{}\"",
-        word(tail),
+        tail_word(tail),
         across_word(across)
     )
 }
@@ -240,7 +142,11 @@ impl Beginnings for Origins {
             Some(state) => {
                 let state = serde_json::from_value::<ChannelState>(state.clone());
                 let state = state.map_err(|error| format!("state: is none: {error}"))?;
-                Some(fitting(state, &channel).map_err(|faults| faults.join("; "))?)
+                let accepted = Accepted::of_words(&hello.accept)?;
+                let now = settings(&channel, &self.decoders);
+                let is_compared = |_: &str| true;
+                let resumed = fitting(&state, &channel, &now, accepted, is_compared);
+                Some(resumed.map_err(|faults| faults.join("; "))?)
             }
             None => None,
         };
@@ -254,7 +160,7 @@ impl Beginnings for Origins {
                 from.position.epoch, from.shard.world
             ));
         }
-        let settings = settings(&channel);
+        let settings = settings(&channel, &self.decoders);
         let (states, done) = Default::default();
         Ok(Beginning { mode, consumers, batch, resumed, states, done, settings })
     }
@@ -262,19 +168,37 @@ impl Beginnings for Origins {
     fn can_begin_again(&self) -> bool {
         self.can_begin_again
     }
+
+    fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool {
+        let has_window = self.channel.shuffle.is_some_and(|shuffle| shuffle.window.is_some());
+        let place = |at: &Resumed| {
+            let BatchPosition { epoch, object_number, first_record, .. } = at.position;
+            // With a window it is the place of a record that decoding begins again before.
+            (at.given, epoch, object_number, if has_window { 0 } else { first_record })
+        };
+        let (then, now) = (&state.position.identity, &batch.position.identity);
+        let unknown_is_same = how == Match::Tolerant;
+        place(state) == place(batch)
+            && (state.accepted.objects || is_same_input(then, now, unknown_is_same, !has_window))
+    }
 }
 
-/// Reads a file of states, and lets the channels that it names go on there.
+/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders are
+/// still the same is checked when these are loaded: see [`check_decoders`].
 ///
 /// # Errors
 /// All faults: the file can't be read or has another form, or a state does not fit its channel.
-pub fn resume_from(file: &Path, config: &mut Config) -> Result<(), Vec<String>> {
+pub fn resume_from(
+    file: &Path,
+    accepted: Accepted,
+    config: &mut Config,
+) -> Result<(), Vec<String>> {
     let name = file.display();
     let values = read(file).map_err(|why| vec![format!("{name}: {why}")])?;
     let mut faults = Vec::new();
     for value in values {
         match serde_json::from_value::<ChannelState>(value) {
-            Ok(state) => faults.extend(apply(state, config)),
+            Ok(state) => faults.extend(apply(state, accepted, config)),
             Err(error) => faults.push(format!("is no state of a channel: {error}")),
         }
     }
@@ -321,84 +245,91 @@ fn check_ranks(channel: &Channel) -> Option<String> {
 }
 
 /// Lets the state's channel go on there. Returns what does not fit.
-fn apply(state: ChannelState, config: &mut Config) -> Vec<String> {
+fn apply(state: ChannelState, accepted: Accepted, config: &mut Config) -> Vec<String> {
     let known: Vec<_> = config.channels.iter().map(|channel| channel.name.clone()).collect();
     let Some(channel) = config.channels.iter_mut().find(|channel| channel.name == state.channel)
     else {
         let known = known.join("`, `");
         return vec![format!("has a state of `{}`; the channels are `{known}`", state.channel)];
     };
-    let done = state.done.clone();
-    match fitting(state, channel) {
+    let (now, is_compared) = (settings(channel, &[]), |name: &str| !is_of_decoder(name));
+    match fitting(&state, channel, &now, accepted, is_compared) {
         Ok(resumed) => {
             channel.resume.push(resumed);
-            channel.done.extend(done);
+            channel.resume_settings.push(state.settings);
+            channel.done.extend(state.done);
             Vec::new()
         }
         Err(faults) => faults,
     }
 }
 
-/// The state as the place where the channel goes on, or what does not fit.
-fn fitting(state: ChannelState, channel: &Channel) -> Result<Resumed, Vec<String>> {
-    let (name, shard) = (&state.channel, Shard { rank: state.rank, world: state.world });
-    if state.version != VERSION {
-        return Err(vec![format!(
-            "the state of `{name}` has version {}; this host reads version {VERSION}",
-            state.version
-        )]);
-    }
-    if channel.order == RecordOrder::Any && state.given > 0 {
-        return Err(vec![format!(
-            "channel `{name}` has order = \"any\": no place inside of an epoch says what came before \
-             it; give a state that was taken between two epochs"
-        )]);
-    }
-    if state.position.header > state.position.offset {
-        return Err(vec![format!(
-            "the state of `{name}` has header {} and offset {}; expected a header of at most the \
-             offset",
-            state.position.header, state.position.offset
-        )]);
-    }
-    let BatchPosition { object, identity, .. } = &state.position;
-    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
-        return Err(vec![format!("the state of `{name}` has a longer text than any state")]);
-    }
-    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
-        let most = Shard::MAX_WORLD;
-        return Err(vec![format!(
-            "the state of `{name}` says {shard}; expected a rank below the number of ranks, at most \
-             {most}"
-        )]);
-    }
-    let now = settings(channel);
-    let differs = |name: &&String| state.settings.get(*name) != now.get(*name);
-    let names: BTreeSet<_> = state.settings.keys().chain(now.keys()).collect();
-    // The decoder of a channel that names none is found later.
-    let is_found = |name: &&String| {
-        let is_of_decoder = name.ends_with("decoder") || name.ends_with("options");
-        !is_of_decoder || channel.decoded().all(|channel| channel.decoder.is_some())
-    };
-    let faults: Vec<_> = names
-        .into_iter()
-        .filter(differs)
-        .filter(is_found)
-        .map(|setting| {
-            let text = |settings: &BTreeMap<String, String>| {
-                settings.get(setting).map_or("nothing".to_owned(), |value| format!("`{value}`"))
-            };
-            format!(
-                "channel `{name}`: `{setting}` was {} when the state was taken, and is {} now; set \
-                 it back, or begin without the state",
-                text(&state.settings),
-                text(&now)
-            )
-        })
-        .collect();
+/// What differs between the decoders of a channel and those of the states that it goes on from.
+pub fn check_decoders(channel: &Channel, decoders: &[DecoderIdentity]) -> Vec<String> {
+    let now = settings(channel, decoders);
+    let states = channel.resume.iter().zip(&channel.resume_settings);
+    let faults = states.flat_map(|(state, then)| {
+        differences(&channel.name, then, &now, state.accepted, is_of_decoder)
+    });
+    // Those of several ranks mostly are the same.
+    faults.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The state as the place where the channel goes on, or what does not fit. Of the settings, those
+/// are compared that `is_compared` says.
+fn fitting(
+    state: &ChannelState,
+    channel: &Channel,
+    now: &Settings,
+    accepted: Accepted,
+    is_compared: impl Fn(&str) -> bool,
+) -> Result<Resumed, Vec<String>> {
+    check_form(state, channel).map_err(|fault| vec![fault])?;
+    // Objects can be divided in another way where an epoch begins.
+    let is_inside = state.given > 0;
+    let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("shard"));
+    let faults = differences(&state.channel, &state.settings, now, accepted, is_due);
     if !faults.is_empty() {
         return Err(faults);
     }
-    let ChannelState { schema, given, position, .. } = state;
-    Ok(Resumed { given, schema, shard, position })
+    let shard = Shard { rank: state.rank, world: state.world };
+    let ChannelState { schema, given, position, .. } = state.clone();
+    let schema = if accepted.schema { String::new() } else { schema };
+    Ok(Resumed { given, schema, shard, position, accepted })
+}
+
+/// Whether the state has the form of one that this host reads.
+fn check_form(state: &ChannelState, channel: &Channel) -> Result<(), String> {
+    let (name, shard) = (&state.channel, Shard { rank: state.rank, world: state.world });
+    if state.version != VERSION {
+        return Err(format!(
+            "the state of `{name}` has version {}; this host reads version {VERSION}",
+            state.version
+        ));
+    }
+    if channel.order == RecordOrder::Any && state.given > 0 {
+        return Err(format!(
+            "channel `{name}` has order = \"any\": no place inside of an epoch says what came before \
+             it; give a state that was taken between two epochs"
+        ));
+    }
+    if state.position.header > state.position.offset {
+        return Err(format!(
+            "the state of `{name}` has header {} and offset {}; expected a header of at most the \
+             offset",
+            state.position.header, state.position.offset
+        ));
+    }
+    let BatchPosition { object, identity, .. } = &state.position;
+    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
+        return Err(format!("the state of `{name}` has a longer text than any state"));
+    }
+    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
+        let most = Shard::MAX_WORLD;
+        return Err(format!(
+            "the state of `{name}` says {shard}; expected a rank below the number of ranks, at most \
+             {most}"
+        ));
+    }
+    Ok(())
 }

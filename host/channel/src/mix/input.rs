@@ -259,7 +259,7 @@ impl InputReader {
                 batch: 0,
                 object_number: start.object_number,
                 object: start.object.clone(),
-                identity: start.identity.clone(),
+                identity: start.identity.text().to_owned(),
                 header: u64::from(start.restart_header),
                 offset: start.restart_offset,
                 records: start.restart_records + taken,

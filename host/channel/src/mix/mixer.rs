@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{BatchSize, ErrorKind, Fault, Field};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Field, ObjectIdentity};
 
 use super::draw::Draws;
 use super::input::{InputReader, Next};
@@ -207,7 +207,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         let position = |(reader, name): (&InputReader, &String)| reader.position(name);
         let positions: Vec<_> = self.readers.iter().zip(self.names).map(position).collect();
         self.start.object = self.names.join(", ");
-        self.start.identity = position::to_text(&positions);
+        self.start.identity = ObjectIdentity::of(position::to_text(&positions));
         self.start.first_record = record;
     }
 

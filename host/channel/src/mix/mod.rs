@@ -22,9 +22,11 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_source::Stop;
-use pipemill_types::{BatchPosition, BatchSize, ErrorKind, Fault, Position};
+use pipemill_types::{Accepted, BatchPosition, BatchSize, ErrorKind, Fault, Position};
 
 use self::input::{InputSink, connect};
+pub use self::position::is_same_input;
+
 use self::mixer::Mixer;
 use crate::batch::BatchStart;
 use crate::batch_builder::BatchBuilder;
@@ -136,6 +138,7 @@ impl Mix {
             passed_over: resume.passed_over(),
             inputs: None,
             schema: resume.schema.clone(),
+            accepted: resume.accepted,
         };
         if !identity.is_empty() {
             let names = self.inputs.iter().map(|input| input.channel.name.as_str());
@@ -166,8 +169,8 @@ impl Mix {
                 let (sink, mut reader) = connect();
                 reader.begin_at(position.clone(), has_ended);
                 readers.push(reader);
-                let (given, schema) = (0, place.schema.clone());
-                input.channel.resume = Some(Resume { position, given, schema });
+                let (given, schema, accepted) = (0, place.schema.clone(), place.accepted);
+                input.channel.resume = Some(Resume { position, given, schema, accepted });
                 let name = format!("channel-{}", input.channel.name);
                 let work = || run_input(input, sink);
                 if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {
@@ -231,6 +234,7 @@ struct Place {
     /// of the epoch.
     inputs: Option<Vec<(BatchPosition, bool)>>,
     schema: Option<String>,
+    accepted: Accepted,
 }
 
 fn run_input(input: &mut MixInput, mut sink: InputSink) {

@@ -1,7 +1,7 @@
 //! The positions of a mix's inputs, as the text that travels with a batch of the mix: where its
 //! object's identity would stand.
 
-use pipemill_types::{BatchPosition, ErrorKind, Fault};
+use pipemill_types::{BatchPosition, ErrorKind, Fault, is_same_identity};
 use serde::{Deserialize, Serialize};
 
 /// Where an input of a mix goes on.
@@ -15,6 +15,27 @@ pub(super) struct InputPosition {
     /// The place of its next record. The number of the batch is 0.
     #[serde(flatten)]
     pub(super) position: BatchPosition,
+}
+
+/// Whether two identities are of the same input: of a channel, or of all channels that are mixed.
+/// `unknown_is_same`: also where a list is not known to its end. Without `by_record`, the places of
+/// records are not compared: a window of records may begin again at several places.
+pub fn is_same_input(then: &str, now: &str, unknown_is_same: bool, by_record: bool) -> bool {
+    let positions = |text: &str| serde_json::from_str::<Vec<InputPosition>>(text).ok();
+    let (Some(then), Some(now)) = (positions(then), positions(now)) else {
+        return is_same_identity(then, now, unknown_is_same);
+    };
+    let is_same = |(then, now): (&InputPosition, &InputPosition)| {
+        let place = |at: &InputPosition| {
+            let BatchPosition { epoch, object_number, first_record, .. } = at.position;
+            (at.ended, epoch, object_number, if by_record { first_record } else { 0 })
+        };
+        let identity = |at: &InputPosition| at.position.identity.clone();
+        then.input == now.input
+            && place(then) == place(now)
+            && is_same_identity(&identity(then), &identity(now), unknown_is_same)
+    };
+    then.len() == now.len() && then.iter().zip(&now).all(is_same)
 }
 
 /// The positions of all inputs, as a text.

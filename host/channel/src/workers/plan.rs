@@ -91,7 +91,7 @@ impl Planner<'_> {
         let (mut epoch, mut number, mut is_left) = (0, 0, false);
         if let Some(resume) = &resume {
             epoch = resume.position.epoch;
-            let begun = self.source.start_at(resume.start());
+            let begun = resume.begin(self.source);
             begun.map_err(|error| decoding.source_failure(epoch, error))?;
         }
         loop {

@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 
 use super::address::Address;
 use super::settings::{Selection, Settings};
+use super::list_progress::ListProgress;
 use super::target::Target;
+use crate::list_digest::ListDigest;
 use crate::sharding::Sharder;
 use crate::{ReadSettings, SourceError, Start};
 
@@ -51,6 +53,11 @@ pub(super) enum Piece {
 }
 
 impl Entry {
+    /// An object of which only the name is known.
+    pub(super) fn named(address: Address) -> Self {
+        Self::Object(FoundObject { address, info: ObjectInfo::Name })
+    }
+
     /// Stored size in bytes, if it is known, and the key.
     fn size(&self) -> Option<(u64, &str)> {
         let Self::Object(FoundObject { address, info }) = self else { return None };
@@ -60,6 +67,30 @@ impl Entry {
             ObjectInfo::Name => return None,
         };
         Some((size, &address.key))
+    }
+
+    /// Adds it to the digest of a list in which names count below `root`.
+    pub(super) fn add_to(&self, digest: &mut ListDigest, root: &str) {
+        let below = |key: &str| key.strip_prefix(root).unwrap_or(key).to_owned();
+        match self {
+            Self::Object(FoundObject { address, info }) => {
+                let content = match info {
+                    ObjectInfo::Name => String::new(),
+                    ObjectInfo::Listed { size, etag: None, .. } => size.to_string(),
+                    ObjectInfo::Listed { etag: Some(etag), .. } => etag.clone(),
+                    ObjectInfo::Head(target) => target.identity(),
+                };
+                digest.add(below(&address.key).as_bytes(), content.as_bytes());
+            }
+            Self::Line { number, pieces } => {
+                let text = |piece: &Piece| match piece {
+                    Piece::Text(text) => text.to_vec(),
+                    Piece::Object(found) => below(&found.address.key).into_bytes(),
+                };
+                let texts: Vec<_> = pieces.iter().map(text).collect();
+                digest.add(&number.to_le_bytes(), &texts.join(&0));
+            }
+        }
     }
 
     /// Bytes that are read of it, if its size is known.
@@ -109,6 +140,8 @@ pub(super) struct EntryList {
     bytes: Option<u64>,
     /// All entries, if they must be shuffled.
     to_shuffle: Vec<Entry>,
+    digest: ListDigest,
+    progress: Arc<ListProgress>,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
 }
 
@@ -116,11 +149,41 @@ impl EntryList {
     pub(super) fn new(
         settings: Arc<Settings>,
         start: Start,
+        progress: Arc<ListProgress>,
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) -> Self {
         let sharder = Sharder::new(settings.reading.order.shard);
-        let (bytes, to_shuffle) = (Some(0), Vec::new());
-        Self { settings, start, selected: 0, count: 0, sharder, bytes, to_shuffle, sender }
+        let (selected, count, bytes, to_shuffle) = (0, 0, Some(0), Vec::new());
+        let digest = ListDigest::default();
+        Self {
+            settings,
+            start,
+            selected,
+            count,
+            sharder,
+            bytes,
+            to_shuffle,
+            digest,
+            progress,
+            sender,
+        }
+    }
+
+    /// Adds a part of the list, `is_whole` with the last one. What stands for the list is known
+    /// before the first of its objects is sent.
+    pub(super) async fn push_all(
+        &mut self,
+        part: Vec<Entry>,
+        root: &str,
+        is_whole: bool,
+    ) -> Result<(), ListError> {
+        part.iter().for_each(|entry| entry.add_to(&mut self.digest, root));
+        let name = self.settings.selection.to_string();
+        self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)?;
+        for entry in part {
+            self.push(entry).await?;
+        }
+        Ok(())
     }
 
     /// Number of entries received.
@@ -128,7 +191,7 @@ impl EntryList {
         self.count
     }
 
-    pub(super) async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
+    async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
         self.count += 1;
         if self.settings.reading.order.shuffle.is_some() {
             if self.to_shuffle.len() == MAX_SHUFFLED {

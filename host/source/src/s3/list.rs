@@ -11,16 +11,20 @@ use super::retry::with_retries;
 use super::runtime::S3Handle;
 use crate::SourceError;
 
-/// Adds all objects whose keys begin with the address's key, and returns their number.
+/// Adds all objects whose keys begin with the address's key, and returns their number. `is_last`: the
+/// list ends with them.
 pub(super) async fn list_prefix(
     s3: &S3Handle,
     address: &Address,
+    is_last: bool,
     entries: &mut EntryList,
 ) -> Result<u64, ListError> {
+    let root = address.key.rfind('/').map_or("", |at| &address.key[..=at]);
     let (mut count, mut token) = (0, None);
     loop {
         let request = || list_page(s3, address, token.as_deref());
         let page = with_retries(s3, address, request).await?;
+        let mut part = Vec::with_capacity(page.contents().len());
         for object in page.contents() {
             if object.key().is_some_and(|key| key.len() > MAX_KEY_BYTES) {
                 let message = format!("the list has a key of more than {MAX_KEY_BYTES} bytes");
@@ -29,11 +33,13 @@ pub(super) async fn list_prefix(
                 );
             }
             if let Some(found) = found_object(address, object) {
-                count += 1;
-                entries.push(Entry::Object(found)).await?;
+                part.push(Entry::Object(found));
             }
         }
-        if page.is_truncated() != Some(true) {
+        count += part.len() as u64;
+        let goes_on = page.is_truncated() == Some(true);
+        entries.push_all(part, root, is_last && !goes_on).await?;
+        if !goes_on {
             return Ok(count);
         }
         let next = page.next_continuation_token().map(str::to_owned);

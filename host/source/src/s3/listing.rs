@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::list_progress::ListProgress;
 use super::plan::{Plan, Planner};
 use super::runtime::S3Runtime;
 use super::settings::Settings;
@@ -37,7 +38,8 @@ pub fn list_objects(
         settings,
         total_size: TotalSize::default(),
     };
-    let mut plan = s3.tokio().block_on(async { Plan::start(planner, Start::of_epoch(epoch)) });
+    let list = Arc::new(ListProgress::new(None));
+    let mut plan = s3.tokio().block_on(async { Plan::start(planner, Start::of_epoch(epoch), list) });
     loop {
         let mut next = Box::pin(plan.next());
         match wait(s3.tokio(), stop, None, |cx| next.as_mut().poll(cx)) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use pipemill_types::printable;
+use pipemill_types::{ListIdentity, printable};
 use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
@@ -36,6 +36,8 @@ pub struct Objects {
     epoch: u32,
     /// Whether to skip the rest of this epoch.
     skip_epoch: bool,
+    /// What the list of the epoch has to be where the next start is.
+    expected: Option<ListIdentity>,
 }
 
 impl Objects {
@@ -61,7 +63,7 @@ impl Objects {
             total_size,
         };
         let reader = Reader { planner, handle: s3.tokio().clone(), stop };
-        let (events, task) = start_prefetch(&reader, start);
+        let (events, task) = start_prefetch(&reader, start, None);
         Self {
             _s3: s3,
             reader,
@@ -70,6 +72,7 @@ impl Objects {
             _prefetch: task,
             epoch: start.epoch,
             skip_epoch: false,
+            expected: None,
         }
     }
 
@@ -123,10 +126,14 @@ impl Objects {
 }
 
 /// Starts the task that prefetches all from this place on.
-fn start_prefetch(reader: &Reader, start: Start) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
+fn start_prefetch(
+    reader: &Reader,
+    start: Start,
+    expected: Option<ListIdentity>,
+) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
     let (sender, events) = mpsc::channel(MAX_QUEUED_OBJECTS);
     let planner = reader.planner.clone();
-    (events, Task(reader.handle.spawn(prefetch(planner, start, sender))))
+    (events, Task(reader.handle.spawn(prefetch(planner, start, expected, sender))))
 }
 
 impl Source for Objects {
@@ -135,7 +142,7 @@ impl Source for Objects {
             // Requests of the skipped objects are aborted when their task and their parts are
             // dropped.
             (self.events, self._prefetch) =
-                start_prefetch(&self.reader, Start::of_epoch(self.epoch + 1));
+                start_prefetch(&self.reader, Start::of_epoch(self.epoch + 1), None);
             return Ok(SourceEvent::EpochEnd(self.epoch));
         }
         let Reader { handle, stop, .. } = &self.reader;
@@ -174,8 +181,13 @@ impl Source for Objects {
         let Settings { selection, reading, .. } = &*self.settings;
         start.check_epoch(&selection.to_string(), 0, Some(reading.epochs))?;
         (self.epoch, self.skip_epoch) = (start.epoch, false);
-        (self.events, self._prefetch) = start_prefetch(&self.reader, start);
+        let expected = self.expected.take();
+        (self.events, self._prefetch) = start_prefetch(&self.reader, start, expected);
         Ok(())
+    }
+
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        self.expected = list;
     }
 
     fn can_reread(&self) -> bool {

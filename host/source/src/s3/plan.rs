@@ -12,6 +12,7 @@ use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
 use super::fetch::fetch_whole;
 use super::list::list_prefix;
+use super::list_progress::ListProgress;
 use super::manifest;
 use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
@@ -87,11 +88,11 @@ impl Plan {
     ///
     /// # Panics
     /// If the caller is not in the context of a tokio runtime.
-    pub(super) fn start(planner: Planner, start: Start) -> Self {
+    pub(super) fn start(planner: Planner, start: Start, list: Arc<ListProgress>) -> Self {
         let (entry_sender, entries) = mpsc::channel(MAX_LISTED_AHEAD);
         let heads_ahead = MIN_HEADS_AHEAD.max(2 * planner.settings.concurrency);
         let (resolved, next) = mpsc::channel(heads_ahead);
-        let lister = tokio::spawn(planner.clone().list(start, entry_sender));
+        let lister = tokio::spawn(planner.clone().list(start, list, entry_sender));
         let resolver = tokio::spawn(planner.resolve_all(entries, resolved));
         Self { next, tasks: vec![Task(lister), Task(resolver)] }
     }
@@ -123,8 +124,13 @@ fn task_failed(error: &JoinError) -> SourceError {
 
 /// Listing.
 impl Planner {
-    async fn list(self, start: Start, sender: mpsc::Sender<Result<Entry, SourceError>>) {
-        let mut entries = EntryList::new(self.settings.clone(), start, sender);
+    async fn list(
+        self,
+        start: Start,
+        list: Arc<ListProgress>,
+        sender: mpsc::Sender<Result<Entry, SourceError>>,
+    ) {
+        let mut entries = EntryList::new(self.settings.clone(), start, list, sender);
         let listed = match self.list_into(&mut entries).await {
             Ok(()) => entries.end().await,
             Err(error) => Err(error),
@@ -139,29 +145,26 @@ impl Planner {
     async fn list_into(&self, entries: &mut EntryList) -> Result<(), ListError> {
         match &self.settings.selection {
             Selection::Prefixes(addresses) => {
-                for address in addresses {
-                    self.list_prefix(address, entries).await?;
+                for (number, address) in addresses.iter().enumerate() {
+                    let is_last = number + 1 == addresses.len();
+                    self.list_prefix(address, is_last, entries).await?;
                 }
             }
             Selection::Objects(addresses) => {
-                for address in addresses {
-                    let (address, info) = (address.clone(), ObjectInfo::Name);
-                    entries.push(Entry::Object(FoundObject { address, info })).await?;
-                }
+                let named = addresses.iter().cloned().map(Entry::named).collect();
+                entries.push_all(named, "", true).await?;
             }
             Selection::Named(address) => self.list_named(address, entries).await?,
             Selection::Manifest(address) => {
                 let text = self.fetch_manifest(address).await?;
-                for address in manifest::objects(&text, address)? {
-                    let (address, info) = (address?, ObjectInfo::Name);
-                    entries.push(Entry::Object(FoundObject { address, info })).await?;
-                }
+                let named = manifest::objects(&text, address)?;
+                let named = named.map(|address| address.map(Entry::named));
+                entries.push_all(named.collect::<Result<_, _>>()?, "", true).await?;
             }
             Selection::Augmented { manifest: address, attributes } => {
                 let text = Bytes::from(self.fetch_manifest(address).await?);
-                for line in manifest::lines(&text, address, attributes) {
-                    entries.push(line?).await?;
-                }
+                let lines = manifest::lines(&text, address, attributes);
+                entries.push_all(lines.collect::<Result<_, _>>()?, "", true).await?;
             }
         }
         if entries.count() == 0 && !self.settings.allow_empty {
@@ -180,9 +183,10 @@ impl Planner {
     async fn list_prefix(
         &self,
         address: &Address,
+        is_last: bool,
         entries: &mut EntryList,
     ) -> Result<(), ListError> {
-        if list_prefix(&self.s3, address, entries).await? == 0 && !self.settings.allow_empty {
+        if list_prefix(&self.s3, address, is_last, entries).await? == 0 && !self.settings.allow_empty {
             let reason = "no key begins with this prefix";
             let error = SourceError::no_objects(address.to_string(), reason);
             let remedy = "check the bucket's name and the prefix; where it may be empty, set \
@@ -204,13 +208,14 @@ impl Planner {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
                     let found = FoundObject { address: address.clone(), info };
-                    return entries.push(Entry::Object(found)).await;
+                    let root = address.key.rfind('/').map_or("", |at| &address.key[..=at]);
+                    return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
                 Err(error) if error.missing && address.version.is_none() => {}
                 Err(error) => return Err(ListError::Failed(error)),
             }
         }
-        self.list_prefix(address, entries).await
+        self.list_prefix(address, true, entries).await
     }
 }
 

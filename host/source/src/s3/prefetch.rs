@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pipemill_types::ObjectFacts;
+use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::RequestError;
 use super::fetch::Fetch;
+use super::list_progress::ListProgress;
 use super::plan::{Plan, PlannedObject, PlannedPiece, Planner};
 use super::runtime::Task;
 use super::settings::Settings;
@@ -38,7 +39,7 @@ pub(super) struct PrefetchedObject {
     pub(super) epoch: u32,
     pub(super) ordinal: u64,
     pub(super) name: String,
-    pub(super) identity: String,
+    pub(super) identity: ObjectIdentity,
     pub(super) facts: ObjectFacts,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
@@ -69,10 +70,17 @@ pub(super) struct Part {
 }
 
 /// Prefetches all epochs from this place on. Returns early if the receiver is closed.
-pub(super) async fn prefetch(planner: Planner, start: Start, events: mpsc::Sender<PrefetchEvent>) {
+/// The list of the first epoch has to be the expected one.
+pub(super) async fn prefetch(
+    planner: Planner,
+    start: Start,
+    mut expected: Option<ListIdentity>,
+    events: mpsc::Sender<PrefetchEvent>,
+) {
     let mut next = start;
     while next.epoch < planner.settings.reading.epochs {
-        let mut plan = Plan::start(planner.clone(), next);
+        let list = Arc::new(ListProgress::new(expected.take()));
+        let mut plan = Plan::start(planner.clone(), next, list.clone());
         while let Some(planned) = plan.next().await {
             let planned = match planned {
                 Err(error) => {
@@ -82,7 +90,7 @@ pub(super) async fn prefetch(planner: Planner, start: Start, events: mpsc::Sende
                 }
                 Ok(planned) => planned,
             };
-            if start_object(&planner, planned, next, &events).await.is_err() {
+            if start_object(&planner, planned, next, &list, &events).await.is_err() {
                 return;
             }
             next = Start { ordinal: next.ordinal + 1, offset: 0, ..next };
@@ -103,13 +111,15 @@ async fn start_object(
     planner: &Planner,
     planned: PlannedObject,
     place: Start,
+    list: &Arc<ListProgress>,
     events: &mpsc::Sender<PrefetchEvent>,
 ) -> Result<(), ReceiverClosed> {
     let facts = match &planned.pieces[..] {
         [PlannedPiece::Object(target)] => target.facts(),
         _ => ObjectFacts::default(),
     };
-    let identity = planned.identity();
+    let (content, list) = (planned.identity(), list.clone());
+    let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
     let offset = if is_whole { 0 } else { place.offset };
     let mut targets = Vec::new();

@@ -1,0 +1,212 @@
+//! What shows that the input of a channel is still the same: the text that travels with each batch
+//! as the identity of its object, and that a state keeps.
+//!
+//! The text is `list:…;CONTENT`. The first part stands for the list of the epoch's objects, see
+//! [`ListIdentity`]; it is missing where the source has no list. CONTENT stands for the bytes of the
+//! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
+//! empty for a pipe.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
+
+/// What stands for the list of an epoch's objects, before it is shuffled and divided among machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListIdentity {
+    /// Number of objects that were listed.
+    pub objects: u64,
+    /// Whether these are all objects. A long list in S3 is read while its first objects are.
+    pub is_whole: bool,
+    /// Digest of the names below the list's root, each with its size or entity tag, in their order.
+    pub contents: u64,
+    /// Digest of the modification times in the order of the list; 0 where objects have none that
+    /// counts.
+    pub times: u64,
+    /// Digest of sizes and modification times in any order.
+    pub unordered: u64,
+}
+
+impl ListIdentity {
+    /// Whether the objects that were listed `then` are those that are listed now. Both have the same
+    /// number of objects.
+    ///
+    /// # Errors
+    /// What differs, for people.
+    pub fn check(then: &Self, now: &Self) -> Result<(), String> {
+        let Self { objects, contents, times, unordered, .. } = *then;
+        if objects != now.objects {
+            return Err(format!(
+                "the list had {objects} objects when the state was taken, and has {} now",
+                now.objects
+            ));
+        }
+        if contents != now.contents {
+            return Err(format!(
+                "the list has {objects} objects, as when the state was taken, but other names or \
+                 sizes, or other entity tags"
+            ));
+        }
+        if times != now.times && unordered == now.unordered {
+            return Err("objects of the list have changed places with each other since the state was \
+                        taken"
+                .to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ListIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { objects, is_whole, contents, times, unordered } = self;
+        let more = if *is_whole { "" } else { "+" };
+        write!(f, "list:{objects}{more}/{contents:016x}/{times:016x}/{unordered:016x}")
+    }
+}
+
+impl FromStr for ListIdentity {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.strip_prefix("list:").ok_or(())?.split('/');
+        let count = parts.next().ok_or(())?;
+        let (objects, is_whole) = match count.strip_suffix('+') {
+            Some(count) => (count, false),
+            None => (count, true),
+        };
+        let mut digest = || u64::from_str_radix(parts.next().unwrap_or_default(), 16).map_err(drop);
+        let (contents, times, unordered) = (digest()?, digest()?, digest()?);
+        let objects = objects.parse().map_err(drop)?;
+        Ok(Self { objects, is_whole, contents, times, unordered })
+    }
+}
+
+/// The list and the content of an identity's text.
+pub fn split_identity(text: &str) -> (Option<ListIdentity>, &str) {
+    match text.split_once(';') {
+        Some((list, content)) if let Ok(list) = list.parse() => (Some(list), content),
+        _ => (None, text),
+    }
+}
+
+/// Whether two identities are of the same object in the same list. A list that was not read to its
+/// end is the same if `unknown_is_same` and nothing else is known.
+pub fn is_same_identity(then: &str, now: &str, unknown_is_same: bool) -> bool {
+    let ((list_then, then), (list_now, now)) = (split_identity(then), split_identity(now));
+    let is_same_list = match (list_then, list_now) {
+        (Some(then), Some(now)) if then.is_whole && now.is_whole => {
+            ListIdentity::check(&then, &now).is_ok()
+        }
+        (Some(then), Some(now)) => then == now || unknown_is_same,
+        (then, now) => then == now,
+    };
+    is_same_list && is_same_content(then, now)
+}
+
+/// Whether two contents are the same. A file that has another modification time is the same if its
+/// size and its blocks are: it may be a copy, or was touched.
+pub fn is_same_content(then: &str, now: &str) -> bool {
+    then == now
+        || match (without_time(then), without_time(now)) {
+            (Some(then), Some(now)) => then == now,
+            _ => false,
+        }
+}
+
+/// Size and blocks of a file.
+fn without_time(content: &str) -> Option<(&str, &str)> {
+    let (size, rest) = content.strip_prefix("size:")?.split_once(",mtime:")?;
+    let (_, blocks) = rest.split_once(",blocks:")?;
+    Some((size, blocks))
+}
+
+/// The identity of an object, whose text is made when it is asked for first: that of a file needs
+/// blocks of it. Cheap to clone.
+#[derive(Clone)]
+pub struct ObjectIdentity(Arc<LazyLock<String, MakeText>>);
+
+type MakeText = Box<dyn FnOnce() -> String + Send>;
+
+impl ObjectIdentity {
+    /// An identity whose text this makes.
+    pub fn later(make: impl FnOnce() -> String + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// An identity with this text.
+    pub fn of(text: String) -> Self {
+        Self::later(|| text)
+    }
+
+    /// The text; empty if the source knows nothing of the kind.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for ObjectIdentity {
+    fn default() -> Self {
+        static NONE: LazyLock<ObjectIdentity> = LazyLock::new(|| ObjectIdentity::of(String::new()));
+        NONE.clone()
+    }
+}
+
+impl fmt::Debug for ObjectIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ObjectIdentity")
+    }
+}
+
+impl PartialEq for ObjectIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.text() == other.text()
+    }
+}
+
+impl Eq for ObjectIdentity {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: ListIdentity =
+        ListIdentity { objects: 3, is_whole: true, contents: 7, times: 8, unordered: 9 };
+
+    #[test]
+    fn a_list_is_read_as_it_is_written() {
+        for is_whole in [true, false] {
+            let list = ListIdentity { is_whole, ..LIST };
+            assert_eq!(list.to_string().parse(), Ok(list));
+            let text = format!("{list};etag:\"a;b\"");
+            assert_eq!(split_identity(&text), (Some(list), "etag:\"a;b\""));
+        }
+        assert_eq!(split_identity("etag:\"a;b\""), (None, "etag:\"a;b\""));
+        assert_eq!(split_identity(""), (None, ""));
+    }
+
+    #[test]
+    fn lists_differ_by_number_contents_or_places_but_not_by_times() {
+        let differs = |now: ListIdentity| ListIdentity::check(&LIST, &now).unwrap_err();
+        assert!(differs(ListIdentity { objects: 2, ..LIST }).contains("had 3 objects"));
+        assert!(differs(ListIdentity { contents: 1, ..LIST }).contains("other names or sizes"));
+        assert!(differs(ListIdentity { times: 1, ..LIST }).contains("changed places"));
+        assert_eq!(ListIdentity::check(&LIST, &LIST), Ok(()));
+        let touched = ListIdentity { times: 1, unordered: 1, ..LIST };
+        assert_eq!(ListIdentity::check(&LIST, &touched), Ok(()));
+    }
+
+    #[test]
+    fn a_touched_file_is_the_same_and_one_of_other_blocks_is_not() {
+        let then = "size:5,mtime:1.000000000,blocks:aa";
+        for (now, is_same) in [
+            (then, true),
+            ("size:5,mtime:2.000000000,blocks:aa", true),
+            ("size:5,mtime:2.000000000,blocks:ab", false),
+            ("size:6,mtime:1.000000000,blocks:aa", false),
+            ("etag:\"aa\"", false),
+            ("", false),
+        ] {
+            assert_eq!(is_same_content(then, now), is_same, "{now}");
+        }
+        assert!(!is_same_content("etag:\"a\"", "etag:\"b\""));
+    }
+}

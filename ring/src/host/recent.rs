@@ -1,0 +1,99 @@
+//! The places of the batches that were filled last, and those that consumers' states name: a state is
+//! never matched with a batch of this run by its number alone.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::protocol::Resumed;
+
+/// Places that are kept, at most.
+const MOST: usize = 4096;
+
+/// What is known of the batches of this run.
+#[derive(Debug)]
+pub(super) struct RecentBatches {
+    /// In the order of their numbers.
+    places: VecDeque<Resumed>,
+    most: usize,
+    /// The last batch of the state of each rank.
+    expected: BTreeMap<u32, Resumed>,
+}
+
+impl RecentBatches {
+    /// For a ring with this number of slots.
+    pub(super) fn new(slots: u32) -> RecentBatches {
+        RecentBatches {
+            places: VecDeque::new(),
+            most: (slots as usize).saturating_mul(2),
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// The channel begins elsewhere, with this number of ranks. What consumers expect stays.
+    pub(super) fn begin_again(&mut self, slots: u32, ranks: u32) {
+        self.places.clear();
+        // A rank may be as far behind as there are slots, and each of its batches is one of a round.
+        let rounds = (slots as usize + 2).saturating_mul(ranks as usize);
+        self.most = rounds.min(MOST);
+    }
+
+    /// A consumer of this rank goes on after its state's last batch.
+    pub(super) fn expect(&mut self, rank: u32, state: Resumed) {
+        self.expected.insert(rank, state);
+    }
+
+    /// A batch was filled. Returns the ranks whose states name it, with what they say of it.
+    pub(super) fn filled(&mut self, place: Resumed) -> Vec<(u32, Resumed)> {
+        let number = place.position.batch;
+        if self.places.len() >= self.most {
+            self.places.pop_front();
+        }
+        self.places.push_back(place);
+        let of_batch = |state: &Resumed| state.position.batch == number;
+        let ranks: Vec<_> =
+            self.expected.iter().filter(|(_, state)| of_batch(state)).map(|(rank, _)| *rank).collect();
+        let take = |rank| self.expected.remove_entry(&rank);
+        ranks.into_iter().filter_map(take).collect()
+    }
+
+    /// The place of the batch of this number, if it was filled in this run and not long ago.
+    pub(super) fn find(&self, number: u64) -> Option<&Resumed> {
+        let at = self.places.binary_search_by_key(&number, |place| place.position.batch);
+        at.ok().and_then(|at| self.places.get(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(batch: u64) -> Resumed {
+        let mut place = Resumed { given: 1, ..Resumed::default() };
+        place.position.batch = batch;
+        place
+    }
+
+    #[test]
+    fn the_last_batches_are_found_and_older_ones_are_forgotten() {
+        let mut recent = RecentBatches::new(2);
+        recent.begin_again(2, 3);
+        (0..30).for_each(|number| assert_eq!(recent.filled(place(2 * number)), []));
+        assert_eq!(recent.find(58), Some(&place(58)));
+        assert_eq!(recent.find(57), None);
+        assert_eq!(recent.find(36), Some(&place(36)));
+        assert_eq!(recent.find(34), None, "12 are kept");
+        recent.begin_again(2, 3);
+        assert_eq!(recent.find(58), None);
+    }
+
+    #[test]
+    fn a_state_is_compared_once_when_its_batch_comes() {
+        let mut recent = RecentBatches::new(8);
+        recent.expect(0, place(3));
+        recent.expect(1, place(4));
+        recent.expect(0, place(4));
+        recent.begin_again(8, 2);
+        assert_eq!(recent.filled(place(3)), []);
+        assert_eq!(recent.filled(place(4)), [(0, place(4)), (1, place(4))]);
+        assert_eq!(recent.filled(place(4)), []);
+    }
+}
