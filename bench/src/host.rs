@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use pipemill_app::ring_sink::RingSink;
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Shuffle, StatsSnapshot,
-    Workers,
+    Channel, ChannelStats, ErrorPolicy, Learning, OnError, OnPluginError, Outcome, Shuffle,
+    StatsSnapshot, Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, Server, ServerConfig};
@@ -77,6 +77,7 @@ impl BenchDecoder {
             batch,
             shuffle,
             resume: None,
+            learning: Learning::FromOwn,
             offsets: false,
             workers: Workers::new(1),
             inflates_beside: false,

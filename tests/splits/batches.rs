@@ -2,7 +2,7 @@
 
 use pipemill_channel::{BatchStart, Resume};
 use pipemill_types::{
-    ABSENT, BatchAcross, BatchPosition, BatchSize, Field, Tail, schema_extension,
+    ABSENT, Accepted, BatchAcross, BatchPosition, BatchSize, Field, Tail, schema_extension,
 };
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ impl Cut {
                 batch: 0,
                 object_number: start.object_number,
                 object: start.object.clone(),
-                identity: start.identity.clone(),
+                identity: start.identity.text().to_owned(),
                 header: start.restart_header.into(),
                 offset: start.restart_offset,
                 records: start.restart_records,
@@ -57,6 +57,7 @@ impl Cut {
             },
             given: (self.records.len() - self.padding) as u64,
             schema: schema.and_then(schema_extension).map(|(_, text)| text),
+            accepted: Accepted::default(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, RecordOrder, Resume,
-    Shuffle, Workers,
+    Channel, ChannelStats, ErrorPolicy, Learning, OnError, OnPluginError, Outcome, RecordOrder,
+    Resume, Shuffle, Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
 use pipemill_types::{BatchSize, Field};
@@ -183,6 +183,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         batch: way.batch,
         shuffle: way.shuffle,
         resume: way.resume.clone(),
+        learning: Learning::FromOwn,
         offsets: true,
         workers: Workers::new(way.workers)
             .in_order(way.order)

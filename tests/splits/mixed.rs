@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_channel::{
-    Batch, BatchStart, Channel, ChannelStats, ErrorPolicy, Failure, Mix, MixInput, OnError,
-    OnPluginError, Outcome, Resume, Shuffle, Sink, StopReason, Until, Window, Workers,
+    Batch, BatchStart, Channel, ChannelStats, ErrorPolicy, Failure, Learning, Mix, MixInput,
+    OnError, OnPluginError, Outcome, Resume, Shuffle, Sink, StopReason, Until, Window, Workers,
 };
 use pipemill_decode::Limits;
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop};
-use pipemill_types::{BatchAcross, BatchPosition, BatchSize, Field, ObjectFacts, Tail};
+use pipemill_types::{
+    Accepted, BatchAcross, BatchPosition, BatchSize, Field, ObjectFacts, ObjectIdentity, Tail,
+};
 use proptest::prelude::*;
 
 use crate::host::plugin;
@@ -69,7 +71,7 @@ impl Source for LineObjects {
             epoch,
             ordinal: object as u64,
             name: format!("object {object}"),
-            identity: format!("size:{}", text.len()),
+            identity: ObjectIdentity::of(format!("size:{}", text.len())),
             facts: ObjectFacts::default(),
             input: Box::new(Pieces {
                 bytes: text.into_bytes().split_off(std::mem::take(&mut self.offset)),
@@ -212,7 +214,7 @@ impl Ran {
         match &self.given[at] {
             (Given::EpochEnd { epoch, .. }, _) => {
                 let position = BatchPosition { epoch: epoch + 1, ..BatchPosition::default() };
-                Resume { position, given: 0, schema }
+                Resume { position, given: 0, schema, accepted: Accepted::default() }
             }
             (Given::Batch { epoch, lines, padding }, start) => {
                 let start = start.clone().expect("a batch has a start");
@@ -221,13 +223,14 @@ impl Ran {
                     batch: 0,
                     object_number: start.object_number,
                     object: start.object,
-                    identity: start.identity,
+                    identity: start.identity.text().to_owned(),
                     header: start.restart_header.into(),
                     offset: start.restart_offset,
                     records: start.restart_records,
                     first_record: start.first_record,
                 };
-                Resume { position, given: (lines.len() - padding) as u64, schema }
+                let (given, accepted) = ((lines.len() - padding) as u64, Accepted::default());
+                Resume { position, given, schema, accepted }
             }
         }
     }
@@ -254,6 +257,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             batch: None,
             shuffle: None,
             resume: None,
+            learning: Learning::FromOwn,
             offsets: false,
             workers: Workers::new(1),
             inflates_beside: false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
-use pipemill_types::ObjectFacts;
+use pipemill_types::{ObjectFacts, ObjectIdentity};
 
 use crate::host::{Bytes, Setup};
 
@@ -47,7 +47,7 @@ impl Source for Objects {
             epoch: 0,
             ordinal: self.given as u64 - 1,
             name,
-            identity: String::new(),
+            identity: ObjectIdentity::default(),
             facts: ObjectFacts {
                 size: self.way.section.gt(&0).then_some(size),
                 ..ObjectFacts::default()

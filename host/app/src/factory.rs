@@ -2,8 +2,10 @@
 
 use std::io;
 
-use pipemill_source::s3::{self, LazyS3Runtime};
-use pipemill_source::{FifoSettings, Fifos, Files, Source, Start, Stop, stdin};
+use pipemill_source::s3::{self, LazyS3Runtime, Selection};
+use pipemill_source::{
+    FifoSettings, Fifos, Files, Order, Pattern, ReadSettings, Source, Start, Stop, stdin,
+};
 
 use crate::config;
 
@@ -31,6 +33,41 @@ impl Sources {
     /// A thread or a file descriptor can't be made.
     pub fn open(&mut self, channel: &str, source: config::Source) -> io::Result<Box<dyn Source>> {
         self.open_until(channel, source, self.stop.clone())
+    }
+
+    /// The source of the objects from which the channel is learned, if these are not the first ones
+    /// that it reads: `learn_from`, or the first ones of all objects in the order of their list.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_first(
+        &mut self,
+        channel: &config::Channel,
+        stop: Stop,
+    ) -> io::Result<Option<Box<dyn Source>>> {
+        let first = |reading: &ReadSettings| {
+            let is_own = channel.learn_from.is_none() && reading.order == Order::default();
+            let reading = ReadSettings { epochs: 1, order: Order::default(), ..*reading };
+            (!is_own).then_some(reading)
+        };
+        let source = match &channel.source {
+            config::Source::Files { pattern, reading } => first(reading).map(|reading| {
+                let learn_from = channel.learn_from.as_ref().map(|path| Pattern::File(path.into()));
+                let pattern = learn_from.unwrap_or_else(|| pattern.clone());
+                config::Source::Files { pattern, reading }
+            }),
+            config::Source::S3(settings) => first(&settings.reading).map(|reading| {
+                // It was checked when the configuration was read.
+                let learn_from =
+                    channel.learn_from.as_ref().and_then(|address| address.parse().ok());
+                let selection = learn_from.map_or(settings.selection.clone(), Selection::Named);
+                let settings =
+                    s3::Settings { selection, reading, concurrency: 1, ..*settings.clone() };
+                config::Source::S3(Box::new(settings))
+            }),
+            _ => None,
+        };
+        source.map(|source| self.open_until(&channel.name, source, stop)).transpose()
     }
 
     /// As [`open`](Self::open), with what stops this source.

@@ -20,7 +20,11 @@ macro_rules! builtin {
 
 /// The built-in decoders, in the order of `docs/decoders.md`.
 pub static BUILTINS: [Builtin; 16] = [
-    builtin!("augmented-manifest", 1, "SageMaker's augmented manifests: RecordIO records in groups"),
+    builtin!(
+        "augmented-manifest",
+        1,
+        "SageMaker's augmented manifests: RecordIO records in groups"
+    ),
     builtin!("avro", 1, "Avro object container files: the fields of the writer's schema"),
     builtin!("csv", 1, "rows of delimited text, as fields, typed columns or dense float32"),
     builtin!("fixed", 1, "records of a fixed size after a header, as bytes or numbers"),

@@ -15,7 +15,9 @@ use super::object::{Begin, Decoder, Decoding, Reading};
 use super::observer::Observer;
 use super::shuffle::{WindowSink, with_window};
 use super::workers::{InOrderSink, Workers};
-use super::{ChannelStats, ErrorPolicy, Failure, Resume, Shuffle, Sink, Stage, StopReason};
+use super::{
+    ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, Stage, StopReason,
+};
 
 /// A channel, ready to run.
 pub struct Channel {
@@ -46,6 +48,8 @@ pub struct Channel {
     pub inflates_beside: bool,
     /// Changes the order of the records. Only with `batch`: else it has no effect.
     pub shuffle: Option<Shuffle>,
+    /// Where the fields of the records are learned.
+    pub learning: Learning,
     /// Where to go on, if not at the beginning.
     pub resume: Option<Resume>,
     /// Whether batches contain the byte offset of each record in its object.
@@ -111,12 +115,30 @@ impl Channel {
         let monitor = Monitor::new(stats, &observers);
         // A channel that begins again goes on counting.
         builder.counts().granted.set(stats.snapshot().batches);
-        let decoded = decode(self, &mut builder, monitor);
+        let decoded = self.begin(&mut builder).and_then(|()| decode(self, &mut builder, monitor));
         let failure =
             decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
         let outcome = outcome(failure, &mut builder, monitor);
         self.observers = observers;
         outcome
+    }
+
+    /// Tells the builder the fields of the records, as far as they are known by now.
+    fn begin<S: Sink>(&mut self, builder: &mut BatchBuilder<'_, S>) -> Result<(), StopReason> {
+        let resumed = self.resume.as_ref().filter(|resume| !resume.accepted.schema);
+        builder.expect_state_fields(resumed.and_then(|resume| resume.schema.clone()));
+        let Some(fields) = self.learn()? else { return Ok(()) };
+        builder.set_schema(&fields).map_err(|fault| {
+            let (epoch, (parts, resume)) = (self.epoch(), self.parts());
+            let failure = parts.decoding.epoch_failure(epoch, fault);
+            self.resume = resume;
+            failure.into()
+        })
+    }
+
+    /// The epoch that it begins in.
+    fn epoch(&self) -> u32 {
+        self.resume.as_ref().map_or(0, |resume| resume.position.epoch)
     }
 
     /// The channel's thread has nothing more to do: all batches were delivered, or the run was
@@ -126,7 +148,7 @@ impl Channel {
     }
 
     /// Decodes all objects, one after the other. Returns whether the consumers ended an epoch early.
-    fn decode_objects<S: Sink>(
+    pub(super) fn decode_objects<S: Sink>(
         &mut self,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,

@@ -110,6 +110,16 @@ impl ErrorPolicy {
         }
     }
 
+    /// What happens at errors in the data.
+    pub(super) fn on_error(&self) -> &OnError {
+        &self.on_error
+    }
+
+    /// What happens when the decoder fails.
+    pub(super) fn on_plugin_error(&self) -> OnPluginError {
+        self.on_plugin_error
+    }
+
     /// A policy with the same settings that has seen no error.
     pub(super) fn unused(&self) -> Self {
         Self::new(self.on_error.clone(), self.on_plugin_error, self.max_errors)

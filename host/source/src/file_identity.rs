@@ -48,7 +48,8 @@ fn content(path: &Path, file: &Metadata) -> String {
 fn blocks(path: &Path, expected: &Metadata) -> Option<u64> {
     let file = File::open(path).ok()?;
     let found = file.metadata().ok()?;
-    let known = |file: &Metadata| (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec());
+    let known =
+        |file: &Metadata| (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec());
     if known(&found) != known(expected) {
         return None;
     }

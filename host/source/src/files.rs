@@ -7,8 +7,8 @@ use glob::MatchOptions;
 use pipemill_types::ListIdentity;
 
 use crate::file_identity::{file_facts, list_identity};
-use crate::walk::walk;
 use crate::start::check_list;
+use crate::walk::walk;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
 
 /// Selects files.

@@ -47,9 +47,11 @@ impl ListIdentity {
             ));
         }
         if times != now.times && unordered == now.unordered {
-            return Err("objects of the list have changed places with each other since the state was \
+            return Err(
+                "objects of the list have changed places with each other since the state was \
                         taken"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         Ok(())
     }

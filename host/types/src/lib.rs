@@ -30,7 +30,9 @@ pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};
 pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
-pub use identity::{ListIdentity, ObjectIdentity, is_same_content, is_same_identity, split_identity};
+pub use identity::{
+    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, split_identity,
+};
 pub use list::{list_elements, list_problem};
 pub use mode::Mode;
 pub use position::Position;

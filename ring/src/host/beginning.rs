@@ -374,9 +374,11 @@ impl Ring {
                 beginnings.is_same_batch(asked, batch, Match::Strict)
             }
             // Of a FIFO's later epochs the numbers may be others: they are sought.
-            _ => number >= self.batches() || !can_begin_again && is_of_earlier_run(
-                state, now, asked.first_batch_of(now.part(0)),
-            ),
+            _ => {
+                number >= self.batches()
+                    || !can_begin_again
+                        && is_of_earlier_run(state, now, asked.first_batch_of(now.part(0)))
+            }
         }
     }
 
@@ -432,8 +434,7 @@ fn is_of_earlier_run(state: &RingState, now: &Beginning, first: BatchPlace) -> b
 }
 
 /// The refusal of a state whose last batch can't come.
-const NOT_AMONG_THOSE: &str =
-    "state: its last batch is not among those of this run, so the input has changed since; bring it \
+const NOT_AMONG_THOSE: &str = "state: its last batch is not among those of this run, so the input has changed since; bring it \
      back and start the host again, or connect without the state";
 
 /// The first batch of this part after the state's last one, which is known by its first record; and

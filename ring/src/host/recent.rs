@@ -49,8 +49,12 @@ impl RecentBatches {
         }
         self.places.push_back(place);
         let of_batch = |state: &Resumed| state.position.batch == number;
-        let ranks: Vec<_> =
-            self.expected.iter().filter(|(_, state)| of_batch(state)).map(|(rank, _)| *rank).collect();
+        let ranks: Vec<_> = self
+            .expected
+            .iter()
+            .filter(|(_, state)| of_batch(state))
+            .map(|(rank, _)| *rank)
+            .collect();
         let take = |rank| self.expected.remove_entry(&rank);
         ranks.into_iter().filter_map(take).collect()
     }

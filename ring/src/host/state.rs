@@ -156,7 +156,8 @@ impl RingState {
     /// something else of it: their programs have records that are not in this run.
     pub(super) fn filled(&mut self, place: Resumed, beginnings: Option<&dyn Beginnings>) {
         for (rank, state) in self.recent.filled(place.clone()) {
-            if beginnings.is_some_and(|known| known.is_same_batch(&state, &place, Match::Tolerant)) {
+            if beginnings.is_some_and(|known| known.is_same_batch(&state, &place, Match::Tolerant))
+            {
                 continue;
             }
             let Some(id) = self.table.consumer_of(rank) else { continue };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{AcquireError, Beginning, Beginnings, PlaceMissing, Ring};
+use pipemill_ring::host::{AcquireError, Beginning, Beginnings, Match, PlaceMissing, Ring};
 use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
@@ -33,6 +33,12 @@ impl Beginnings for Any {
     fn can_begin_again(&self) -> bool {
         true
     }
+
+    fn is_same_batch(&self, state: &Resumed, batch: &Resumed, _: Match) -> bool {
+        let what =
+            |place: &Resumed| (place.given, place.position.epoch, place.position.first_record);
+        what(state) == what(batch)
+    }
 }
 
 /// Believes each state, and has an input that can't be read again.
@@ -45,6 +51,10 @@ impl Beginnings for Once {
 
     fn can_begin_again(&self) -> bool {
         false
+    }
+
+    fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool {
+        Any.is_same_batch(state, batch, how)
     }
 }
 

@@ -49,7 +49,7 @@ fn receive(source: &mut dyn Source) -> Result<Vec<Received>, String> {
             }
         }
         let (epoch, ordinal) = (object.epoch, object.ordinal);
-        let (name, identity) = (object.name, object.identity);
+        let (name, identity) = (object.name, object.identity.text().to_owned());
         received.push(Received::Object { epoch, ordinal, name, identity, bytes });
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
-    Channel, ChannelStats, ErrorPolicy, OnError, OnPluginError, Outcome, Workers,
+    Channel, ChannelStats, ErrorPolicy, Learning, OnError, OnPluginError, Outcome, Workers,
 };
 use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Plugin};
 use pipemill_types::ABSENT;
@@ -96,6 +96,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         batch: None,
         shuffle: None,
         resume: None,
+        learning: Learning::FromOwn,
         offsets: true,
         inflates_beside: false,
         workers: Workers::new(1),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use pipemill_channel::{
-    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
-    Workers,
+    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Failure, Learning, OnError, OnPluginError,
+    Outcome, Workers,
 };
 use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
@@ -199,6 +199,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         batch: None,
         shuffle: None,
         resume: None,
+        learning: Learning::FromOwn,
         offsets: format == Output::Jsonl,
         inflates_beside: false,
         workers: Workers::new(1),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
-    Batch, Channel, ChannelStats, ErrorPolicy, Failure, OnError, OnPluginError, Outcome,
+    Batch, Channel, ChannelStats, ErrorPolicy, Failure, Learning, OnError, OnPluginError, Outcome,
     StopReason, Workers,
 };
 use pipemill_decode::{Engine, Limits};
@@ -127,6 +127,7 @@ pub(super) fn sample(
         batch: None,
         shuffle: None,
         resume: None,
+        learning: Learning::FromOwn,
         offsets: false,
         inflates_beside: false,
         workers: Workers::new(1),

@@ -148,6 +148,8 @@ pub(super) static DISTRIBUTION: Choice<bool> = Choice {
 };
 pub(super) static WRAP: Choice<bool> =
     Choice { name: "wrap", words: &[("none", false), ("recordio", true)], default: false };
+pub(super) static LEARN_FROM: FreeForm =
+    free_form("learn_from", "a path or an s3:// address", "the first object of all");
 pub(super) static HIDDEN: Flag = Flag { name: "hidden" };
 pub(super) static ATTRIBUTES: FreeForm =
     free_form("attributes", "a list of 1 to 16 names", "required with `augmented_manifest`");
@@ -338,7 +340,7 @@ pub(super) const COMMON_KEYS: KeyGroup = &[&COMPRESSION];
 /// Keys of sources that can be read more than once.
 pub(super) const EPOCH_KEYS: KeyGroup = &[&EPOCHS];
 /// Keys of sources that read whole objects: files and S3.
-pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP];
+pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP, &LEARN_FROM];
 /// Keys of sources that can have several objects.
 pub(super) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
 /// Keys of sources whose listing contains the sizes of the objects.

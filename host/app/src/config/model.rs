@@ -87,6 +87,9 @@ pub struct Channel {
     /// The random order of objects and records. If absent, they keep the order of the source. Its
     /// seed is also in the source's order.
     pub shuffle: Option<Shuffle>,
+    /// The object from which decoder, header, types and shapes are learned, where that is not the
+    /// first one of all objects of the source: a path, or an address in S3.
+    pub learn_from: Option<String>,
     /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
     pub resume: Vec<Resumed>,
     /// The settings of each of these states. No key of the file.
@@ -149,6 +152,7 @@ impl Channel {
             consumers: keys::CONSUMERS.default as u32,
             batch: None,
             shuffle: None,
+            learn_from: None,
             resume: Vec::new(),
             resume_settings: Vec::new(),
             done: Vec::new(),

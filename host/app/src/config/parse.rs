@@ -229,6 +229,7 @@ fn name(reader: &Reader, taken: &mut Taken) -> ReadResult<String> {
 fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let name = name(reader, taken);
     let mut source = source::read(reader);
+    let learn_from = source::learn_from(reader, &source);
     if let Ok(Source::Stdin { .. }) = source {
         let place = reader.place(SOURCE.name);
         if let Some(first) = taken.stdin.replace(place) {
@@ -277,6 +278,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         consumers: consumers?,
         batch: batch?,
         shuffle: shuffle?,
+        learn_from: learn_from?,
         resume: Vec::new(),
         resume_settings: Vec::new(),
         done: Vec::new(),

@@ -40,7 +40,7 @@ pub fn show(config: &Config) -> String {
             for MixInput { channel: input, .. } in &mix.inputs {
                 writer.header("[[channel]]");
                 writer.line(NAME.name, quote(&input.name));
-                writer.line(SOURCE.name, source(&input.source, true));
+                writer.line(SOURCE.name, source(input, true));
                 reading_lines(&mut writer, input);
                 shuffle_line(&mut writer, input);
                 limits_lines(&mut writer, input);
@@ -55,7 +55,7 @@ pub fn show(config: &Config) -> String {
 fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     let is_mix = matches!(channel.source, Source::Mix(_));
     writer.line(NAME.name, quote(&channel.name));
-    writer.line(SOURCE.name, source(&channel.source, false));
+    writer.line(SOURCE.name, source(channel, false));
     if !is_mix {
         reading_lines(writer, channel);
     }
@@ -146,9 +146,9 @@ fn window_value(window: Window) -> String {
 }
 
 /// A source. `is_mixed`: the epochs are those of a mix, which has them.
-fn source(source: &Source, is_mixed: bool) -> String {
+fn source(channel: &Channel, is_mixed: bool) -> String {
     let mut pairs: Vec<(&str, String)> = Vec::new();
-    let compression = match source {
+    let compression = match &channel.source {
         Source::Fifo {
             dir,
             epochs,
@@ -196,6 +196,7 @@ fn source(source: &Source, is_mixed: bool) -> String {
         }
         Source::Mix(mix) => return inline(mix_pairs(mix)),
     };
+    pairs.extend(channel.learn_from.as_ref().map(|object| (LEARN_FROM.name, quote(object))));
     pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
     if is_mixed {
         pairs.retain(|(name, _)| ![EPOCHS.name, FIRST_EPOCH.name].contains(name));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pipemill_source::s3::Address;
 use pipemill_source::{Compression, Order, Pattern, ReadSettings, Shard};
 
 use super::document::{Purpose, ReadResult};
@@ -108,6 +109,26 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     };
     let reading = reading(&reader, epochs, compression);
     Ok(Source::Files { pattern: pattern?, reading: reading? })
+}
+
+/// Reads from which object the channel is learned. Its source says what kind of object that is.
+pub(super) fn learn_from(
+    channel: &Reader,
+    source: &ReadResult<Source>,
+) -> ReadResult<Option<String>> {
+    if !channel.has(&SOURCE) {
+        return Ok(None);
+    }
+    let reader = channel.table(&SOURCE, "")?;
+    let Some(text) = reader.non_empty_text(&LEARN_FROM)? else { return Ok(None) };
+    if let Ok(Source::S3(_)) = source
+        && let Err(why) = text.parse::<Address>()
+    {
+        let remedy = format!("{why}; write it as s3://bucket/key");
+        let expected = "an s3:// address, as the source is in S3";
+        return Err(reader.wrong(LEARN_FROM.name, expected, &format!("{text:?}"), remedy));
+    }
+    Ok(Some(text))
 }
 
 fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {

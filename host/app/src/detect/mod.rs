@@ -18,7 +18,7 @@ use std::fmt;
 
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 
-pub use source::{DetectError, detect};
+pub use source::{DetectError, detect, expecting};
 
 /// The plugins on the search path that say which objects are their own. One that can't be used is
 /// left out, with a warning.

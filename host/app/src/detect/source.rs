@@ -91,6 +91,16 @@ pub fn detect(
     }
 }
 
+/// The source, whose objects have to agree with a choice that was made with others.
+pub fn expecting(
+    source: Box<dyn Source>,
+    choice: Choice,
+    plugins: Vec<(String, DetectionRule)>,
+    inflate: bool,
+) -> Box<dyn Source> {
+    Detected::boxed(source, VecDeque::new(), choice, plugins.into(), inflate).1
+}
+
 /// A source whose objects must agree with the first.
 struct Detected {
     source: Box<dyn Source>,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipemill_channel::{
-    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Observer, OnError, OnPluginError,
-    Outcome, Sink, StopReason, Workers,
+    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Learning, Observer, OnError,
+    OnPluginError, Outcome, Sink, StopReason, Workers,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
@@ -223,6 +223,7 @@ impl PluginUnderTest {
             batch: None,
             shuffle: None,
             resume: None,
+            learning: Learning::FromOwn,
             offsets: true,
             workers: Workers::new(1),
             inflates_beside: false,

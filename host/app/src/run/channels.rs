@@ -1,10 +1,11 @@
 //! Prepares the channels of a configuration: compiles plugins, creates rings, opens sources.
 
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
 use pipemill_channel::{
-    Channel, DecodeErrorLog, ErrorPolicy, Mix, MixInput, OnError, Resume, Workers,
+    Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, Resume, Workers,
 };
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
@@ -73,15 +74,16 @@ pub fn prepare(
     for ((channel, ring), stop) in config.channels.iter().zip(rings).zip(stops) {
         let mut decoded = Vec::new();
         for (one, (plugin, opened)) in channel.decoded().zip(&mut parts) {
-            let source = match opened {
-                Some(source) => Ok(source),
-                None => sources.open_until(&one.name, one.source.clone(), stop.clone()),
+            let opened = match opened {
+                Some(opened) => Ok(opened),
+                None => Opened::new(one, &mut sources, &stop),
             };
-            match (plugin, source) {
-                (Ok(plugin), Ok(source)) => {
+            match (plugin, opened) {
+                (Ok(plugin), Ok(Opened { source, first })) => {
                     let ready = new_channel(one, source, plugin, worker_count(config, one));
-                    decoded
-                        .push(Channel { inflates_beside: inflates_beside(config, one), ..ready });
+                    let learning = first.map_or(Learning::FromOwn, Learning::From);
+                    let inflates_beside = inflates_beside(config, one);
+                    decoded.push(Channel { inflates_beside, learning, ..ready });
                 }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
@@ -174,8 +176,23 @@ fn new_mix(
     }
 }
 
+/// An open source.
+pub(super) struct Opened {
+    pub(super) source: Box<dyn Source>,
+    /// The objects from which the channel is learned, if these are others than its first ones.
+    first: Option<Box<dyn Source>>,
+}
+
+impl Opened {
+    fn new(channel: &config::Channel, sources: &mut Sources, stop: &Stop) -> io::Result<Opened> {
+        let first = sources.open_first(channel, stop.clone())?;
+        let source = sources.open_until(&channel.name, channel.source.clone(), stop.clone())?;
+        Ok(Opened { source, first })
+    }
+}
+
 /// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
-type OpenSources = Vec<Option<Box<dyn Source>>>;
+type OpenSources = Vec<Option<Opened>>;
 
 /// Finds the decoders of the channels that name none. Returns the configuration with all decoders,
 /// and the sources that were opened for it.
@@ -215,18 +232,29 @@ pub(super) fn find_decoder(
     sources: &mut Sources,
     rules: Vec<(String, DetectionRule)>,
     stop: &Stop,
-) -> Result<Box<dyn Source>, String> {
-    let source = sources.open_until(&channel.name, channel.source.clone(), stop.clone());
-    let mut source = source.map_err(|error| error.to_string())?;
+) -> Result<Opened, String> {
+    let opened = Opened::new(channel, sources, stop).map_err(|error| error.to_string())?;
+    let Opened { mut source, first } = opened;
     if is_watched() {
         // Before the first object is taken: else the bytes of the epoch are not counted.
         source.total_size();
     }
     let inflate = channel.source.compression() == Some(Compression::Auto);
-    let (choice, source) = match detect::detect(source, rules, inflate) {
-        Ok(found) => found,
-        Err(DetectError::Stopped) => return Err("the run was stopped".to_owned()),
-        Err(DetectError::Source(error)) => return Err(error.in_full()),
+    let found = |source, rules| match detect::detect(source, rules, inflate) {
+        Ok(found) => Ok(found),
+        Err(DetectError::Stopped) => Err("the run was stopped".to_owned()),
+        Err(DetectError::Source(error)) => Err(error.in_full()),
+    };
+    let (choice, opened) = match first {
+        None => {
+            let (choice, source) = found(source, rules)?;
+            (choice, Opened { source, first: None })
+        }
+        Some(first) => {
+            let (choice, first) = found(first, rules.clone())?;
+            let source = detect::expecting(source, choice.clone(), rules, inflate);
+            (choice, Opened { source, first: Some(first) })
+        }
     };
     let (name, object) = (&channel.name, &choice.object);
     let explanation = choice.explanation(&channel.options);
@@ -236,7 +264,7 @@ pub(super) fn find_decoder(
     channel.option_places.resize(options.len(), channel.decoder_place);
     channel.options = options;
     channel.decoder = Some(DecoderRef::of(choice.decoder()));
-    Ok(source)
+    Ok(opened)
 }
 
 /// Loads a channel's plugin and checks the channel's options with it. Reading the configuration
@@ -316,6 +344,7 @@ pub(super) fn new_channel(
         linger: channel.ring.linger,
         batch: channel.batch,
         shuffle: channel.window_shuffle(),
+        learning: Learning::FromOwn,
         resume: None,
         offsets: false,
         workers: Workers::new(workers).in_order(channel.order),

@@ -114,7 +114,7 @@ pub fn try_channel(
             })?;
             let faults = |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect();
             let plugin = load(config, &channel, engine);
-            (source, plugin.map_err(|found| TryError::Decoder(faults(found)))?)
+            (source.source, plugin.map_err(|found| TryError::Decoder(faults(found)))?)
         }
     };
     let mut channel = new_channel(&channel, source, plugin, 1);

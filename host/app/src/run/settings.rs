@@ -40,7 +40,8 @@ impl DecoderIdentity {
         };
         let is_default = |(name, value): &(String, String)| {
             let mut specs = plugin.options().iter();
-            let default = specs.find(|spec| spec.name == *name).and_then(|spec| spec.default.as_ref());
+            let default =
+                specs.find(|spec| spec.name == *name).and_then(|spec| spec.default.as_ref());
             default == Some(value)
         };
         let own: BTreeMap<_, _> =

@@ -22,13 +22,13 @@ use std::time::Instant;
 
 use pipemill_decode::Bytes;
 use pipemill_source::Object;
-use pipemill_types::{BatchSize, Column, Fault, Field};
+use pipemill_types::{BatchSize, Column, Fault, Field, schema_extension};
 
 use super::batch::BatchStart;
 use super::cut::CutPoint;
 use super::dense::row_sizes;
 use super::density::Density;
-use super::field_names::other_schema;
+use super::field_names::{other_fields_than_in_state, other_schema};
 use super::sink::DeliveryCounts;
 use super::{Batch, Sink, StopReason};
 
@@ -45,6 +45,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     size: Option<BatchSize>,
     /// The fields of the records, once a decoder has declared them.
     schema: Option<Arc<[Field]>>,
+    /// Those of the state that the channel goes on from, as decoders get them.
+    state_fields: Option<String>,
     /// Bytes of each field's values, where they have a fixed size.
     row_sizes: Vec<Option<usize>>,
     /// The batch's memory. It is cloned only for the time of a call of the decoder.
@@ -87,6 +89,7 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             sink,
             size,
             schema: None,
+            state_fields: None,
             row_sizes: Vec::new(),
             memory: None,
             dedicated: false,
@@ -141,6 +144,11 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         self.row_sizes = row_sizes(fields);
     }
 
+    /// The records must have the fields of a state: those that its decoder gets.
+    pub(super) fn expect_state_fields(&mut self, text: Option<String>) {
+        self.state_fields = text.filter(|text| !text.is_empty());
+    }
+
     /// The fields of the objects so far, once one was declared.
     pub(super) fn schema(&self) -> Option<&[Field]> {
         self.schema.as_deref()
@@ -155,6 +163,12 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             Some(known) if known != fields => return Err(other_schema(known, fields)),
             Some(_) => {}
             None => {
+                let text = schema_extension(fields).map(|(_, text)| text);
+                if let Some((then, now)) = self.state_fields.take().zip(text)
+                    && then != now
+                {
+                    return Err(other_fields_than_in_state(&then, &now));
+                }
                 self.sink.schema(fields);
                 self.schema = Some(fields.clone());
                 self.row_sizes = row_sizes(fields);

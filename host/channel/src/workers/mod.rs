@@ -52,7 +52,7 @@ use self::worker::{MemoryPool, Worker};
 use crate::batch_builder::BatchBuilder;
 use crate::channel::{Channel, Parts};
 use crate::monitor::Monitor;
-use crate::{ChannelStats, Resume, StopReason};
+use crate::{ChannelStats, Learning, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
@@ -128,11 +128,18 @@ impl Channel {
     ) -> Result<bool, StopReason> {
         let Workers { stats, order, section_bytes } = &self.workers;
         let (stats, order, section_bytes) = (stats.clone(), *order, *section_bytes);
+        let known = match &self.learning {
+            Learning::Known(fields) => Some(fields.clone()),
+            Learning::FromOwn | Learning::From(_) => None,
+        };
         let (Parts { decoding, source, policy, batch }, resume) = self.parts();
         builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
         let ahead = stats.len() * AHEAD_BYTES;
         let while_busy = stats.len() * AHEAD_WHILE_BUSY;
         let turns = Arc::new(Turns::new(AheadLimit { while_waiting: ahead, while_busy }));
+        if let Some(fields) = &known {
+            turns.know_fields(fields);
+        }
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
         builder.sink().lend(&memory);

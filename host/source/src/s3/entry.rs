@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::address::Address;
-use super::settings::{Selection, Settings};
 use super::list_progress::ListProgress;
+use super::settings::{Selection, Settings};
 use super::target::Target;
 use crate::list_digest::ListDigest;
 use crate::sharding::Sharder;

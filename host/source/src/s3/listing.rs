@@ -39,7 +39,8 @@ pub fn list_objects(
         total_size: TotalSize::default(),
     };
     let list = Arc::new(ListProgress::new(None));
-    let mut plan = s3.tokio().block_on(async { Plan::start(planner, Start::of_epoch(epoch), list) });
+    let mut plan =
+        s3.tokio().block_on(async { Plan::start(planner, Start::of_epoch(epoch), list) });
     loop {
         let mut next = Box::pin(plan.next());
         match wait(s3.tokio(), stop, None, |cx| next.as_mut().poll(cx)) {

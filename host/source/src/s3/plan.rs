@@ -186,7 +186,9 @@ impl Planner {
         is_last: bool,
         entries: &mut EntryList,
     ) -> Result<(), ListError> {
-        if list_prefix(&self.s3, address, is_last, entries).await? == 0 && !self.settings.allow_empty {
+        if list_prefix(&self.s3, address, is_last, entries).await? == 0
+            && !self.settings.allow_empty
+        {
             let reason = "no key begins with this prefix";
             let error = SourceError::no_objects(address.to_string(), reason);
             let remedy = "check the bucket's name and the prefix; where it may be empty, set \

@@ -1,0 +1,133 @@
+//! Learns the fields of a channel's records before its own objects are read: from the first objects of
+//! the whole source. So hosts that read other parts of it, or in another order, have the same fields.
+
+use std::mem::{replace, swap};
+use std::sync::Arc;
+
+use pipemill_decode::Stream;
+use pipemill_source::Source;
+use pipemill_types::{Field, StreamInfo};
+
+use super::batch::Batch;
+use super::batch_builder::BatchBuilder;
+use super::channel::Channel;
+use super::monitor::Monitor;
+use super::{ChannelStats, ErrorPolicy, OnError, Sink, StopReason};
+
+/// Bytes of memory for the records that are read to learn the fields.
+const MEMORY: usize = 1 << 20;
+
+/// Where the fields of a channel's records are learned.
+#[derive(Default)]
+pub enum Learning {
+    /// From the first object that the channel reads.
+    #[default]
+    FromOwn,
+    /// From the first objects of this source.
+    From(Box<dyn Source>),
+    /// They are known.
+    Known(Arc<[Field]>),
+}
+
+impl Channel {
+    /// The fields of the channel's records, if they are learned before its objects are read.
+    ///
+    /// # Errors
+    /// The first objects can't be read or decoded, or the run is being stopped.
+    pub(super) fn learn(&mut self) -> Result<Option<Arc<[Field]>>, StopReason> {
+        if matches!(self.learning, Learning::From(_)) && self.declares_fields() {
+            self.learning = Learning::FromOwn;
+        }
+        let source = match &mut self.learning {
+            Learning::FromOwn => return Ok(None),
+            Learning::Known(fields) => return Ok(Some(fields.clone())),
+            Learning::From(source) => source,
+        };
+        let mut sink = FieldsSink { fields: None };
+        let stats = ChannelStats::default();
+        let skips = !matches!(self.policy.on_error(), OnError::Fail);
+        let on_error = if skips { OnError::Skip } else { OnError::Fail };
+        let mut policy = ErrorPolicy::new(on_error, self.policy.on_plugin_error(), 0);
+        swap(&mut self.source, source);
+        swap(&mut self.policy, &mut policy);
+        let (resume, inflates) = (self.resume.take(), replace(&mut self.inflates_beside, false));
+        let mut builder = BatchBuilder::new(&mut sink, None);
+        let read = self.decode_objects(&mut builder, Monitor::new(&stats, &[]));
+        (self.resume, self.inflates_beside, self.policy) = (resume, inflates, policy);
+        if let Learning::From(source) = &mut self.learning {
+            swap(&mut self.source, source);
+        }
+        match (sink.fields, read) {
+            (Some(fields), _) => {
+                self.learning = Learning::Known(fields.clone());
+                Ok(Some(fields))
+            }
+            // The whole source has no record.
+            (None, Ok(_)) => Ok(None),
+            (None, Err(why)) => Err(why),
+        }
+    }
+
+    /// Whether the decoder says the fields before it has seen a byte: then there is nothing to learn.
+    fn declares_fields(&self) -> bool {
+        let info = StreamInfo {
+            channel: self.name.clone(),
+            max_record: self.max_record,
+            ..StreamInfo::default()
+        };
+        let opened = Stream::open(&self.plugin, &self.options, &info, &self.limits);
+        opened.is_ok_and(|stream| stream.schema().is_some())
+    }
+}
+
+/// Takes the fields, and no record.
+struct FieldsSink {
+    fields: Option<Arc<[Field]>>,
+}
+
+impl FieldsSink {
+    fn memory_of(&self, bytes: usize) -> Result<Vec<u8>, StopReason> {
+        if self.fields.is_some() { Err(StopReason::Stopped) } else { Ok(vec![0; bytes]) }
+    }
+}
+
+impl Sink for FieldsSink {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
+        self.memory_of(MEMORY)
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
+        self.memory_of(payload)
+    }
+
+    fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
+        memory.resize(payload, 0);
+        Ok(())
+    }
+
+    fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.len())
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.fields = Some(fields.clone());
+    }
+
+    fn grant(&mut self, _: Vec<u8>, _: &mut Batch) -> Result<(), StopReason> {
+        Err(StopReason::Stopped)
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        Ok(())
+    }
+}
