@@ -45,7 +45,7 @@ pub use channel::{Channel, Outcome, changed_input};
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use learn::Learning;
-pub use mix::{Mix, MixInput, Until, is_same_input};
+pub use mix::{Comparison, Mix, MixInput, Until, is_same_input};
 pub use observer::{DecodeErrorLog, Event, Observer};
 pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};

@@ -93,15 +93,19 @@ pub fn split_identity(text: &str) -> (Option<ListIdentity>, &str) {
 /// Whether two identities are of the same object in the same list. A list that was not read to its
 /// end is the same if `unknown_is_same` and nothing else is known.
 pub fn is_same_identity(then: &str, now: &str, unknown_is_same: bool) -> bool {
-    let ((list_then, then), (list_now, now)) = (split_identity(then), split_identity(now));
-    let is_same_list = match (list_then, list_now) {
+    is_same_list(then, now, unknown_is_same)
+        && is_same_content(split_identity(then).1, split_identity(now).1)
+}
+
+/// Whether two identities are of objects in the same list: see [`is_same_identity`].
+pub fn is_same_list(then: &str, now: &str, unknown_is_same: bool) -> bool {
+    match (split_identity(then).0, split_identity(now).0) {
         (Some(then), Some(now)) if then.is_whole && now.is_whole => {
             ListIdentity::check(&then, &now).is_ok()
         }
         (Some(then), Some(now)) => then == now || unknown_is_same,
         (then, now) => then == now,
-    };
-    is_same_list && is_same_content(then, now)
+    }
 }
 
 /// Whether two contents are the same. A file that has another modification time is the same if its

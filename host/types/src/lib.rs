@@ -31,7 +31,7 @@ pub use column::{ABSENT, Column};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
 pub use identity::{
-    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, split_identity,
+    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list, split_identity,
 };
 pub use list::{list_elements, list_problem};
 pub use mode::Mode;

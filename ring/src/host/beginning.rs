@@ -201,8 +201,8 @@ impl Ring {
                 return Err(Denied::WhileConnected(vec![taken], why));
             }
             if let Some(again) = self.place(state, &now, asked, hello, rank)? {
-                if let Some(resumed) = again.resumed.as_ref().filter(|state| is_inside(state)) {
-                    state.recent.expect(rank, resumed.clone());
+                if let Some(resumed) = &again.resumed {
+                    state.recent.expect(rank, resumed);
                 }
                 self.begin_again(state, again, hello.state.as_ref().map(|_| rank));
             }
@@ -297,8 +297,8 @@ impl Ring {
                     let part = asked.part(rank);
                     (first, is_sought) = seek(state, part, &mut place)?;
                 }
-                if !is_sought && is_inside(resumed) {
-                    state.recent.expect(rank, resumed.clone());
+                if !is_sought {
+                    state.recent.expect(rank, resumed);
                 }
                 if is_shard {
                     state.table.expect(rank, first);

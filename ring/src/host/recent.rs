@@ -36,9 +36,13 @@ impl RecentBatches {
         self.most = rounds.min(MOST);
     }
 
-    /// A consumer of this rank goes on after its state's last batch.
-    pub(super) fn expect(&mut self, rank: u32, state: Resumed) {
-        self.expected.insert(rank, state);
+    /// A consumer of this rank goes on after its state's last batch, if the state has one.
+    pub(super) fn expect(&mut self, rank: u32, state: &Resumed) {
+        if state.given > 0 {
+            self.expected.insert(rank, state.clone());
+        } else {
+            self.expected.remove(&rank);
+        }
     }
 
     /// A batch was filled. Returns the ranks whose states name it, with what they say of it.
@@ -92,9 +96,11 @@ mod tests {
     #[test]
     fn a_state_is_compared_once_when_its_batch_comes() {
         let mut recent = RecentBatches::new(8);
-        recent.expect(0, place(3));
-        recent.expect(1, place(4));
-        recent.expect(0, place(4));
+        recent.expect(0, &place(3));
+        recent.expect(1, &place(4));
+        recent.expect(0, &place(4));
+        recent.expect(2, &place(4));
+        recent.expect(2, &Resumed::default());
         recent.begin_again(8, 2);
         assert_eq!(recent.filled(place(3)), []);
         assert_eq!(recent.filled(place(4)), [(0, place(4)), (1, place(4))]);

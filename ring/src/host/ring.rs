@@ -129,7 +129,7 @@ impl Ring {
             state.table.set_done_before(beginning.done.clone());
             state.recent.begin_again(self.config.slots, beginning.ranks());
             for (rank, of_rank) in &beginning.states {
-                state.recent.expect(*rank, of_rank.clone());
+                state.recent.expect(*rank, of_rank);
             }
             state.beginning = beginning;
         });

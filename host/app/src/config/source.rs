@@ -116,7 +116,8 @@ pub(super) fn learn_from(
     channel: &Reader,
     source: &ReadResult<Source>,
 ) -> ReadResult<Option<String>> {
-    if !channel.has(&SOURCE) {
+    // Else its fault is reported.
+    if source.is_err() || !channel.has(&SOURCE) {
         return Ok(None);
     }
     let reader = channel.table(&SOURCE, "")?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pipemill_channel::{RecordOrder, Resume, is_same_input};
+use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_ring::host::{Beginning, Beginnings, Match};
 use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
 use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
@@ -171,15 +171,19 @@ impl Beginnings for Origins {
 
     fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool {
         let has_window = self.channel.shuffle.is_some_and(|shuffle| shuffle.window.is_some());
+        let comparison = match how {
+            Match::Strict => Comparison::Whole,
+            Match::Tolerant if has_window => Comparison::Lists,
+            Match::Tolerant => Comparison::Known,
+        };
         let place = |at: &Resumed| {
             let BatchPosition { epoch, object_number, first_record, .. } = at.position;
-            // With a window it is the place of a record that decoding begins again before.
-            (at.given, epoch, object_number, if has_window { 0 } else { first_record })
+            let record = (object_number, first_record);
+            (at.given, epoch, if comparison == Comparison::Lists { (0, 0) } else { record })
         };
         let (then, now) = (&state.position.identity, &batch.position.identity);
-        let unknown_is_same = how == Match::Tolerant;
         place(state) == place(batch)
-            && (state.accepted.objects || is_same_input(then, now, unknown_is_same, !has_window))
+            && (state.accepted.objects || is_same_input(then, now, comparison))
     }
 }
 

@@ -25,7 +25,7 @@ use pipemill_source::Stop;
 use pipemill_types::{Accepted, BatchPosition, BatchSize, ErrorKind, Fault, Position};
 
 use self::input::{InputSink, connect};
-pub use self::position::is_same_input;
+pub use self::position::{Comparison, is_same_input};
 
 use self::mixer::Mixer;
 use crate::batch::BatchStart;

@@ -1,7 +1,7 @@
 //! The positions of a mix's inputs, as the text that travels with a batch of the mix: where its
 //! object's identity would stand.
 
-use pipemill_types::{BatchPosition, ErrorKind, Fault, is_same_identity};
+use pipemill_types::{BatchPosition, ErrorKind, Fault, is_same_identity, is_same_list};
 use serde::{Deserialize, Serialize};
 
 /// Where an input of a mix goes on.
@@ -17,25 +17,43 @@ pub(super) struct InputPosition {
     pub(super) position: BatchPosition,
 }
 
+/// What is compared of two identities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// All of it. A list that is not known to its end is another one.
+    Whole,
+    /// All of it. A list that is not known to its end is the same.
+    Known,
+    /// The lists, as far as they are known: a window of records may begin again at several places.
+    Lists,
+}
+
 /// Whether two identities are of the same input: of a channel, or of all channels that are mixed.
-/// `unknown_is_same`: also where a list is not known to its end. Without `by_record`, the places of
-/// records are not compared: a window of records may begin again at several places.
-pub fn is_same_input(then: &str, now: &str, unknown_is_same: bool, by_record: bool) -> bool {
+pub fn is_same_input(then: &str, now: &str, how: Comparison) -> bool {
     let positions = |text: &str| serde_json::from_str::<Vec<InputPosition>>(text).ok();
     let (Some(then), Some(now)) = (positions(then), positions(now)) else {
-        return is_same_identity(then, now, unknown_is_same);
+        return is_same_object(then, now, how);
     };
     let is_same = |(then, now): (&InputPosition, &InputPosition)| {
         let place = |at: &InputPosition| {
             let BatchPosition { epoch, object_number, first_record, .. } = at.position;
-            (at.ended, epoch, object_number, if by_record { first_record } else { 0 })
+            (at.ended, epoch, object_number, first_record)
         };
         let identity = |at: &InputPosition| at.position.identity.clone();
         then.input == now.input
-            && place(then) == place(now)
-            && is_same_identity(&identity(then), &identity(now), unknown_is_same)
+            && (how == Comparison::Lists || place(then) == place(now))
+            && is_same_object(&identity(then), &identity(now), how)
     };
     then.len() == now.len() && then.iter().zip(&now).all(is_same)
+}
+
+fn is_same_object(then: &str, now: &str, how: Comparison) -> bool {
+    match how {
+        Comparison::Whole => is_same_identity(then, now, false),
+        Comparison::Known => is_same_identity(then, now, true),
+        // An input that has not begun has no list yet.
+        Comparison::Lists => then.is_empty() || now.is_empty() || is_same_list(then, now, true),
+    }
 }
 
 /// The positions of all inputs, as a text.

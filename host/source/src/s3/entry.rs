@@ -71,26 +71,16 @@ impl Entry {
 
     /// Adds it to the digest of a list in which names count below `root`.
     pub(super) fn add_to(&self, digest: &mut ListDigest, root: &str) {
-        let below = |key: &str| key.strip_prefix(root).unwrap_or(key).to_owned();
-        match self {
-            Self::Object(FoundObject { address, info }) => {
-                let content = match info {
-                    ObjectInfo::Name => String::new(),
-                    ObjectInfo::Listed { size, etag: None, .. } => size.to_string(),
-                    ObjectInfo::Listed { etag: Some(etag), .. } => etag.clone(),
-                    ObjectInfo::Head(target) => target.identity(),
-                };
-                digest.add(below(&address.key).as_bytes(), content.as_bytes());
-            }
-            Self::Line { number, pieces } => {
-                let text = |piece: &Piece| match piece {
-                    Piece::Text(text) => text.to_vec(),
-                    Piece::Object(found) => below(&found.address.key).into_bytes(),
-                };
-                let texts: Vec<_> = pieces.iter().map(text).collect();
-                digest.add(&number.to_le_bytes(), &texts.join(&0));
-            }
-        }
+        // A line of a manifest is noted with all of its text.
+        let Self::Object(FoundObject { address, info }) = self else { return };
+        let content = match info {
+            ObjectInfo::Name => String::new(),
+            ObjectInfo::Listed { size, etag: None, .. } => size.to_string(),
+            ObjectInfo::Listed { etag: Some(etag), .. } => etag.clone(),
+            ObjectInfo::Head(target) => target.identity(),
+        };
+        let below = address.key.strip_prefix(root).unwrap_or(&address.key);
+        digest.add(below.as_bytes(), content.as_bytes());
     }
 
     /// Bytes that are read of it, if its size is known.
@@ -177,13 +167,31 @@ impl EntryList {
         root: &str,
         is_whole: bool,
     ) -> Result<(), ListError> {
-        part.iter().for_each(|entry| entry.add_to(&mut self.digest, root));
-        let name = self.settings.selection.to_string();
-        self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)?;
+        part.iter().for_each(|entry| self.note(entry, root));
+        self.noted(is_whole)?;
         for entry in part {
             self.push(entry).await?;
         }
         Ok(())
+    }
+
+    /// An entry is in the list, in which names count below `root`. It is pushed later.
+    pub(super) fn note(&mut self, entry: &Entry, root: &str) {
+        entry.add_to(&mut self.digest, root);
+    }
+
+    /// The list is this text.
+    pub(super) fn note_text(&mut self, text: &[u8]) {
+        self.digest.add(b"", text);
+    }
+
+    /// A part of the list was noted, or all of it.
+    ///
+    /// # Errors
+    /// It is not the list of a state.
+    pub(super) fn noted(&mut self, is_whole: bool) -> Result<(), SourceError> {
+        let name = self.settings.selection.to_string();
+        self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)
     }
 
     /// Number of entries received.
@@ -191,7 +199,8 @@ impl EntryList {
         self.count
     }
 
-    async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
+    /// Adds an entry that was noted.
+    pub(super) async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
         self.count += 1;
         if self.settings.reading.order.shuffle.is_some() {
             if self.to_shuffle.len() == MAX_SHUFFLED {

@@ -157,14 +157,22 @@ impl Planner {
             Selection::Named(address) => self.list_named(address, entries).await?,
             Selection::Manifest(address) => {
                 let text = self.fetch_manifest(address).await?;
-                let named = manifest::objects(&text, address)?;
-                let named = named.map(|address| address.map(Entry::named));
-                entries.push_all(named.collect::<Result<_, _>>()?, "", true).await?;
+                // Each address is made twice, because all of them would need much memory.
+                for address in manifest::objects(&text, address)? {
+                    entries.note(&Entry::named(address?), "");
+                }
+                entries.noted(true)?;
+                for address in manifest::objects(&text, address)? {
+                    entries.push(Entry::named(address?)).await?;
+                }
             }
             Selection::Augmented { manifest: address, attributes } => {
                 let text = Bytes::from(self.fetch_manifest(address).await?);
-                let lines = manifest::lines(&text, address, attributes);
-                entries.push_all(lines.collect::<Result<_, _>>()?, "", true).await?;
+                entries.note_text(&text);
+                entries.noted(true)?;
+                for line in manifest::lines(&text, address, attributes) {
+                    entries.push(line?).await?;
+                }
             }
         }
         if entries.count() == 0 && !self.settings.allow_empty {
