@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import grain
 import numpy as np
 
+from .absent import AbsentValues
 from .batch import Batch
-from .sources import Source
+from .numpy_arrays import array_of
 from .reading import Reading
-from .schema import STRINGS
+from .schema import MISSING, STRINGS
+from .sources import Source
 from .stream import Stream
 
 
@@ -20,6 +23,7 @@ def dataset(
     decoder: str | os.PathLike[str] | None = None,
     *,
     socket: str | os.PathLike[str] | None = None,
+    absent: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Any:
     """A ``grain.IterDataset`` whose elements are batches: dicts by the names of fields. ::
@@ -28,28 +32,35 @@ def dataset(
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
     set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Numbers are numpy arrays, categories their codes, text and
-    bytes lists. All are copies, so that ``prefetch`` can hold as many as it wants.
+    arguments of :func:`pipemill.open`. Numbers of one shape are numpy arrays, categories their
+    codes. Numbers with a 0 in the shape are a list of arrays; text and bytes are lists, too. All
+    are copies, so that ``prefetch`` can hold as many as it wants.
+
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        ``absent={"age": float("nan"), "label": -1}``. Without such a value, a list has None there,
+        and an absent number is an :class:`AbsentError`.
 
     The iterator's state is that of the stream: set it, and the next element is the one after it.
     ``mp_prefetch`` has no use here: the host decodes in threads of its own.
     """
-    return _Dataset(Reading(source, decoder, socket, more))
+    return _Dataset(Reading(source, decoder, socket, more), AbsentValues(absent))
 
 
 class _Dataset(grain.IterDataset):  # type: ignore[misc]
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, absent: AbsentValues) -> None:
         super().__init__()
         self._reading = reading
+        self._absent = absent
 
     def __iter__(self) -> _Iterator:
-        return _Iterator(self._reading)
+        return _Iterator(self._reading, self._absent)
 
 
 class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, absent: AbsentValues) -> None:
         super().__init__()
         self._reading = reading
+        self._absent = absent
         self._stream: Stream | None = None
 
     def _opened(self) -> Stream:
@@ -58,7 +69,7 @@ class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
         return self._stream
 
     def __next__(self) -> dict[str, Any]:
-        return _element(next(self._opened()))
+        return _element(next(self._opened()), self._absent)
 
     def get_state(self) -> dict[str, Any]:
         return self._opened().state_dict()
@@ -74,15 +85,23 @@ class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
             self._stream.close()
 
 
-def _element(batch: Batch) -> dict[str, Any]:
+def _element(batch: Batch, absent: AbsentValues) -> dict[str, Any]:
     element: dict[str, Any] = {}
+    values = absent.of(batch.fields)
     for field in batch.fields:
-        if field.scalar not in STRINGS:
-            element[field.name] = np.array(batch.dense(field.name))
-        elif field.scalar == "bytes" and not field.shape:
-            element[field.name] = list(map(bytes, batch[field.name]))
-        elif field.scalar == "bytes":
-            element[field.name] = [list(map(bytes, row)) for row in batch[field.name]]
-        else:
-            element[field.name] = batch[field.name]
+        name, value = field.name, values.get(field.name, MISSING)
+        if field.scalar not in STRINGS and 0 not in field.shape:
+            element[name] = np.array(batch.dense(name, value))
+            continue
+        if field.scalar not in STRINGS and value is not MISSING:
+            value = array_of(field, value)
+        rows = batch.column(name, value)
+        element[name] = rows if field.scalar == "utf8" else [_copied(one) for one in rows]
     return element
+
+
+def _copied(value: Any) -> Any:
+    """A copy of an array, of bytes, or of a list of bytes; None stays."""
+    if value is None or isinstance(value, list):
+        return value and [bytes(one) for one in value]
+    return value.copy() if isinstance(value, np.ndarray) else bytes(value)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import datasets
 import pyarrow as pa
 
-from .arrow.types import plain_type, types_of
-from .objects import list_objects, settings_of, share
-from .opening import open
+from .absent import AbsentValues
+from .arrow.types import plain_scalar, plain_type, types_of
+from .batch import Batch
+from .objects import list_objects
 from .sources import Source
+from .tasks import TaskReader
 
 
-def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **more: Any) -> Any:
+def iterable(
+    source: Source,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    absent: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Any:
     """A ``datasets.IterableDataset`` of the records: dicts by the names of fields. ::
 
         data = pipemill.hf.iterable("data/*.jsonl", options={"fields": "/text:utf8"})
@@ -25,29 +33,41 @@ def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **mo
     Each object of the source is a shard: ``DataLoader`` deals them to its workers, ``shuffle``
     shuffles them, and ``state_dict`` goes on inside of one. The arguments are those of
     :func:`pipemill.open`, but for what the library does itself: epochs, shards, states, shuffling.
-    The features are those of the first object's records.
+    Decoder, types and header are learned from the first object, and an object with others is
+    refused. What a record does not have is None.
+
+    :param absent: the values to take there instead, by the names of fields:
+        ``absent={"age": -1, "note": ""}``.
 
     Raises what :func:`pipemill.open` raises, and :class:`SourceError` where objects can't be
     listed.
     """
     objects = [one.name for one in list_objects(source)]
-    settings = settings_of(source)
-    with open(share(objects[:1], settings), decoder, **more) as stream:
-        types = types_of(stream.fields).schema
+    reader = TaskReader(source, objects, decoder, **more)
+    values = AbsentValues(absent, codes=False)
+    values.of(reader.fields)
+    types = types_of(reader.fields).schema
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in types])
     features = datasets.Features.from_arrow_schema(schema)
     # The list is what the library deals out.
-    shards = {"objects": objects, "settings": settings, "decoder": decoder, "more": more}
+    shards = {"objects": objects, "reader": reader, "absent": values}
     return datasets.IterableDataset.from_generator(_records, features, gen_kwargs=shards)
 
 
-def _records(
-    objects: list[str],
-    settings: dict[str, Any],
-    decoder: str | os.PathLike[str] | None,
-    more: dict[str, Any],
-) -> Iterator[Any]:
+def _records(objects: list[str], reader: TaskReader, absent: AbsentValues) -> Iterator[Any]:
     for one in objects:
-        with open(share([one], settings), decoder, **more) as stream:
+        with reader.open([one]) as stream:
             for batch in stream:
-                yield from batch.to_arrow().to_pylist()
+                yield from _rows(batch, absent.of(batch.fields))
+
+
+def _rows(batch: Batch, absent: Mapping[str, Any]) -> list[dict[str, Any]]:
+    # Copies that fill a batch are no records.
+    rows: list[dict[str, Any]] = batch.to_arrow().slice(0, batch.valid).to_pylist()
+    for field in batch.fields:
+        if field.name in absent:
+            value = plain_scalar(field, absent[field.name]).as_py()
+            for row in rows:
+                if row[field.name] is None:
+                    row[field.name] = value
+    return rows

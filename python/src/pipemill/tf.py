@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from .absent import AbsentValues, replaced
 from .batch import Batch
-from .sources import Source
+from .numpy_arrays import array_of, dtype_of
 from .reading import Reading
-from .schema import STRINGS, Field
+from .schema import MISSING, STRINGS, Field
+from .sources import Source
+from .tasks import check_fields
 
 
 def dataset(
@@ -20,6 +23,7 @@ def dataset(
     decoder: str | os.PathLike[str] | None = None,
     *,
     socket: str | os.PathLike[str] | None = None,
+    absent: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Any:
     """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
@@ -40,17 +44,27 @@ def dataset(
     lists of these                 a ragged tensor of strings, ``(n, None)``
     =============================  ================================================================
 
-    The values are copies. Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a
-    field that has no such tensor. An absent value raises :class:`AbsentError` where it comes: in
-    TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
+    The values are copies.
+
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        ``absent={"age": float("nan"), "note": ""}``. TensorFlow has no tensors with absent values:
+        without a value to take, one raises :class:`AbsentError` where it comes.
+
+    Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a field that has no such
+    tensor. What is raised in an iteration is an ``InvalidArgumentError`` or an ``UnknownError`` of
+    TensorFlow, with our text.
     """
     reading = Reading(source, decoder, socket, more)
+    values = AbsentValues(absent, codes=False)
     first = [reading.stream()]
     fields = first[0].fields
+    values.of(fields)
 
     def batches() -> Iterator[dict[str, Any]]:
         with first.pop() if first else reading.stream() as stream:
-            yield from map(_tensors, stream)
+            check_fields(stream.fields, fields, str(source))
+            for batch in stream:
+                yield _tensors(batch, values)
 
     signature = {field.name: _spec(field) for field in fields}
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
@@ -72,32 +86,31 @@ def _spec(field: Field) -> Any:
     return tf.RaggedTensorSpec([None, None, *field.shape[1:]], kind, ragged_rank=1)
 
 
-def _tensors(batch: Batch) -> dict[str, Any]:
-    return {field.name: _tensor(batch, field) for field in batch.fields}
+def _tensors(batch: Batch, absent: AbsentValues) -> dict[str, Any]:
+    values = absent.of(batch.fields)
+    return {
+        field.name: _tensor(batch, field, values.get(field.name, MISSING))
+        for field in batch.fields
+    }
 
 
-def _tensor(batch: Batch, field: Field) -> Any:
+def _tensor(batch: Batch, field: Field, absent: Any) -> Any:
+    if field.scalar not in STRINGS and not field.categories and 0 not in field.shape:
+        return np.array(batch.dense(field.name, absent))
+    column = batch._column(batch._field_index(field.name))
+    if len(column.absent) and absent is MISSING:
+        column.raise_absent()
+    is_array = field.scalar not in STRINGS and not field.categories
+    value = array_of(field, absent) if is_array and absent is not MISSING else absent
+    rows = replaced(list(column.values()), value)
     # TensorFlow's own description of its types does not have it.
     ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
-    column = batch._column(batch._field_index(field.name))
-    if len(column.absent):
-        column._raise_absent(
-            "TensorFlow has no tensors with absent values; leave it out with fields="
-        )
     if field.scalar in STRINGS and field.shape:
-        rows = list(column.values())
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]
         values = tf.constant(strings, tf.string, [len(strings)])
         return ragged(values, [len(row) for row in rows])
     if field.scalar in STRINGS or field.categories:
-        strings = list(column.values())
-        if field.scalar == "bytes":
-            strings = list(map(bytes, strings))
+        strings = list(map(bytes, rows)) if field.scalar == "bytes" else rows
         return np.array(strings, object)
-    if 0 not in field.shape:
-        return np.array(batch.dense(field.name))
-    arrays = list(column.values())
-    lengths = [len(one) for one in arrays]
-    shape = (sum(lengths), *field.shape[1:])
-    joined = np.concatenate(arrays).reshape(shape) if arrays else None
-    return ragged(joined, lengths)
+    empty = np.empty((0, *field.shape[1:]), dtype_of(field.scalar))
+    return ragged(np.concatenate([empty, *rows]), [len(one) for one in rows])

@@ -95,6 +95,17 @@ def plain_type(kind: Any) -> Any:
     return list_type(plain_type(kind.value_type), 0) if pa.types.is_list(kind) else kind
 
 
+def plain_scalar(field: Field, value: Any) -> Any:
+    """A value of a field, as a program says it, as a scalar of the field's plain type."""
+    kind = plain_type(arrow_field(field).type)
+    if is_uuid(field):
+        value = bytes(value)
+    if pa.types.is_temporal(kind):
+        number = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.scalar(value, number).cast(kind)
+    return pa.scalar(value, kind)
+
+
 class Types:
     """The Arrow types of all fields of a schema, and what their arrays have in common."""
 

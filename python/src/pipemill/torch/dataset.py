@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
+from ..absent import AbsentValues
 from ..protocol import Grant
 from ..state import START_OF_EPOCH
 from .passes import Pass, Progress, pass_over_left_epoch
@@ -44,6 +45,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param copy: whether the tensors are this program's own memory. Else they are where the program
         holds as many batches as it may, so it may keep any number of batches.
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        see :func:`pipemill.torch.tensors`. Without one, an absent number is an error.
+    :param dense: the names of fields of any length that are one tensor: see the same.
     :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
         :func:`pipemill.connect`, and for a channel `wait`.
 
@@ -73,6 +77,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         shard: Any = "auto",
         host: str | None = None,
         copy: bool = False,
+        absent: Mapping[str, Any] | None = None,
+        dense: Sequence[str] | str = (),
         **how: Any,
     ) -> None:
         unknown = sorted(set(how) - {"credits", "timeout", "hold_timeout", "wait"})
@@ -84,6 +90,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
+        self._absent = AbsentValues(absent)
+        self._dense = dense
         self._stream: Stream | None = None
         #: The pass that reads the stream.
         self._current: Progress | None = None

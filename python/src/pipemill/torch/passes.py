@@ -68,7 +68,8 @@ class Pass:
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
-                return tensors(batch, dataset._copy or _takes_last_credit(batch))
+                copy = dataset._copy or _takes_last_credit(batch)
+                return tensors(batch, copy, dataset._absent, dataset._dense)
             at.epoch = None
             if self._steps is not None:
                 at.epoch = next(dataset._connected().epochs(), None)
