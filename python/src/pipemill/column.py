@@ -162,9 +162,10 @@ class Column:
                 f"take there, absent={{{name!r}: ...}}"
             )
         else:
+            call = "dense" if self.field.categories else "column"
             remedy = (
                 f"say what to take there, absent={{{name!r}: ...}}, or in a loop over a stream "
-                f"batch.column({name!r}, absent=...); or leave the field out"
+                f"batch.{call}({name!r}, absent=...); or leave the field out"
             )
         raise AbsentError(
             f"field {name!r} is absent in {count} of {len(self.offsets)} records (the first is row "

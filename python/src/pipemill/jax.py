@@ -52,14 +52,15 @@ def arrays(
     found = {}
     for name in names:
         array = batch.dense(name, values.get(name, MISSING))
+        kind = jax.dtypes.canonicalize_dtype(array.dtype)
+        if kind != array.dtype:
+            _check_narrowed(batch, name, array, kind)
         found[name] = jax.device_put(array, sharding)
-        if found[name].dtype != array.dtype:
-            _check_narrowed(batch, name, array, found[name].dtype)
     return found
 
 
 def _check_narrowed(batch: Batch, name: str, array: Any, kind: Any) -> None:
-    """Refuses numbers that do not fit into the 32 bits that JAX has made of them."""
+    """Refuses numbers that do not fit into the 32 bits that JAX makes of them."""
     if array.dtype.kind == "f":
         wrong = np.isfinite(array) & (np.abs(array) > np.finfo(kind).max)
     else:
