@@ -50,7 +50,7 @@ def all_of(trained):
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 def test_a_loader_and_its_state():
@@ -58,7 +58,7 @@ def test_a_loader_and_its_state():
     # 2 batches of 256 in an epoch, and the tail is dropped.
     assert len(trained) == 20
     image, kind = trained[0]
-    assert image.shape == (256, 9) and len(kind) == 256
+    assert [len(one) for one in image] == [9] * 256 and len(kind) == 256
     firsts = {bytes(image[0].tolist()) for image, _ in trained[::2]}
     assert firsts == {b"image 000", b"image 400"}, "each epoch has its own order of the objects"
     names, _ = run("model.state_dict()", model=torch.nn.Linear(1, 1), loader=names["loader"])
@@ -72,6 +72,14 @@ def test_a_dataset():
     assert [len(batch) for batch, *_ in trained] == [256] * 4
     assert set(all_of(trained)) == set(range(RECORDS))
     names["data"].close()
+
+
+def test_absent_values():
+    pathlib.Path("data/b.csv").write_text("400,\n,401.5\n")
+    names, trained = run("f0.present")
+    numbers, present = (torch.cat(columns) for columns in zip(*trained))
+    assert numbers.tolist() == [*range(401), -1] and present.tolist() == [True] * 401 + [False]
+    names["loader"].close()
 
 
 def test_nodes():
