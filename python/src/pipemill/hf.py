@@ -62,8 +62,12 @@ def _records(objects: list[str], reader: TaskReader, absent: AbsentValues) -> It
 
 
 def _rows(batch: Batch, absent: Mapping[str, Any]) -> list[dict[str, Any]]:
+    arrow = batch.to_arrow()
+    # The features have no extensions: a UUID is its bytes.
+    columns = [getattr(column, "storage", column) for column in arrow.columns]
+    arrow = pa.RecordBatch.from_arrays(columns, arrow.schema.names)
     # Copies that fill a batch are no records.
-    rows: list[dict[str, Any]] = batch.to_arrow().slice(0, batch.valid).to_pylist()
+    rows: list[dict[str, Any]] = arrow.slice(0, batch.valid).to_pylist()
     for field in batch.fields:
         if field.name in absent:
             value = plain_scalar(field, absent[field.name]).as_py()

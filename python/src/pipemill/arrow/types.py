@@ -3,7 +3,7 @@ strings instead of copies."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import pyarrow as pa
 
@@ -84,7 +84,7 @@ def arrow_field(field: Field) -> Any:
 def plain_type(kind: Any) -> Any:
     """The type without views, dictionaries and extensions, for what knows no others. Values can be
     cast to it."""
-    if isinstance(kind, pa.ExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if kind == pa.string_view() or pa.types.is_dictionary(kind):
         return pa.string()
@@ -99,11 +99,23 @@ def plain_scalar(field: Field, value: Any) -> Any:
     """A value of a field, as a program says it, as a scalar of the field's plain type."""
     kind = plain_type(arrow_field(field).type)
     if is_uuid(field):
-        value = bytes(value)
+        return pa.scalar(bytes(value), kind)
     if pa.types.is_temporal(kind):
         number = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return pa.scalar(value, number).cast(kind)
+        return pa.scalar(int(value), number).cast(kind)
+    if field.scalar not in STRINGS and not field.categories:
+        value = _repeated(bool if field.scalar == "boolean" else lambda one: one, value, field.shape)
     return pa.scalar(value, kind)
+
+
+def _repeated(as_number: Callable[[Any], Any], value: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers in lists of this shape. A single one stands for all."""
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
+    if not shape:
+        return as_number(value)
+    values = value if isinstance(value, (list, tuple)) else [value] * shape[0]
+    return [_repeated(as_number, one, shape[1:]) for one in values]
 
 
 class Types:

@@ -90,7 +90,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
-        self._absent = AbsentValues(absent)
+        self._absent = None if absent is None else AbsentValues(absent)
         self._dense = dense
         self._stream: Stream | None = None
         #: The pass that reads the stream.

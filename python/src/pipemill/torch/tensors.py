@@ -103,12 +103,13 @@ def tensors(
     if payload is None:
         payload = memoryview(bytearray(batch.payload))
     raw = payload_array(payload)
-    values = absent if isinstance(absent, AbsentValues) else AbsentValues(absent)
-    absent = values.of(batch.fields)
-    whole = _dense_names(batch, dense)
+    if absent is not None and not isinstance(absent, AbsentValues):
+        absent = AbsentValues(absent)
+    values = absent.of(batch.fields) if absent else {}
+    whole = _dense_names(batch, dense) if dense else ()
     found = Tensors()
     for index, field in enumerate(batch.fields):
-        column, value = batch._column(index), absent.get(field.name, MISSING)
+        column, value = batch._column(index), values.get(field.name, MISSING)
         if field.scalar == "utf8":
             found[field.name] = column.all(value)
         else:
