@@ -48,6 +48,8 @@ class TaskReader:
             with self.open([name]) as stream:
                 self.fields = stream.fields
             if self.fields:
+                # Those before it have no record to learn from.
+                self._first = name
                 return
 
     def open(self, names: Sequence[str], **arguments: Any) -> Stream:
