@@ -287,6 +287,20 @@ def test_without_proc_pages_are_dropped_in_any_case(ring, monkeypatch):
     test_what_is_written_is_gone_when_the_slot_is_used_again(ring)
 
 
+@pytest.mark.parametrize("lengths", [[30] * 40, [20 + n % 5 for n in range(40)], [3] * 4, [0] * 3, [70]])
+def test_a_list_moves_as_one_tensor(opened, tmp_path, lengths):
+    records = [bytes([n] * length) for n, length in enumerate(lengths)]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(tfrecord, records)))
+    found = tensors(next(opened(tmp_path / "a.tfrecord", "tfrecord", batch=len(records))))
+    moves = []
+    moved = found._mapped(lambda tensor: moves.append(tensor) or tensor.clone())
+    # Much that is no part of them, as the frames of short records, is not moved with them.
+    assert len(moves) == (len(lengths) if 0 < sum(lengths) < 16 * len(lengths) else 1)
+    assert [bytes(one.tolist()) for one in moved["data"]] == records
+    moved["data"][0].fill_(9)
+    assert bytes(found["data"][0].tolist()) == records[0]
+
+
 def test_the_dict_is_what_trainers_take(opened, tmp_path):
     import pickle
 

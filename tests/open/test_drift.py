@@ -19,18 +19,14 @@ pytest.importorskip("pyarrow")
 SEEDS = range(48)
 
 
-@pytest.fixture
-def drifting(request, tmp_path):
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"{seed}-{case(seed).name}")
+def drifting(request, tmp_path_factory):
     """A case, its folder, and what `pipemill.open` makes of it."""
     one = case(request.param)
-    folder = one.written(tmp_path)
+    folder = one.written(tmp_path_factory.mktemp("case"))
     return one, folder, reference(one, folder)
 
 
-each_case = pytest.mark.parametrize("drifting", SEEDS, indirect=True, ids=lambda seed: f"{seed}-{case(seed).name}")
-
-
-@each_case
 def test_tasks_and_ranks_that_read_some_objects_each(drifting):
     """Hugging Face reads each object alone, Ray shares of several, and each rank its part with a host of its own."""
     one, folder, expected = drifting
@@ -63,7 +59,6 @@ def in_order(records):
     return sorted(records, key=str)
 
 
-@each_case
 def test_columns_of_numpy_and_of_arrow(drifting):
     """A column has one kind, which follows from its type. An absent number is an error, unless the program says what to take;
     Arrow has a null."""

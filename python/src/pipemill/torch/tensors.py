@@ -193,6 +193,34 @@ def _each(value: Any, change: Any) -> Any:
     """`value` with all tensors in it changed."""
     if isinstance(value, torch.Tensor):
         return change(value)
-    if isinstance(value, list) and value and not isinstance(value[0], str):
+    if not isinstance(value, list) or not value or isinstance(value[0], str):
+        return value
+    span = _span(value)
+    if span is None:
         return [_each(one, change) for one in value]
-    return value
+    whole, first = span
+    whole = change(whole)
+    return [None if one is None else _part_of(whole, one, first) for one in value]
+
+
+def _span(parts: list[Any]) -> tuple[torch.Tensor, int] | None:
+    """A tensor of all that lies from the first of these parts of one tensor to the last, and where
+    it begins: so that it takes one copy and not one for each part. None where they are not such
+    parts, or much else lies between them."""
+    some = [one for one in parts if one is not None]
+    if not some or not all(isinstance(one, torch.Tensor) for one in some):
+        return None
+    address = some[0].untyped_storage().data_ptr()
+    for one in some:
+        if not one.is_contiguous() or one.untyped_storage().data_ptr() != address:
+            return None
+    first = min(one.storage_offset() for one in some)
+    last = max(one.storage_offset() + one.numel() for one in some)
+    if last - first > 2 * sum(one.numel() for one in some):
+        return None
+    return some[0].as_strided((last - first,), (1,), first), first
+
+
+def _part_of(whole: torch.Tensor, part: torch.Tensor, first: int) -> torch.Tensor:
+    at = part.storage_offset() - first
+    return whole[at : at + part.numel()].view(part.shape)
