@@ -13,8 +13,6 @@ from e2e import PATIENCE
 from pipemill.objects import deal, list_objects
 from pipemill.tasks import TaskReader
 
-pytest.importorskip("numpy")
-pytest.importorskip("pyarrow")
 
 SEEDS = range(48)
 

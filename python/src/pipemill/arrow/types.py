@@ -3,7 +3,7 @@ strings instead of copies."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import pyarrow as pa
 
@@ -104,18 +104,18 @@ def plain_scalar(field: Field, value: Any) -> Any:
         number = pa.int32() if kind.bit_width == 32 else pa.int64()
         return pa.scalar(int(value), number).cast(kind)
     if field.scalar not in STRINGS and not field.categories:
-        value = _repeated(bool if field.scalar == "boolean" else lambda one: one, value, field.shape)
+        value = _numbers(value, field.scalar, field.shape)
     return pa.scalar(value, kind)
 
 
-def _repeated(as_number: Callable[[Any], Any], value: Any, shape: tuple[int, ...]) -> Any:
+def _numbers(value: Any, scalar: str, shape: tuple[int, ...]) -> Any:
     """Numbers in lists of this shape. A single one stands for all."""
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
     if not shape:
-        return as_number(value)
+        return bool(value) if scalar == "boolean" else value
     values = value if isinstance(value, (list, tuple)) else [value] * shape[0]
-    return [_repeated(as_number, one, shape[1:]) for one in values]
+    return [_numbers(one, scalar, shape[1:]) for one in values]
 
 
 class Types:
