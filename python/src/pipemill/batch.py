@@ -143,9 +143,9 @@ class Batch:
         ==========================================  ===============================================
 
         The kind follows from the field's type alone, whatever the lengths in this batch are.
-        :meth:`dense` never returns a list. Arrays are read-only. They are views of the shared memory where the
-        rows are evenly spaced, and one copy where they are not. Without numpy they are memoryviews
-        of the same shape. A list is a new one at each call.
+        :meth:`dense` never returns a list. Arrays are read-only. They are views of the shared
+        memory where the rows are evenly spaced, and one copy where they are not. Without numpy they
+        are memoryviews of the same shape. A list is a new one at each call.
 
         The type of an array is that of the field, with two exceptions. An array of bfloat16 has
         the type that the package ``ml_dtypes`` adds to numpy; where that is not installed, it has
