@@ -94,10 +94,6 @@ def test_what_a_record_does_not_have_is_none_or_what_the_program_says(tmp_path):
         pipemill.hf.iterable(tmp_path, absent={"n": 0.5}, **more)
 
 
-def test_copies_that_fill_a_batch_are_no_records(source):
-    assert [one["id"] for one in pipemill.hf.iterable(source, batch=7, tail="pad")] == list(range(40))
-
-
 def test_a_uuid_is_its_bytes():
     fields = [("u", "uint8", [16], {"logical": "uuid", "nullable": True})]
 
