@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn
 from . import protocol
 from .batch import Batch
 from .connection import Connection, Lease
-from .errors import ConnectError, ProtocolError
+from .errors import ConnectError, ProtocolError, Refused
 from .handshake import establish
 from .protocol import EpochEnd, Grant
 from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
 from .state import Tracker, check_state
+from .status import failure_of
 from .transform import Transform, keeping
 from .version import __version__
 
@@ -120,7 +121,12 @@ def stream_of(
             "where is the pipemill host? $PIPEMILL_SOCKET is not set; run this program with "
             "`pipemill run --config FILE -- COMMAND`, or give connect() the socket's path"
         )
-    connection = establish(path, channel, wishes, wait, __version__)
+    try:
+        connection = establish(path, channel, wishes, wait, __version__)
+    except Refused as refused:
+        # A channel that has failed is at its end, too. Then the failure is the reason.
+        failure = failure_of(path, channel) if "is at its end" in str(refused) else None
+        raise failure or refused from None
     receiver = Receiver(channel, connection, timeout, hold_timeout)
     tracker = Tracker(
         channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes

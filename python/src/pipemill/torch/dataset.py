@@ -12,6 +12,7 @@ from ..protocol import Grant
 from ..state import START_OF_EPOCH
 from .passes import Pass, Progress, pass_over_left_epoch
 from .reading import Reading
+from .worker_errors import errors_travel
 
 if TYPE_CHECKING:
     from ..stream import Stream
@@ -115,7 +116,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that was yielded in this process. It is small, of
         text, numbers and dicts."""
-        return self._state(self._current or Progress())
+        with errors_travel():
+            return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there, with the next pass.
