@@ -12,7 +12,6 @@ from .batch import Batch
 from .sources import Source
 from .reading import Reading
 from .schema import STRINGS
-from .stream import Stream
 
 
 def dataset(
@@ -50,28 +49,23 @@ class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
     def __init__(self, reading: Reading) -> None:
         super().__init__()
         self._reading = reading
-        self._stream: Stream | None = None
-
-    def _opened(self) -> Stream:
-        if self._stream is None:
-            self._stream = self._reading.stream()
-        return self._stream
+        self._batches = reading.going_on()
 
     def __next__(self) -> dict[str, Any]:
-        return _element(next(self._opened()))
+        return _element(next(self._batches))
 
     def get_state(self) -> dict[str, Any]:
-        return self._opened().state_dict()
+        return self._batches.stream.state_dict()
 
     def set_state(self, state: dict[str, Any]) -> None:
-        if self._stream is not None:
-            self._stream.close()
-        self._stream = self._reading.stream(state)
+        self._batches.close()
+        self._batches = self._reading.going_on(state)
+        # A state that does not fit is refused here.
+        self._batches.stream  # noqa: B018
 
     def close(self) -> None:
         super().close()
-        if self._stream is not None:
-            self._stream.close()
+        self._batches.close()
 
 
 def _element(batch: Batch) -> dict[str, Any]:

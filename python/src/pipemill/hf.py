@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import datasets
 import pyarrow as pa
 
 from .arrow.types import plain_type, types_of
+from .going_on import GoingOn
 from .objects import list_objects, settings_of, share
 from .opening import open
 from .sources import Source
+from .stream import Stream
 
 
 def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **more: Any) -> Any:
@@ -48,6 +51,10 @@ def _records(
     more: dict[str, Any],
 ) -> Iterator[Any]:
     for one in objects:
-        with open(share([one], settings), decoder, **more) as stream:
-            for batch in stream:
+        with GoingOn(partial(_at, share([one], settings), decoder, more)) as batches:
+            for batch in batches:
                 yield from batch.to_arrow().to_pylist()
+
+
+def _at(source: Source, decoder: Any, more: dict[str, Any], state: Any) -> Stream:
+    return open(source, decoder, state=state, **more)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .errors import ConnectError, HostDied, Refused
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
 from .sources import Source, source_table
@@ -23,6 +24,8 @@ _MAX_WORKERS = 256
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
 NODE_TIMEOUT = 600.0
+#: The process that starts it, for messages in the others.
+OWNER_OF_NODE = "local rank 0 of this machine"
 
 _opened_per_node = 0
 
@@ -207,7 +210,9 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
     text = toml({"channel": [channel]})
     path = node_socket(node, text)
     if node.local_rank > 0:
-        return connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        stream = connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        stream._receiver.host_owner = OWNER_OF_NODE
+        return stream
     stream = _owning(Host.of_text(toml({"socket": literal(path)}) + text), name, wishes)
     stream._shares_host = True
     return stream
@@ -217,8 +222,14 @@ def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
     """A stream with which the host ends."""
     try:
         stream = host.connect(channel, **wishes)
-    except BaseException:
+    except BaseException as error:
+        # A host that was killed refuses nothing, and does not answer.
+        is_lost = isinstance(error, ConnectError) and not isinstance(error, Refused)
+        how = host.how_it_ended() if is_lost else None
         host.close()
+        if how is not None:
+            text = f"the pipemill host ended before channel {channel!r} was read: {how}"
+            raise HostDied(text) from error
         raise
     stream._owns_host = True
     return stream

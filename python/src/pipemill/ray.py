@@ -19,6 +19,7 @@ from ray.data.extensions import ArrowTensorArray
 from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_type
 from .batch import Batch
+from .going_on import GoingOn
 from .objects import deal, list_objects, settings_of, share
 from .opening import open
 from .sources import Source
@@ -141,9 +142,11 @@ def _blocks(
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
     source = share(names, settings)
-    with open(source, decoder, options=options, fields=fields, batch=rows, tail="keep") as stream:
-        for batch in stream:
-            yield _table(batch)
+    task = partial(
+        open, source, decoder, options=options, fields=fields, batch=rows, tail="keep"
+    )
+    with GoingOn(lambda state: task(state=state)) as batches:
+        yield from map(_table, batches)
 
 
 def _table(batch: Batch) -> Any:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .going_on import MAX_LOST, GoingOn
 from .opening import open
 from .sources import Source
 from .stream import Stream, connect
@@ -48,6 +49,12 @@ class Reading:
         self._is_channel = is_channel(source, decoder, socket)
         own = {"socket": socket} if self._is_channel else {"decoder": decoder}
         self._more = {**own, **more}
+
+    def going_on(self, state: Mapping[str, Any] | None = None) -> GoingOn:
+        """The batches of a new stream. Where its host is this program's own, and is killed, another
+        one goes on."""
+        shares_host = self._is_channel or self._more.get("host") is not None
+        return GoingOn(self.stream, state, 0 if shares_host else MAX_LOST)
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:
         """A new stream. It begins after `state`, if that is given."""

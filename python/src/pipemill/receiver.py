@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from . import protocol
 from .connection import POLL_INTERVAL, Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .protocol import EpochEnd, Grant
 from .schema import Field, parse_schema
+
+if TYPE_CHECKING:
+    from .private_host import Host
 
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
 #: in one.
@@ -31,6 +34,9 @@ class Receiver:
         self.fields: tuple[Field, ...] = ()
         #: The numbers of those that the program got, for error texts.
         self.batches = self.records = 0
+        #: The private host, and who has started it, where that is another process: for error texts.
+        self.host: Host | None = None
+        self.host_owner: str | None = None
         self._channel = channel
         self._connection = connection
         self._timeout = timeout
@@ -152,11 +158,22 @@ class Receiver:
     def _raise_host_died(self) -> NoReturn:
         raise HostDied(
             f"the pipemill host hung up on channel {self._channel!r} before the stream had ended, "
-            f"after {self._progress()}; it has crashed, was killed or has disconnected this "
-            "consumer: look into its log. Views that this program holds stay readable",
+            f"after {self._progress()}; {self._why_host_died()}. Views that this program holds stay "
+            "readable",
             batches=self.batches,
             records=self.records,
         )
+
+    def _why_host_died(self) -> str:
+        if self.host is not None:
+            return self.host.how_it_ended()
+        why = "it has crashed, was killed or has disconnected this consumer: look into its log"
+        if self.host_owner is not None:
+            why += (
+                f", which is the standard error of {self.host_owner}: that process has started it, "
+                "and it ends with it"
+            )
+        return why
 
     def _raise_unexpected(self, what: str) -> NoReturn:
         raise ProtocolError(

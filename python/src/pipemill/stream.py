@@ -357,6 +357,9 @@ class Stream:
             f"{self._receiver.records} records read>"
         )
 
+    def _reads_from(self, host: Host | None) -> None:
+        self._host = self._receiver.host = host
+
     # --- epochs and batches
 
     def _next_epoch(self) -> Epoch | None:

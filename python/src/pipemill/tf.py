@@ -45,12 +45,12 @@ def dataset(
     TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
     """
     reading = Reading(source, decoder, socket, more)
-    first = [reading.stream()]
-    fields = first[0].fields
+    first = [reading.going_on()]
+    fields = first[0].stream.fields
 
     def batches() -> Iterator[dict[str, Any]]:
-        with first.pop() if first else reading.stream() as stream:
-            yield from map(_tensors, stream)
+        with first.pop() if first else reading.going_on() as batches:
+            yield from map(_tensors, batches)
 
     signature = {field.name: _spec(field) for field in fields}
     return tf.data.Dataset.from_generator(batches, output_signature=signature)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ..opening import NODE_TIMEOUT, node_socket, plan
+from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, node_socket, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
@@ -43,6 +43,8 @@ class Reading:
         self._program = uuid.uuid4().hex
         self._socket: str | None = None
         self._host: Host | None = None
+        #: Who has started the host, for other processes.
+        self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
         self._shard: dict[str, int] | None = None
         part = shard_of(shard)
@@ -70,12 +72,14 @@ class Reading:
             return
         self._socket = node_socket(node, text)
         self._wishes["wait"] = NODE_TIMEOUT
+        self._owner = OWNER_OF_NODE
         if node.local_rank == 0:
             self._host = Host.of_text(toml({"socket": literal(self._socket)}) + text)
 
     def _start(self) -> None:
         self._host = Host.of_text(self._text)
         self._socket = self._host.socket
+        self._owner = f"process {os.getpid()}"
 
     def start_again(self) -> None:
         """Starts the host again, where it is this process's alone. One that has read all epochs
@@ -140,7 +144,9 @@ class Reading:
         if number is not None:
             wishes["pass"] = {"program": self._program, "number": number}
         stream = stream_of(self._channel, self._socket, wishes, **times)
-        stream._host = self._host
+        stream._reads_from(self._host)
+        if self._host is None and self._owner is not None:
+            stream._receiver.host_owner = self._owner
         return stream
 
     def close(self) -> None:
