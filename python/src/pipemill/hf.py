@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import datasets
 import pyarrow as pa
 
+from .arguments import answering
 from .arrow.types import plain_type, types_of
 from .going_on import GoingOn
 from .objects import list_objects, settings_of, share
@@ -18,7 +19,43 @@ from .sources import Source
 from .stream import Stream
 
 
-def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **more: Any) -> Any:
+#: Words of the library, for what it does itself.
+_OTHER_WORDS = {
+    "batch_size": "say batch_size= to the DataLoader, or call batch({value!r}) of the result",
+    "drop_last": "say drop_last= to the DataLoader",
+    "shuffle": "call shuffle(seed=7) of the result",
+    "seed": "call shuffle(seed={value!r}) of the result",
+    "epochs": "iterate over the result once for each epoch, and call its set_epoch()",
+    "shard": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "rank": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "world_size": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "state": "call load_state_dict() of the result",
+    "num_workers": "say num_workers= to the DataLoader, which deals the objects to its workers",
+    "collate_fn": "say collate_fn= to the DataLoader",
+    "transform": "call map() of the result",
+    "streaming": "leave it out: the result is an IterableDataset",
+}
+
+
+@answering(_OTHER_WORDS)
+def iterable(
+    source: Source,
+    decoder: str | os.PathLike[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    workers: int | str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    credits: int = 4,
+    timeout: float | None = None,
+    hold_timeout: float | None = 10.0,
+) -> Any:
     """A ``datasets.IterableDataset`` of the records: dicts by the names of fields. ::
 
         data = pipemill.hf.iterable("data/*.jsonl", options={"fields": "/text:utf8"})
@@ -28,11 +65,17 @@ def iterable(source: Source, decoder: str | os.PathLike[str] | None = None, **mo
     Each object of the source is a shard: ``DataLoader`` deals them to its workers, ``shuffle``
     shuffles them, and ``state_dict`` goes on inside of one. The arguments are those of
     :func:`pipemill.open`, but for what the library does itself: epochs, shards, states, shuffling.
-    The features are those of the first object's records.
+    The features are those of the first object's records. `max_errors` counts for each object.
 
     Raises what :func:`pipemill.open` raises, and :class:`SourceError` where objects can't be
     listed.
     """
+    more: dict[str, Any] = dict(
+        options=options, fields=fields, batch=batch, workers=workers, credits=credits,
+        timeout=timeout, hold_timeout=hold_timeout,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
+    )  # fmt: skip
     objects = [one.name for one in list_objects(source)]
     settings = settings_of(source)
     with open(share(objects[:1], settings), decoder, **more) as stream:

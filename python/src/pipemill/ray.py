@@ -16,6 +16,7 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 from ray.data.extensions import ArrowTensorArray
 
+from .arguments import answering
 from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_type
 from .batch import Batch
@@ -29,12 +30,37 @@ from .schema import STRINGS, Field
 _TASK_BYTES = 1 << 30
 
 
+#: Words of Ray, for what it does itself.
+_OTHER_WORDS = {
+    "batch": "say rows_per_block={value!r}",
+    "batch_size": "say rows_per_block={value!r}, or batch_size= to iter_batches() of the result",
+    "drop_last": "say drop_last= to iter_batches() of the result",
+    "shuffle": "call random_shuffle(seed=7) of the result",
+    "seed": "call random_shuffle(seed={value!r}) of the result",
+    "epochs": "iterate over the result once for each epoch",
+    "shard": "call split() or streaming_split() of the result",
+    "state": "Ray runs a read task again by itself",
+    "num_workers": "say concurrency={value!r}: how many read tasks run at once",
+    "workers": "say concurrency={value!r}: how many read tasks run at once",
+    "parallelism": "say override_num_blocks={value!r}",
+    "transform": "call map_batches() of the result",
+    "collate_fn": "say collate_fn= to iter_torch_batches() of the result",
+}
+
+
+@answering(_OTHER_WORDS)
 def read(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
     rows_per_block: int = 4096,
     override_num_blocks: int | None = None,
     concurrency: int | None = None,
@@ -45,7 +71,9 @@ def read(
         data = pipemill.ray.read("s3://bucket/train/", "webdataset", fields="jpg,cls")
 
     :param source: as for :func:`pipemill.open`; all nodes must reach it by the same name.
-    :param decoder: as for :func:`pipemill.open`; as are `options` and `fields`.
+    :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `on_error`,
+        `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each read task
+        counts its own errors.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
         that Ray runs again gives the same blocks.
     :param override_num_blocks: how many read tasks there are, at most one for each object. By
@@ -56,8 +84,10 @@ def read(
     Raises what :class:`Datasource` raises.
     """
     objects = Datasource(
-        source, decoder, options=options, fields=fields, rows_per_block=rows_per_block
-    )
+        source, decoder, options=options, fields=fields, rows_per_block=rows_per_block,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
+    )  # fmt: skip
     # With more blocks than tasks, Ray would split the blocks.
     return ray.data.read_datasource(
         objects,
@@ -74,6 +104,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     is no host; each node needs one, too.
     """
 
+    @answering(_OTHER_WORDS)
     def __init__(
         self,
         source: Source,
@@ -81,6 +112,12 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         *,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
+        on_error: str | None = None,
+        max_errors: int | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        on_plugin_error: str | None = None,
+        max_record: str | None = None,
+        limits: Mapping[str, str] | None = None,
         rows_per_block: int = 4096,
     ) -> None:
         super().__init__()
@@ -88,13 +125,13 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         if decoder is not None and os.fspath(decoder).endswith(".wasm"):
             # Workers have a folder of their own.
             decoder = os.path.abspath(decoder) if os.path.lexists(decoder) else decoder
+        more = dict(
+            options=options, fields=fields, batch=rows_per_block, tail="keep", on_error=on_error,
+            max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
+            max_record=max_record, limits=limits,
+        )  # fmt: skip
         self._read = partial(
-            _blocks,
-            settings=settings_of(source),
-            decoder=decoder,
-            options=options,
-            fields=fields,
-            rows=rows_per_block,
+            _blocks, settings=settings_of(source), decoder=decoder, more=more
         )
 
     def get_name(self) -> str:
@@ -136,16 +173,11 @@ def _blocks(
     names: list[str],
     settings: dict[str, Any],
     decoder: str | os.PathLike[str] | None,
-    options: Mapping[str, Any] | None,
-    fields: str | Sequence[str] | None,
-    rows: int,
+    more: dict[str, Any],
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
     source = share(names, settings)
-    task = partial(
-        open, source, decoder, options=options, fields=fields, batch=rows, tail="keep"
-    )
-    with GoingOn(lambda state: task(state=state)) as batches:
+    with GoingOn(lambda state: open(source, decoder, state=state, **more)) as batches:
         yield from map(_table, batches)
 
 

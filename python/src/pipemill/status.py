@@ -46,6 +46,15 @@ def _parts(sock: socket.socket) -> Any:
             return
 
 
+def skipped_of(path: str, channel: str) -> int:
+    """How many decode errors the channel has skipped. Raises as `status_of`."""
+    totals = status_of(path, channel).get("totals")
+    count = totals.get("decode_errors") if isinstance(totals, dict) else None
+    if type(count) is not int:
+        raise ProtocolError(f"the host's status has no number of errors; {protocol.REMEDY}")
+    return count
+
+
 def failure_of(path: str, channel: str) -> DecodeError | None:
     """The failure that has ended a channel; None where it has not failed, or nobody answers."""
     try:

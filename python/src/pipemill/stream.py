@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from . import protocol
+from .arguments import answering
 from .batch import Batch
 from .connection import Connection, Lease
 from .errors import ConnectError, ProtocolError, Refused
@@ -19,14 +21,28 @@ from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
 from .state import Tracker, check_state
-from .status import failure_of
+from .status import failure_of, skipped_of
 from .transform import Transform, keeping
 from .version import __version__
 
 if TYPE_CHECKING:
     from .private_host import Host
 
+_BY_CHANNEL = "the channel's configuration says that: `{name}`"
+#: What :func:`connect` does not take, because the host has the channel already.
+_SAID_BY_CHANNEL = {
+    **dict.fromkeys(
+        ("decoder", "options", "fields", "shuffle", "workers", "order", "epochs", "on_error",
+         "max_errors", "quarantine", "on_plugin_error", "max_record", "limits"),
+        _BY_CHANNEL,
+    ),
+    "num_workers": "the channel's configuration says how many objects are decoded at the same time: `workers`",
+    "seed": "the channel's configuration says in which order: `shuffle`",
+    "host": "socket= is the path of the host's socket",
+}  # fmt: skip
 
+
+@answering(_SAID_BY_CHANNEL)
 def connect(
     channel: str,
     socket: str | os.PathLike[str] | None = None,
@@ -131,7 +147,9 @@ def stream_of(
     tracker = Tracker(
         channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
     )
-    return Stream(channel, connection, receiver, tracker)
+    stream = Stream(channel, connection, receiver, tracker)
+    stream._socket = path
+    return stream
 
 
 def whole_number(name: str, value: Any, most: int, unit: str = "") -> int:
@@ -180,6 +198,11 @@ class Stream:
         self._epoch: Epoch | None = None  # the current epoch
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
+        #: The socket of its host.
+        self._socket = ""
+        self._skipped = 0
+        #: Whether it is known that the host leaves out what can't be decoded.
+        self._may_skip = False
         #: The private host that it reads from, which lives at least as long.
         self._host: Host | None = None
         #: Whether the host ends with the stream, and whether other programs read from it, too.
@@ -288,6 +311,20 @@ class Stream:
         open, credits = self._connection.open, self._connection.welcome.credits
         return reader(batches, self.fields, lambda: credits - len(open))
 
+    @property
+    def skipped(self) -> int:
+        """How many places of the input the host has left out so far as errors, because ``on_error``
+        or ``on_plugin_error`` say so: most often a record each.
+
+        The host is asked, so the count is that of all its consumers since it has started, and it is
+        ahead of the batches that this program was given. After the host has ended it is what it was
+        when it was asked last: by this, or at the end of the stream.
+        """
+        if not self._connection.is_others():
+            with contextlib.suppress(OSError, ProtocolError):
+                self._skipped = skipped_of(self._socket, self.channel)
+        return self._skipped
+
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was
         given. Save it with the model, as JSON. :func:`connect` takes it, and so does ``pipemill run
@@ -325,6 +362,8 @@ class Stream:
         which this makes of the batches that are held. Batches that were not ACKed go to another
         consumer: the last batch of a loop that was left early is one of them.
         """
+        if self._may_skip and not self._receiver.has_ended and not self._connection.is_closing:
+            self.skipped  # noqa: B018  # the count stays
         self._receiver.discard()
         self._connection.close()
         if self._host is None or not self._owns_host:
@@ -367,6 +406,8 @@ class Stream:
         self._finish_batch()
         first = self._receiver.peek()
         self._epoch = None if first is None else Epoch(self, first.epoch)
+        if first is None and self._may_skip:
+            self.skipped  # noqa: B018  # the host may end now
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from .arguments import answering
 from .batch import Batch
 from .sources import Source
 from .reading import Reading
 from .schema import STRINGS, Field
 
 
+#: Words of TensorFlow, for what it does itself.
+_OTHER_WORDS = {"transform": "call map() of the data set", "map_fn": "call map() of the data set"}
+
+
+@answering(_OTHER_WORDS)
 def dataset(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     socket: str | os.PathLike[str] | None = None,
-    **more: Any,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shuffle: int | Mapping[str, Any] | None = None,
+    workers: int | str | None = None,
+    order: str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    epochs: int | None = 1,
+    shard: tuple[int, int] | str | None = None,
+    state: Mapping[str, Any] | None = None,
+    host: str | None = None,
+    credits: int | None = 4,
+    timeout: float | None = None,
+    wait: float = 10.0,
+    hold_timeout: float | None = 10.0,
 ) -> Any:
     """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
 
@@ -28,8 +55,8 @@ def dataset(
             train(batch["x"], batch["y"])
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
-    set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream
+    set, with the arguments of :func:`pipemill.connect`. Else it reads a source, with those of
+    :func:`pipemill.open`. Each iteration over it opens the source again. The stream
     is opened here, once, for the types of the fields:
 
     =============================  ================================================================
@@ -44,15 +71,22 @@ def dataset(
     field that has no such tensor. An absent value raises :class:`AbsentError` where it comes: in
     TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
     """
+    more: dict[str, Any] = dict(
+        options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
+        shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
+        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
+        limits=limits, epochs=epochs, shard=shard, state=state, host=host, credits=credits,
+        timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+    )  # fmt: skip
     reading = Reading(source, decoder, socket, more)
     first = [reading.going_on()]
-    fields = first[0].stream.fields
+    types = first[0].stream.fields
 
     def batches() -> Iterator[dict[str, Any]]:
         with first.pop() if first else reading.going_on() as batches:
             yield from map(_tensors, batches)
 
-    signature = {field.name: _spec(field) for field in fields}
+    signature = {field.name: _spec(field) for field in types}
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 

@@ -6,17 +6,20 @@ It can be pickled and forked. Each process connects for itself.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import ProtocolError
 from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, node_socket, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_state
+from ..status import skipped_of
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 
@@ -41,6 +44,8 @@ class Reading:
             if name in given:
                 self._wishes[name] = given.pop(name)
         self._program = uuid.uuid4().hex
+        #: How many errors the host had skipped when it was asked last.
+        self._skipped = 0
         self._socket: str | None = None
         self._host: Host | None = None
         #: Who has started the host, for other processes.
@@ -54,11 +59,13 @@ class Reading:
             #: Whether the host deals out batches to this program alone.
             self._alone = part is None or (shard == "auto" and part[1] == 1)
             return
+        if "wait" in given:
+            raise ValueError(
+                f"wait= is for a channel, and source={source!r} is a source, whose host this program "
+                "starts; leave wait= out"
+            )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
-        for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "workers",
-                     "order", "host"):  # fmt: skip
-            asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
         needed = (credits + 1) * (node.local_world if node else 1) + 2
@@ -148,6 +155,14 @@ class Reading:
         if self._host is None and self._owner is not None:
             stream._receiver.host_owner = self._owner
         return stream
+
+    @property
+    def skipped(self) -> int:
+        """As :attr:`pipemill.Stream.skipped`."""
+        path = self._socket or os.environ.get("PIPEMILL_SOCKET")
+        with contextlib.suppress(OSError, ProtocolError):
+            self._skipped = skipped_of(path or "", self._channel)
+        return self._skipped
 
     def close(self) -> None:
         """Ends the host, where it is this program's."""
