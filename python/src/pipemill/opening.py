@@ -10,6 +10,7 @@ from .errors import ConnectError, HostDied, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
+from .shares import check_part, name_of_part
 from .sources import Source, source_table
 from .state import check_state
 from .stream import Stream, batch_size, connect, whole_number
@@ -133,6 +134,7 @@ def open(  # the name that `pipemill.open` has
         stream = _open_per_node(node, channel, wishes)
     else:
         stream = _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
+    stream._part = part_name(channel, node) if state is None else None
     stream._may_skip = on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
     return stream
 
@@ -247,7 +249,14 @@ def _deal(
             f"source={source!r} is one object, which can't be dealt to {count} hosts; give a "
             f"folder, a pattern or several objects{remedy}"
         )
+    check_part(source, table, index, count, name_of_part(index, count, node is not None))
     table["shard"] = {"index": index, "count": count}
+
+
+def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
+    """Whose part of the objects the channel reads; None where it reads all."""
+    part = channel["source"].get("shard")
+    return None if part is None else name_of_part(part["index"], part["count"], node is not None)
 
 
 def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) -> Stream:

@@ -20,6 +20,7 @@ from .protocol import EpochEnd, Grant
 from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
+from .shares import no_records
 from .state import Tracker, check_state
 from .status import failure_of, skipped_of
 from .transform import Transform, keeping
@@ -203,6 +204,8 @@ class Stream:
         self._skipped = 0
         #: Whether it is known that the host leaves out what can't be decoded.
         self._may_skip = False
+        #: Whose part of the objects its host reads, where each epoch has to have a batch.
+        self._part: str | None = None
         #: The private host that it reads from, which lives at least as long.
         self._host: Host | None = None
         #: Whether the host ends with the stream, and whether other programs read from it, too.
@@ -447,6 +450,8 @@ class Stream:
                 f"{epoch.number}; {protocol.REMEDY}"
             )
         if isinstance(event, EpochEnd):
+            if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
+                raise no_records(self.channel, self._part, event.epoch)
             self._epoch = None
             self._tracker.epoch_end(event)
             epoch._end(event)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ProtocolError
-from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, node_socket, plan
+from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, node_socket, part_name, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
@@ -52,6 +52,8 @@ class Reading:
         self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
         self._shard: dict[str, int] | None = None
+        #: Whose part that is, for error texts.
+        self._part: str | None = None
         part = shard_of(shard)
         if is_channel(source, decoder, socket):
             self._of_channel(source, socket, given)
@@ -68,6 +70,7 @@ class Reading:
         asked: dict[str, Any] = {"epochs": None, **given}
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
+        self._part = part_name(channel, node)
         needed = (credits + 1) * (node.local_world if node else 1) + 2
         channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
@@ -152,6 +155,7 @@ class Reading:
             wishes["pass"] = {"program": self._program, "number": number}
         stream = stream_of(self._channel, self._socket, wishes, **times)
         stream._reads_from(self._host)
+        stream._part = self._part if state is None else None
         if self._host is None and self._owner is not None:
             stream._receiver.host_owner = self._owner
         return stream
