@@ -9,9 +9,10 @@ import sys
 
 import pipemill
 import pytest
-from e2e import PATIENCE
+from e2e import PATIENCE, patiently
 from hosts import start, take, take_all
 from pipemill.ranks import shard_of
+from pipemill.status import status_of
 
 __all__ = ["start"]
 
@@ -348,3 +349,57 @@ def test_an_epoch_that_is_ended_early_or_gone_on_after_is_none_without_records(f
     for at in (state, end):
         with opened(folder, (0, 2), batch=2, tail="keep", epochs=2, state=at) as stream:
             assert sum(map(len, stream)) < 24
+
+
+# --- a rank that leaves
+
+
+@pytest.fixture
+def pair(folder):
+    """The two ranks of a channel that never ends, with their first batches."""
+    source = {"folder": str(folder), "epochs": 1_000_000}
+    channel = {"name": "train", "source": source, "decoder": "lines", "batch": 1, "tail": "pad"}
+    with pipemill.host({"channel": [channel]}) as host:
+        ranks = [host.connect("train", shard=(rank, 2)) for rank in range(2)]
+        for one in ranks:
+            take(one)
+        # It will wait for ever.
+        ranks[1]._receiver._timeout = 0.5
+        yield ranks
+        for one in ranks:
+            one.close()
+
+
+def test_a_rank_that_has_left_is_named(pair, monkeypatch, caplog):
+    # It says so at once, and when it gives up.
+    monkeypatch.setattr("pipemill.receiver.REPORT_AFTER", (0.0,))
+    pair[0].close()
+    patiently(lambda: len(status_of(pair[1]._host.socket, "train")["ring"]["consumers"]) == 1)
+    with pytest.raises(pipemill.StreamTimeout) as caught:
+        take_all(pair[1])
+    why = "rank 0 of 2 is not connected: ended, left the loop early, or not started yet"
+    assert why in str(caught.value) and "look at the channel's source" not in str(caught.value)
+    [record] = caplog.records
+    assert record.message.startswith("channel 'train': rank 1 of 2 has waited") and why in record.message
+
+
+def test_a_rank_that_holds_its_batch_is_named(pair, monkeypatch):
+    monkeypatch.setattr("pipemill.other_ranks._LONG", 0.0)
+    held = next(pair[0])
+    with pytest.raises(pipemill.StreamTimeout, match="rank 0 of 2 holds batches for more than 0 s, and the others wait"):
+        take_all(pair[1])
+    del held
+
+
+def test_a_rank_that_has_not_come_is_named(folder):
+    channel = {"name": "train", "source": {"folder": str(folder)}, "decoder": "lines", "batch": 1, "tail": "pad"}
+    with pipemill.host({"channel": [channel]}) as host, host.connect("train", shard=(1, 4), timeout=0.1) as stream:
+        with pytest.raises(pipemill.StreamTimeout, match="ranks 0, 2, 3 of 4 are not connected"):
+            next(stream)
+
+
+def test_a_program_alone_looks_at_its_source(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pipemill.open(tmp_path / "pipe", "lines", timeout=0.1) as stream:
+        with pytest.raises(pipemill.StreamTimeout, match="look at the channel's source"):
+            next(stream)

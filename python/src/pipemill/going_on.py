@@ -3,19 +3,17 @@ record."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 from .batch import Batch
 from .errors import HostDied, StateError
+from .log import warn
 from .stream import Stream
 
 #: Hosts that may be killed one after the other without a batch between them. More of them are
 #: killed by what they read, such as a record that takes too much memory.
 MAX_LOST = 3
-
-_log = logging.getLogger("pipemill")
 
 
 class GoingOn:
@@ -76,7 +74,7 @@ class GoingOn:
         self._lost += 1
         if self._lost > self._max_lost:
             raise error
-        _log.warning("%s. Another host goes on there", error)
+        warn(f"{error}. Another host goes on there")
 
     def close(self) -> None:
         """Closes the stream."""

@@ -1,4 +1,4 @@
-"""What this package itself says, once each: by Python's ``logging``, as the logger "pipemill".
+"""What this package itself says: by Python's ``logging``, as the logger "pipemill".
 
 Where the program has set up no logging, Python shows warnings on standard error, and this shows
 what a person should see there, too, unless ``$PIPEMILL_LOG`` asks for less.
@@ -6,11 +6,10 @@ what a person should see there, too, unless ``$PIPEMILL_LOG`` asks for less.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+from typing import Any
 
-_log = logging.getLogger("pipemill")
 _said: set[str] = set()
 _LESS = ("warn", "error", "off")
 
@@ -20,8 +19,9 @@ def say_once(text: str) -> None:
     if text in _said:
         return
     _said.add(text)
-    _log.info("%s", text)
-    if not _log.hasHandlers() and os.environ.get("PIPEMILL_LOG") not in _LESS:
+    log = _logger()
+    log.info("%s", text)
+    if not log.hasHandlers() and os.environ.get("PIPEMILL_LOG") not in _LESS:
         print(f"pipemill: info: {text}", file=sys.stderr, flush=True)
 
 
@@ -29,4 +29,15 @@ def warn_once(text: str) -> None:
     """A message of level WARNING."""
     if text not in _said:
         _said.add(text)
-        _log.warning("%s", text)
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """A message of level WARNING, each time."""
+    _logger().warning("%s", text)
+
+
+def _logger() -> Any:
+    import logging  # takes as long to import as a third of this package
+
+    return logging.getLogger("pipemill")

@@ -135,7 +135,7 @@ def open(  # the name that `pipemill.open` has
     else:
         stream = _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
     stream._part = part_name(channel, node) if state is None else None
-    stream._may_skip = on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
+    stream._may_skip = may_skip(on_error, on_plugin_error)
     return stream
 
 
@@ -251,6 +251,11 @@ def _deal(
         )
     check_part(source, table, index, count, name_of_part(index, count, node is not None))
     table["shard"] = {"index": index, "count": count}
+
+
+def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
+    """Whether a host with these arguments leaves out what can't be decoded."""
+    return on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
 
 
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .arguments import defaults_of
+from .arguments import check_shuffle, defaults_of
 from .going_on import MAX_LOST, GoingOn
 from .opening import open
 from .sources import Source
@@ -46,6 +46,7 @@ class Reading:
     else those of :func:`pipemill.open`. `more` has those of both."""
 
     def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
+        more = {**more, "shuffle": check_shuffle(more["shuffle"])}
         self._source = source
         self._is_channel = is_channel(source, decoder, socket)
         make, what, other = (connect, "channel", "source") if self._is_channel else (open, "source", "channel")

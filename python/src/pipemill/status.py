@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from typing import Any
@@ -46,13 +47,21 @@ def _parts(sock: socket.socket) -> Any:
             return
 
 
-def skipped_of(path: str, channel: str) -> int:
-    """How many decode errors the channel has skipped. Raises as `status_of`."""
-    totals = status_of(path, channel).get("totals")
-    count = totals.get("decode_errors") if isinstance(totals, dict) else None
-    if type(count) is not int:
-        raise ProtocolError(f"the host's status has no number of errors; {protocol.REMEDY}")
-    return count
+class SkippedCount:
+    """How many decode errors a channel has skipped, as far as its host can be asked."""
+
+    def __init__(self, path: str, channel: str) -> None:
+        self._path = path
+        self._channel = channel
+        self._last = 0
+
+    def now(self) -> int:
+        """The count now; where the host has ended, what it was when it was asked last."""
+        with contextlib.suppress(OSError, ProtocolError):
+            totals = status_of(self._path, self._channel).get("totals")
+            count = totals.get("decode_errors") if isinstance(totals, dict) else None
+            self._last = count if isinstance(count, int) else self._last
+        return self._last
 
 
 def failure_of(path: str, channel: str) -> DecodeError | None:

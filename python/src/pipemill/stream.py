@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import weakref
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from .receiver import Receiver
 from .schema import Field
 from .shares import no_records
 from .state import Tracker, check_state
-from .status import failure_of, skipped_of
+from .status import SkippedCount, failure_of
 from .transform import Transform, keeping
 from .version import __version__
 
@@ -149,7 +148,9 @@ def stream_of(
         channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
     )
     stream = Stream(channel, connection, receiver, tracker)
-    stream._socket = path
+    stream._skips = SkippedCount(path, channel)
+    if "shard" in wishes:
+        receiver.ranks = path, wishes["shard"]["rank"], wishes["shard"]["world"]
     return stream
 
 
@@ -199,9 +200,7 @@ class Stream:
         self._epoch: Epoch | None = None  # the current epoch
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
-        #: The socket of its host.
-        self._socket = ""
-        self._skipped = 0
+        self._skips = SkippedCount("", channel)
         #: Whether it is known that the host leaves out what can't be decoded.
         self._may_skip = False
         #: Whose part of the objects its host reads, where each epoch has to have a batch.
@@ -323,10 +322,7 @@ class Stream:
         ahead of the batches that this program was given. After the host has ended it is what it was
         when it was asked last: by this, or at the end of the stream.
         """
-        if not self._connection.is_others():
-            with contextlib.suppress(OSError, ProtocolError):
-                self._skipped = skipped_of(self._socket, self.channel)
-        return self._skipped
+        return self._skips.now()
 
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was
@@ -366,7 +362,7 @@ class Stream:
         consumer: the last batch of a loop that was left early is one of them.
         """
         if self._may_skip and not self._receiver.has_ended and not self._connection.is_closing:
-            self.skipped  # noqa: B018  # the count stays
+            self._skips.now()
         self._receiver.discard()
         self._connection.close()
         if self._host is None or not self._owns_host:
@@ -410,7 +406,7 @@ class Stream:
         first = self._receiver.peek()
         self._epoch = None if first is None else Epoch(self, first.epoch)
         if first is None and self._may_skip:
-            self.skipped  # noqa: B018  # the host may end now
+            self._skips.now()  # the host may end now
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:

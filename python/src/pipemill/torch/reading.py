@@ -6,20 +6,18 @@ It can be pickled and forked. Each process connects for itself.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ProtocolError
-from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, node_socket, part_name, plan
+from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_socket, part_name, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_state
-from ..status import skipped_of
+from ..status import SkippedCount
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 
@@ -44,8 +42,9 @@ class Reading:
             if name in given:
                 self._wishes[name] = given.pop(name)
         self._program = uuid.uuid4().hex
-        #: How many errors the host had skipped when it was asked last.
-        self._skipped = 0
+        #: The count of the host's last stream in this process.
+        self._skips: SkippedCount | None = None
+        self._may_skip = may_skip(how["on_error"], how["on_plugin_error"])
         self._socket: str | None = None
         self._host: Host | None = None
         #: Who has started the host, for other processes.
@@ -155,6 +154,7 @@ class Reading:
             wishes["pass"] = {"program": self._program, "number": number}
         stream = stream_of(self._channel, self._socket, wishes, **times)
         stream._reads_from(self._host)
+        self._skips, stream._may_skip = stream._skips, self._may_skip
         stream._part = self._part if state is None else None
         if self._host is None and self._owner is not None:
             stream._receiver.host_owner = self._owner
@@ -163,10 +163,10 @@ class Reading:
     @property
     def skipped(self) -> int:
         """As :attr:`pipemill.Stream.skipped`."""
-        path = self._socket or os.environ.get("PIPEMILL_SOCKET")
-        with contextlib.suppress(OSError, ProtocolError):
-            self._skipped = skipped_of(path or "", self._channel)
-        return self._skipped
+        if self._skips is None:
+            path = self._socket or os.environ.get("PIPEMILL_SOCKET", "")
+            self._skips = SkippedCount(path, self._channel)
+        return self._skips.now()
 
     def close(self) -> None:
         """Ends the host, where it is this program's."""
