@@ -143,6 +143,7 @@ class Receiver:
             size, fd = self._connection.receive()
             if size is not None:
                 return size, fd
+            self._say_why_waiting(time.monotonic() - began)
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 why = self._why_waiting() or (
                     "ask again, give connect() a longer timeout=, or look at the channel's source"
@@ -151,7 +152,6 @@ class Receiver:
                     f"channel {self._channel!r}: nothing came from the host for "
                     f"{self._timeout:g} s, after {self._progress()}; {why}"
                 )
-            self._say_why_waiting(time.monotonic() - began)
 
     def _why_waiting(self) -> str | None:
         """Which other ranks this one waits for. None where it is alone, or nobody knows."""
