@@ -108,6 +108,8 @@ def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
                 _raise_unknown(function, known, named, {**REMEDIES, **own})
             return function(*args, **named)
 
+        # The same dict: what reads or changes the defaults sees those of the function.
+        call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]
         return cast(Function, call)
 
     return decorate
@@ -115,7 +117,7 @@ def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
 
 def defaults_of(function: Any) -> dict[str, Any]:
     """The defaults of what can be given by name only, of a function that answers."""
-    return dict(function.__wrapped__.__kwdefaults__)
+    return dict(function.__kwdefaults__)
 
 
 def check_shuffle(shuffle: Any) -> Any:
