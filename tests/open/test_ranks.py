@@ -233,7 +233,7 @@ FOUND = [
 def test_the_log_says_once_what_was_found(environment, said, variables, expected, names):
     environment(variables)
     assert [shard_of("auto") for _ in range(3)] == [expected] * 3
-    assert said() == [("INFO", f'shard="auto": rank 2 of 4, from {names}')]
+    assert said() == [("INFO", f'rank 2 of 4, from {names}')]
 
 
 #: What Slurm sets in the script of a job of 4 tasks, which sbatch runs once.
@@ -271,9 +271,9 @@ shard_of("auto"), shard_of("auto")
 
 
 @pytest.mark.parametrize("arguments, variables, expected", [
-    ([], {}, 'pipemill: info: shard="auto": rank 1 of 2, from RANK and WORLD_SIZE\n'),
+    ([], {}, 'pipemill: info: rank 1 of 2, from RANK and WORLD_SIZE\n'),
     ([], {"PIPEMILL_LOG": "warn"}, ""),
-    (["INFO"], {}, 'LOG shard="auto": rank 1 of 2, from RANK and WORLD_SIZE\n'),
+    (["INFO"], {}, 'LOG rank 1 of 2, from RANK and WORLD_SIZE\n'),
     (["WARNING"], {}, ""),
 ])  # fmt: skip
 def test_the_line_on_standard_error(arguments, variables, expected):

@@ -19,8 +19,8 @@ class PipemillError(Exception):
 
 
 def made_again(kind: type[PipemillError], args: tuple[Any, ...]) -> PipemillError:
-    """An error of this type that was made of `args`. Only the constructor of Python's own base class
-    runs, because another one may need more than they are."""
+    """An error of this type that was made of `args`. Only the constructor of Python's own base
+    class runs, because another one may need more than they are."""
     base: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
     error: PipemillError = base.__new__(kind, *args)
     base.__init__(error, *args)

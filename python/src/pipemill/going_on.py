@@ -59,7 +59,7 @@ class GoingOn:
                 return batch
 
     def _leave(self, stream: Stream, error: HostDied) -> None:
-        """Closes the stream of a host that was killed. The next one goes on after its last batch."""
+        """Closes the stream of a host that was killed. The next one goes on after its batches."""
         try:
             if stream._receiver.batches or self._state is not None:
                 self._state = stream.state_dict()

@@ -18,7 +18,10 @@ from .schema import STRINGS
 
 #: Words of grain, for what it does itself.
 _OTHER_WORDS = {
-    "num_workers": "say workers={value!r}: the host decodes that many objects at the same time, and mp_prefetch has no use here",
+    "num_workers": (
+        "say workers={value!r}: the host decodes that many objects at the same time, and "
+        "mp_prefetch has no use here"
+    ),
     "transform": "call map() of the data set",
 }
 

@@ -102,8 +102,9 @@ def open(  # the name that `pipemill.open` has
     :param limits: what the decoder may use: ``{"memory": "1GiB", "call_timeout": "30s", "output":
         "1GiB"}``, each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
-    :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
-        objects are dealt to the hosts: see `host`.
+    :param shard: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
+        MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
+        `host`.
     :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
         All other arguments must be what they were.
     :param host: ``None``: a host for this process, which reads every `world`-th object.

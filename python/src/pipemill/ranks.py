@@ -66,11 +66,11 @@ def _found() -> tuple[int, int] | None:
     """Rank and world as the launcher says them."""
     pair, names = _pair(_RANKS)
     if pair is not None:
-        say_once(f'shard="auto": rank {pair[0]} of {pair[1]}, from {names[0]} and {names[1]}')
+        say_once(f"rank {pair[0]} of {pair[1]}, from {names[0]} and {names[1]}")
     elif not _is_step() and os.environ.get("SLURM_NTASKS", "1") != "1":
         if "SLURM_PROCID" in os.environ:
             warn_once(
-                'shard="auto": this process reads all of the data. SLURM_PROCID='
+                "this process reads all of the data. SLURM_PROCID="
                 f"{os.environ['SLURM_PROCID']} and SLURM_NTASKS={os.environ['SLURM_NTASKS']} are "
                 "those of the job's script: srun did not start this process, because SLURM_STEP_ID "
                 "is not set. To start one process for each task: srun python …"

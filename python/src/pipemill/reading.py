@@ -49,8 +49,8 @@ class Reading:
         more = {**more, "shuffle": check_shuffle(more["shuffle"])}
         self._source = source
         self._is_channel = is_channel(source, decoder, socket)
-        make, what, other = (connect, "channel", "source") if self._is_channel else (open, "source", "channel")
-        taken = defaults_of(make)
+        what, other = ("channel", "source") if self._is_channel else ("source", "channel")
+        taken = defaults_of(connect if self._is_channel else open)
         defaults = {**defaults_of(connect), **defaults_of(open)}
         for name, value in more.items():
             if name not in taken and value != defaults[name]:

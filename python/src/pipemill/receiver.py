@@ -192,8 +192,8 @@ class Receiver:
     def _raise_host_died(self) -> NoReturn:
         raise HostDied(
             f"the pipemill host hung up on channel {self._channel!r} before the stream had ended, "
-            f"after {self._progress()}; {self._why_host_died()}. Views that this program holds stay "
-            "readable",
+            f"after {self._progress()}; {self._why_host_died()}. Views that this program holds "
+            "stay readable",
             batches=self.batches,
             records=self.records,
         )

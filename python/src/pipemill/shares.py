@@ -22,7 +22,7 @@ def name_of_part(index: int, count: int, of_machines: bool) -> str:
 
 
 def check_part(source: Source, table: Mapping[str, Any], index: int, count: int, who: str) -> None:
-    """Raises :class:`SourceError` where this part of the source surely has no object. It looks at no
+    """Raises :class:`SourceError` where this part of the source surely has no object. Looks at no
     more names than there are parts, and asks no server: objects behind an address in S3 are not
     counted."""
     if table.get("balance") == "size" or table.get("allow_empty"):
@@ -39,8 +39,8 @@ def check_part(source: Source, table: Mapping[str, Any], index: int, count: int,
 def no_records(channel: str, who: str, epoch: int) -> SourceError:
     """The error for a part that has no batch in an epoch."""
     return SourceError(
-        f"channel {channel!r}: {who} got no batch of epoch {epoch}, because its part of the objects "
-        f"is empty, or has no records, or tail=\"drop\" has left all of them out. The others would "
+        f"channel {channel!r}: {who} got no batch of epoch {epoch}, because its part of the "
+        f"objects is empty, or has no records, or tail=\"drop\" has left all of them out. The others would "
         f"wait for it in vain; {_REMEDY}",
         channel=channel,
         epoch=epoch,

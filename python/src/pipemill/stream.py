@@ -36,7 +36,7 @@ _SAID_BY_CHANNEL = {
          "max_errors", "quarantine", "on_plugin_error", "max_record", "limits"),
         _BY_CHANNEL,
     ),
-    "num_workers": "the channel's configuration says how many objects are decoded at the same time: `workers`",
+    "num_workers": "the channel's configuration says that: `workers`",
     "seed": "the channel's configuration says in which order: `shuffle`",
     "host": "socket= is the path of the host's socket",
 }  # fmt: skip
@@ -77,8 +77,8 @@ def connect(
     :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
         With `batch` only.
     :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose
-        number modulo `world` is `rank`. "auto": as torchrun or Slurm says in the environment, or
-        (0, 1). All ranks get equally many batches of an epoch. Nothing comes
+        number modulo `world` is `rank`. "auto": as the launcher says in the environment (torchrun,
+        MPI, Slurm's srun), or (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
     :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
         batch is the next one after it.

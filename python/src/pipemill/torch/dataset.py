@@ -57,7 +57,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record`,
         `limits` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
-    :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank
+    :param shard: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
+        None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param copy: whether the tensors are this program's own memory. Else they are where the program
         holds as many batches as it may, so it may keep any number of batches.

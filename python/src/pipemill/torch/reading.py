@@ -62,8 +62,8 @@ class Reading:
             return
         if "wait" in given:
             raise ValueError(
-                f"wait= is for a channel, and source={source!r} is a source, whose host this program "
-                "starts; leave wait= out"
+                f"wait= is for a channel, and source={source!r} is a source, whose host this "
+                "program starts; leave wait= out"
             )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
