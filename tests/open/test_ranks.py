@@ -403,3 +403,14 @@ def test_a_program_alone_looks_at_its_source(tmp_path):
     with pipemill.open(tmp_path / "pipe", "lines", timeout=0.1) as stream:
         with pytest.raises(pipemill.StreamTimeout, match="look at the channel's source"):
             next(stream)
+
+
+def test_the_end_of_the_process_that_has_started_the_host_is_named(launch):
+    wishes = dict(host="per-node", batch=1, tail="pad", epochs=1000)
+    first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
+    for one in (first, second):
+        assert json.loads(one.stdout.readline())[0] == "shard" and json.loads(one.stdout.readline())
+    first.kill()
+    # It can't go on for long: a rank that takes no batches holds all slots.
+    _, log = second.communicate("\n" * 10_000, timeout=PATIENCE)
+    assert "HostDied" in log and "the standard error of local rank 0 of this machine: that process has started it" in log
