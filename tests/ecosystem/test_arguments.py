@@ -90,7 +90,7 @@ def test_the_count_of_a_loader_and_of_a_dataset_with_workers(rows):
     assert loader.skipped >= 3 and loader.skipped % 3 == 0 or loader.skipped > 3
     loader.close()
     loader = Loader(rows, "csv", options=TYPES, on_error="skip", batch=9, tail="pad", epochs=2)
-    assert [sum(batch.valid for batch in loader) for _ in range(3)] == [len(GOOD), len(GOOD), 0]
+    assert [sum(batch.valid for batch in loader) for _ in range(2)] == [len(GOOD), len(GOOD)]
     assert loader.skipped == 6
     loader.close()
     assert loader.skipped == 6
