@@ -136,7 +136,7 @@ def test_a_forked_child_says_whose_host_it_is(held):
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(theirs, owner.how_it_ended().encode())
+        os.write(theirs, owner._how_it_ended().encode())
         os._exit(0)
     os.waitpid(child, 0)
     text = os.read(ours, 4096).decode()
@@ -168,6 +168,18 @@ def test_a_host_that_ends_before_it_is_ready(folder, monkeypatch, tmp_path_facto
     monkeypatch.setenv("PIPEMILL", program(own, "kill -9 $$"))
     with pytest.raises(pipemill.HostDied, match=r"killed by signal 9 \(SIGKILL\)"):
         pipemill.open(f"{folder}/*.txt", "lines")
+
+
+def test_a_host_that_is_killed_before_it_is_connected_to(folder, monkeypatch):
+    connect = pipemill.Host.connect
+
+    def killed(host, channel, **wishes):
+        assert kill_hosts() == 1
+        return connect(host, channel, wait=0, **wishes)
+
+    monkeypatch.setattr(pipemill.Host, "connect", killed)
+    with pytest.raises(pipemill.HostDied, match=r"ended before channel 'open' was read: it was killed by signal 9"):
+        opener(folder)(None)
 
 
 def test_the_log_has_a_warning(folder, caplog):

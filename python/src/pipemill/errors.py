@@ -46,6 +46,9 @@ class ProtocolError(PipemillError):
 class HostDied(PipemillError, ConnectionError):
     """The host hung up before the end of the stream. Views that you hold stay readable.
 
+    Where the host is this program's own, the text names the signal or the exit status that it ended
+    with, and where its log is.
+
     ``batches`` and ``records`` are the numbers of those that had been read.
     """
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from .errors import ConnectError, HostDied, Refused
+from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
@@ -288,12 +288,11 @@ def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
         stream = host.connect(channel, **wishes)
     except BaseException as error:
         # A host that was killed refuses nothing, and does not answer.
-        is_lost = isinstance(error, ConnectError) and not isinstance(error, Refused)
-        how = host.how_it_ended() if is_lost else None
+        is_silent = isinstance(error, ConnectError) and not isinstance(error, Refused)
+        died = host._died(channel) if is_silent else None
         host.close()
-        if how is not None:
-            text = f"the pipemill host ended before channel {channel!r} was read: {how}"
-            raise HostDied(text) from error
+        if died is not None:
+            raise died from error
         raise
     stream._owns_host = True
     return stream

@@ -143,7 +143,7 @@ class Host:
         """Ends the host. Streams that are read raise :class:`HostDied`. Views stay readable."""
         self._end()
 
-    def how_it_ended(self) -> str:
+    def _how_it_ended(self) -> str:
         """How the host has ended, and where its log is, for a message. Waits for its end a while,
         because a process hangs up a little before it has ended."""
         if self._owner != os.getpid():
@@ -162,9 +162,16 @@ class Host:
             how = f"it ended with exit status {status}"
         return f"{how}. {_LOG_PLACE}"
 
+    def _died(self, channel: str) -> HostDied | None:
+        """The error for a program that gets no answer. None where the host still runs."""
+        if _exit_status(self.pid) is None:
+            return None
+        how = self._how_it_ended()
+        return HostDied(f"the pipemill host ended before channel {channel!r} was read: {how}")
+
     def _raise_unready(self, command: list[str]) -> NoReturn:
         """Raises where the host has ended without a word."""
-        status, how = _exit_status(self.pid), self.how_it_ended()
+        status, how = _exit_status(self.pid), self._how_it_ended()
         self.close()
         text = (
             f"the host ended before it was ready, and gave no reason: {how}. It was started as "

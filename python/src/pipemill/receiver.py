@@ -200,7 +200,7 @@ class Receiver:
 
     def _why_host_died(self) -> str:
         if self.host is not None:
-            return self.host.how_it_ended()
+            return self.host._how_it_ended()
         why = "it has crashed, was killed or has disconnected this consumer: look into its log"
         if self.host_owner is not None:
             why += (
