@@ -74,7 +74,7 @@ def test_a_host_that_is_killed_before_its_first_batch_and_again(folder):
             kill_hosts()
         return stream
 
-    # The batches that lie in the socket already are given.
+    # The batches that lie in the socket already are delivered.
     with GoingOn(killed) as batches:
         assert [line for batch in batches for line in batch.records()] == [str(n) for n in range(COUNT)]
 

@@ -22,7 +22,7 @@ _LOOP = (
 )
 _ERRORS = 'say on_error="skip" or "quarantine", and max_errors='
 
-#: What to write for the names that other loaders use. `{value!r}` is what was given.
+#: What to write for the names that other loaders use. `{value!r}` is the value that was passed.
 REMEDIES = {
     "batch_size": "say batch={value!r}: the host makes the batches",
     "batchsize": "say batch={value!r}",
@@ -116,7 +116,7 @@ def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
 
 
 def defaults_of(function: Any) -> dict[str, Any]:
-    """The defaults of what can be given by name only, of a function that answers."""
+    """The defaults of what can be passed by name only, of a function that answers."""
     return dict(function.__kwdefaults__)
 
 

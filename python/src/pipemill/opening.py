@@ -165,17 +165,7 @@ def plan(
     Raises :class:`ValueError` where an argument is wrong.
     """
     shuffle = check_shuffle(shuffle)
-    if batch is not None:
-        batch_size(batch, tail, batch_across)
-    elif tail is not None or batch_across is not None:
-        raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
-    if epochs is not None:
-        whole_number("epochs", epochs, _ENDLESS, ", or None")
-    if workers is not None and workers != "auto":
-        whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
-    if order not in (None, "strict", "any"):
-        raise ValueError(f'order={order!r}: expected "strict" or "any"')
+    _check(batch, tail, batch_across, workers, order, epochs, credits)
     part, node = _part(shard, host)
     name, table = source_table(source)
     _deal(table, source, part, node)
@@ -202,6 +192,28 @@ def plan(
         "ring": {"slots": max(_SLOTS, credits + 2)},
     }
     return name, channel, node
+
+
+def _check(
+    batch: int | None,
+    tail: str | None,
+    batch_across: str | None,
+    workers: int | str | None,
+    order: str | None,
+    epochs: int | None,
+    credits: int,
+) -> None:
+    if batch is not None:
+        batch_size(batch, tail, batch_across)
+    elif tail is not None or batch_across is not None:
+        raise ValueError("tail= and batch_across= are about batch=, which is missing")
+    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
+    if epochs is not None:
+        whole_number("epochs", epochs, _ENDLESS, ", or None")
+    if workers is not None and workers != "auto":
+        whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
+    if order not in (None, "strict", "any"):
+        raise ValueError(f'order={order!r}: expected "strict" or "any"')
 
 
 def _errors(

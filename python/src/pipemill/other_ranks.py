@@ -1,4 +1,4 @@
-"""Why a rank gets no batch: another one has left, has not come, or holds what it was given."""
+"""Why a rank gets no batch: another one has left, has not come, or holds its batches."""
 
 from __future__ import annotations
 

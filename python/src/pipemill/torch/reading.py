@@ -47,7 +47,7 @@ class Reading:
         self._may_skip = may_skip(how["on_error"], how["on_plugin_error"])
         self._socket: str | None = None
         self._host: Host | None = None
-        #: Who has started the host, for other processes.
+        #: The process that has started the host, for texts in other processes.
         self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
         self._shard: dict[str, int] | None = None
