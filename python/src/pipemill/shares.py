@@ -40,8 +40,8 @@ def no_records(channel: str, who: str, epoch: int) -> SourceError:
     """The error for a part that has no batch in an epoch."""
     return SourceError(
         f"channel {channel!r}: {who} got no batch of epoch {epoch}, because its part of the "
-        f"objects is empty, or has no records, or tail=\"drop\" has left all of them out. The others would "
-        f"wait for it in vain; {_REMEDY}",
+        f"objects is empty, or has no records, or tail=\"drop\" has left all of them out. The "
+        f"others would wait for it in vain; {_REMEDY}",
         channel=channel,
         epoch=epoch,
     )

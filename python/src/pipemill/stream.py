@@ -319,8 +319,8 @@ class Stream:
         or ``on_plugin_error`` say so: most often a record each.
 
         The host is asked, so the count is that of all its consumers since it has started, and it is
-        ahead of the batches that were delivered to this program. After the host has ended it is what it was
-        when it was asked last: by this, or at the end of the stream.
+        ahead of the batches that were delivered to this program. After the host has ended it is
+        what it was when it was asked last: by this, or at the end of the stream.
         """
         return self._skips.now()
 
