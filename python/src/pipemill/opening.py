@@ -272,8 +272,9 @@ def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
 
 
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
-    """Whose part of the objects the channel reads; None where it reads all."""
-    part = channel["source"].get("shard")
+    """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
+    source = channel["source"]
+    part = None if source.get("allow_empty") else source.get("shard")
     return None if part is None else name_of_part(part["index"], part["count"], node is not None)
 
 
