@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 
+import failing
 import numpy as np
 import pytest
 import ray
@@ -21,6 +22,7 @@ from pipemill.objects import Object, deal
 
 # The workers can't import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(failing)
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,29 @@ def test_a_read_worker_that_is_killed_costs_no_record(cluster, files, tmp_path):
     hosts = [int(pid) for mark in marks.iterdir() for pid in mark.read_text().split()]
     assert len(list(marks.iterdir())) == 3 and len(hosts) == 3
     patiently(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in hosts))
+
+
+@ray.remote
+def reads(path):
+    return failing.read(path)
+
+
+@ray.remote
+def raises(kind):
+    raise getattr(pipemill, kind)(f"a {kind} of a task")
+
+
+def test_errors_reach_the_driver(cluster, tmp_path):
+    path = failing.write(tmp_path)
+    with pytest.raises(pipemill.DecodeError) as caught:
+        ray.get(reads.remote(path))
+    failing.check(caught.value.cause, path)
+    with pytest.raises(pipemill.DecodeError, match="line 4, column 0") as caught:
+        pipemill.ray.read(path, "csv", options={"types": "int64"}).count()
+    assert (caught.value.kind, caught.value.object, caught.value.record) == ("decode", path, 3)
+    for kind in ("HostDied", "StreamTimeout", "BinaryNotFound", "Refused", "StateError", "SourceError"):
+        with pytest.raises(getattr(pipemill, kind), match=f"a {kind} of a task"):
+            ray.get(raises.remote(kind))
 
 
 def test_the_example_of_the_page(cluster, tmp_path, monkeypatch, capsys):

@@ -3,26 +3,61 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import datasets
 import pyarrow as pa
 
 from .absent import AbsentValues
+from .arguments import answering
 from .arrow.types import plain_scalar, plain_type, types_of
 from .batch import Batch
+from .going_on import GoingOn
 from .objects import list_objects
 from .sources import Source
+from .stream import Stream
 from .tasks import TaskReader
 
 
+#: Words of the library, for what it does itself.
+_OTHER_WORDS = {
+    "batch_size": "say batch_size= to the DataLoader, or call batch({value!r}) of the result",
+    "drop_last": "say drop_last= to the DataLoader",
+    "shuffle": "call shuffle(seed=7) of the result",
+    "seed": "call shuffle(seed={value!r}) of the result",
+    "epochs": "iterate over the result once for each epoch, and call its set_epoch()",
+    "shard": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "rank": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "world_size": "call datasets.distributed.split_dataset_by_node(result, rank, world)",
+    "state": "call load_state_dict() of the result",
+    "num_workers": "say num_workers= to the DataLoader, which deals the objects to its workers",
+    "collate_fn": "say collate_fn= to the DataLoader",
+    "transform": "call map() of the result",
+    "streaming": "leave it out: the result is an IterableDataset",
+}
+
+
+@answering(_OTHER_WORDS)
 def iterable(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     absent: Mapping[str, Any] | None = None,
-    **more: Any,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    workers: int | str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    credits: int = 4,
+    timeout: float | None = None,
+    hold_timeout: float | None = 10.0,
 ) -> Any:
     """A ``datasets.IterableDataset`` of the records: dicts by the names of fields. ::
 
@@ -34,7 +69,8 @@ def iterable(
     shuffles them, and ``state_dict`` goes on inside of one. The arguments are those of
     :func:`pipemill.open`, but for what the library does itself: epochs, shards, states, shuffling.
     Decoder, types and header are learned from the first object, and an object with others is
-    refused. What a record does not have is None.
+    refused. What a record does not have is None. `max_errors` counts for each
+    object.
 
     :param absent: the values to take there instead, by the names of fields:
         ``absent={"age": -1, "note": ""}``.
@@ -42,6 +78,12 @@ def iterable(
     Raises what :func:`pipemill.open` raises, and :class:`SourceError` where objects can't be
     listed.
     """
+    more: dict[str, Any] = dict(
+        options=options, fields=fields, batch=batch, workers=workers, credits=credits,
+        timeout=timeout, hold_timeout=hold_timeout,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
+    )  # fmt: skip
     objects = [one.name for one in list_objects(source)]
     reader = TaskReader(source, objects, decoder, **more)
     values = AbsentValues(absent, codes=False)
@@ -56,9 +98,13 @@ def iterable(
 
 def _records(objects: list[str], reader: TaskReader, absent: AbsentValues) -> Iterator[Any]:
     for one in objects:
-        with reader.open([one]) as stream:
-            for batch in stream:
+        with GoingOn(partial(_at, reader, one)) as batches:
+            for batch in batches:
                 yield from _rows(batch, absent.of(batch.fields))
+
+
+def _at(reader: TaskReader, name: str, state: Any) -> Stream:
+    return reader.open([name], state=state)
 
 
 def _rows(batch: Batch, absent: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -66,8 +112,7 @@ def _rows(batch: Batch, absent: Mapping[str, Any]) -> list[dict[str, Any]]:
     # The features have no extensions: a UUID is its bytes.
     columns = [getattr(column, "storage", column) for column in arrow.columns]
     arrow = pa.RecordBatch.from_arrays(columns, arrow.schema.names)
-    # Copies that fill a batch are no records.
-    rows: list[dict[str, Any]] = arrow.slice(0, batch.valid).to_pylist()
+    rows: list[dict[str, Any]] = arrow.to_pylist()
     for field in batch.fields:
         if field.name in absent:
             value = plain_scalar(field, absent[field.name]).as_py()

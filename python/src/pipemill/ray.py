@@ -18,9 +18,11 @@ from ray.data.datasource import ReadTask
 from ray.data.extensions import ArrowTensorArray
 
 from .absent import AbsentValues
+from .arguments import answering
 from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_scalar, plain_type
 from .batch import Batch
+from .going_on import GoingOn
 from .objects import deal, list_objects
 from .schema import MISSING, STRINGS, Field
 from .sources import Source
@@ -30,6 +32,25 @@ from .tasks import TaskReader
 _TASK_BYTES = 1 << 30
 
 
+#: Words of Ray, for what it does itself.
+_OTHER_WORDS = {
+    "batch": "say rows_per_block={value!r}",
+    "batch_size": "say rows_per_block={value!r}, or batch_size= to iter_batches() of the result",
+    "drop_last": "say drop_last= to iter_batches() of the result",
+    "shuffle": "call random_shuffle(seed=7) of the result",
+    "seed": "call random_shuffle(seed={value!r}) of the result",
+    "epochs": "iterate over the result once for each epoch",
+    "shard": "call split() or streaming_split() of the result",
+    "state": "Ray runs a read task again by itself",
+    "num_workers": "say concurrency={value!r}: how many read tasks run at once",
+    "workers": "say concurrency={value!r}: how many read tasks run at once",
+    "parallelism": "say override_num_blocks={value!r}",
+    "transform": "call map_batches() of the result",
+    "collate_fn": "say collate_fn= to iter_torch_batches() of the result",
+}
+
+
+@answering(_OTHER_WORDS)
 def read(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
@@ -37,6 +58,12 @@ def read(
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     absent: Mapping[str, Any] | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
     rows_per_block: int = 4096,
     override_num_blocks: int | None = None,
     concurrency: int | None = None,
@@ -47,7 +74,9 @@ def read(
         data = pipemill.ray.read("s3://bucket/train/", "webdataset", fields="jpg,cls")
 
     :param source: as for :func:`pipemill.open`; all nodes must reach it by the same name.
-    :param decoder: as for :func:`pipemill.open`; as are `options` and `fields`.
+    :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `on_error`,
+        `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each read task
+        counts its own errors.
     :param absent: the values to take where a record does not have a field, by the names of fields:
         ``absent={"age": -1, "note": ""}``. Without such a value it is null.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
@@ -62,6 +91,8 @@ def read(
     objects = Datasource(
         source, decoder, options=options, fields=fields, absent=absent,
         rows_per_block=rows_per_block,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
     )  # fmt: skip
     # With more blocks than tasks, Ray would split the blocks.
     return ray.data.read_datasource(
@@ -81,6 +112,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
     no host, and else what :func:`pipemill.open` raises; each node needs a host, too.
     """
 
+    @answering(_OTHER_WORDS)
     def __init__(
         self,
         source: Source,
@@ -89,15 +121,26 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
         absent: Mapping[str, Any] | None = None,
+        on_error: str | None = None,
+        max_errors: int | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        on_plugin_error: str | None = None,
+        max_record: str | None = None,
+        limits: Mapping[str, str] | None = None,
         rows_per_block: int = 4096,
     ) -> None:
         super().__init__()
         self._objects = list_objects(source)
         names = [one.name for one in self._objects]
-        reader = TaskReader(source, names, decoder, options=options, fields=fields)
+        more = dict(
+            options=options, fields=fields, batch=rows_per_block, tail="keep", on_error=on_error,
+            max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
+            max_record=max_record, limits=limits,
+        )  # fmt: skip
+        reader = TaskReader(source, names, decoder, **more)
         values = AbsentValues(absent, codes=False)
         values.of(reader.fields)
-        self._read = partial(_blocks, reader=reader, rows=rows_per_block, absent=values)
+        self._read = partial(_blocks, reader=reader, absent=values)
 
     def get_name(self) -> str:
         """The name in Ray's plans and its dashboard."""
@@ -135,11 +178,11 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
 
 
 def _blocks(
-    names: list[str], reader: TaskReader, rows: int, absent: AbsentValues
+    names: list[str], reader: TaskReader, absent: AbsentValues
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
-    with reader.open(names, batch=rows, tail="keep") as stream:
-        for batch in stream:
+    with GoingOn(lambda state: reader.open(names, state=state)) as batches:
+        for batch in batches:
             yield _table(batch, absent.of(batch.fields))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from .absent import AbsentValues, replaced
+from .arguments import answering
 from .batch import Batch
 from .numpy_arrays import array_of, dtype_of
 from .reading import Reading
@@ -18,13 +19,39 @@ from .sources import Source
 from .tasks import check_fields
 
 
+#: Words of TensorFlow, for what it does itself.
+_OTHER_WORDS = {"transform": "call map() of the data set", "map_fn": "call map() of the data set"}
+
+
+@answering(_OTHER_WORDS)
 def dataset(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     socket: str | os.PathLike[str] | None = None,
     absent: Mapping[str, Any] | None = None,
-    **more: Any,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shuffle: int | Mapping[str, Any] | None = None,
+    workers: int | str | None = None,
+    order: str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    epochs: int | None = 1,
+    shard: tuple[int, int] | str | None = None,
+    state: Mapping[str, Any] | None = None,
+    host: str | None = None,
+    credits: int | None = 4,
+    timeout: float | None = None,
+    wait: float = 10.0,
+    hold_timeout: float | None = 10.0,
 ) -> Any:
     """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
 
@@ -32,8 +59,8 @@ def dataset(
             train(batch["x"], batch["y"])
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
-    set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream
+    set, with the arguments of :func:`pipemill.connect`. Else it reads a source, with those of
+    :func:`pipemill.open`. Each iteration over it opens the source again. The stream
     is opened here, once, for the types of the fields:
 
     =============================  ================================================================
@@ -54,19 +81,26 @@ def dataset(
     tensor. What is raised in an iteration is an ``InvalidArgumentError`` or an ``UnknownError`` of
     TensorFlow, with our text.
     """
+    more: dict[str, Any] = dict(
+        options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
+        shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
+        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
+        limits=limits, epochs=epochs, shard=shard, state=state, host=host, credits=credits,
+        timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+    )  # fmt: skip
     reading = Reading(source, decoder, socket, more)
     values = AbsentValues(absent, codes=False)
-    first = [reading.stream()]
-    fields = first[0].fields
-    values.of(fields)
+    first = [reading.going_on()]
+    types = first[0].stream.fields
+    values.of(types)
 
     def batches() -> Iterator[dict[str, Any]]:
-        with first.pop() if first else reading.stream() as stream:
-            check_fields(stream.fields, fields, str(source))
-            for batch in stream:
+        with first.pop() if first else reading.going_on() as batches:
+            check_fields(batches.stream.fields, types, str(source))
+            for batch in batches:
                 yield _tensors(batch, values)
 
-    signature = {field.name: _spec(field) for field in fields}
+    signature = {field.name: _spec(field) for field in types}
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
