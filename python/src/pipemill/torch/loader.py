@@ -82,6 +82,8 @@ class Loader:
         shard: tuple[int, int] | str | None = "auto",
         host: str | None = None,
         copy: bool = False,
+        absent: Mapping[str, Any] | None = None,
+        dense: Sequence[str] | str = (),
         credits: int | None = None,
         timeout: float | None = None,
         hold_timeout: float | None = None,
@@ -95,7 +97,7 @@ class Loader:
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
             on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
-            shard=shard, host=host, copy=copy, credits=credits, timeout=timeout,
+            shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits, timeout=timeout,
             hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
         self._steps = steps
