@@ -97,8 +97,8 @@ class Loader:
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
             on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
-            shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits, timeout=timeout,
-            hold_timeout=hold_timeout, wait=wait,
+            shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits,
+            timeout=timeout, hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
         self._steps = steps
         self._device = None if device is None else torch.device(device)
