@@ -29,7 +29,7 @@ def nothing(batch: pipemill.Batch) -> Any:
 
 
 def column(batch: pipemill.Batch) -> Any:
-    return batch["x"]
+    return batch.dense("x")
 
 
 def records(batch: pipemill.Batch) -> Any:
@@ -71,8 +71,8 @@ def main() -> None:
     for name, use, credits, rows in [
         ("one batch, 2 credits", nothing, 2, 8),
         ("one batch, 16 credits", nothing, 16, 8),
-        ('and batch["x"], a dense view', column, 16, 8),
-        ('and batch["x"], 1000 rows', column, 16, 1000),
+        ('and batch.dense("x"), a view', column, 16, 8),
+        ('and batch.dense("x"), 1000 rows', column, 16, 1000),
         ("and 8 rows, one by one", records, 16, 8),
     ]:
         runs = [run(sys.argv[1], use, credits, rows) for _ in range(RUNS)]

@@ -39,10 +39,12 @@ def pipemill_numpy(path: str, record: int) -> Iterator[Any]:
 def pipemill_torch(path: str, record: int) -> Iterator[Any]:
     from pipemill.torch import Loader
 
-    loader = Loader(path, batch=rows_of(record), tail="keep", **decoder(path))
+    how = decoder(path)
+    name = how.get("fields", "data")
+    loader = Loader(path, batch=rows_of(record), tail="keep", dense=name, **how)
     while True:
         for batch in loader:
-            yield list(batch.values())[-1]
+            yield batch[name]
 
 
 def tf_data(path: str, record: int) -> Iterator[Any]:

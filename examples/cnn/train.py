@@ -31,8 +31,8 @@ class Job:
         )  # fmt: skip
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.003)
         self.loader = Loader(
-            f"{folder}/*.tar", "webdataset", fields="pgm,cls:int64", batch=BATCH, tail="drop",
-            shuffle={"seed": 7, "window": 500},
+            f"{folder}/*.tar", "webdataset", fields="pgm,cls:int64", dense="pgm", batch=BATCH,
+            tail="drop", shuffle={"seed": 7, "window": 500},
         )  # fmt: skip
         self.epoch = self.steps = 0
         self.images = self.right = 0  # of this epoch

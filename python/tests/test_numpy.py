@@ -131,10 +131,13 @@ def test_records_of_one_unknown_length_are_one_view(path: str) -> None:
     with one_batch(path, [("x", "float32", [0, 2])], Rows(floats(30, 6))):
         with pipemill.connect("train", path) as stream:
             for batch in stream:
-                x = batch["x"]
+                x = batch.dense("x")
                 assert x.shape == (30, 3, 2) and is_view(x, batch)
                 assert x[29].tolist() == [[29, 30], [31, 32], [33, 34]]
-            del x
+                listed = batch["x"]
+                assert isinstance(listed, list) and all(is_view(one, batch) for one in listed)
+                assert (np.array(listed) == x).all()
+            del x, listed
 
 
 def test_absent_numbers_raise_an_error_or_get_the_given_value(path: str) -> None:
@@ -144,7 +147,10 @@ def test_absent_numbers_raise_an_error_or_get_the_given_value(path: str) -> None
             for batch in stream:
                 with pytest.raises(pipemill.AbsentError) as caught:
                     batch["age"]
-                assert "absent in 1 of 3 records (the first is row 1" in str(caught.value)
+                assert (
+                    "absent in 1 of 3 records (the first is row 1 of batch 0 of epoch 0, which "
+                    "begins with record 0 of 'folder/object-0')"
+                ) in str(caught.value)
                 assert "batch.column('age', absent=...)" in str(caught.value)
                 filled = batch.column("age", absent=float("nan"))
                 assert np.isnan(filled[1]) and filled[[0, 2]].tolist() == [1.5, 2.5]

@@ -79,7 +79,7 @@ def test_dense_numbers_are_views(path: str) -> None:
         for epoch in stream.epochs():
             first = 0
             for batch in epoch:
-                x = batch["x"]
+                x = batch.dense("x")
                 assert x.shape == (len(batch), 8) and x.dtype == np.float32
                 assert np.shares_memory(x, np.frombuffer(batch.payload, "u1"))
                 assert x.ctypes.data % 64 == 0 and x.flags.c_contiguous

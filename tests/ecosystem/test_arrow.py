@@ -276,12 +276,12 @@ def test_rows_of_numbers_hold_their_batch():
 
 
 def test_a_consumer_that_keeps_all_gets_all():
-    """What it holds leaves the two credits that a loop needs."""
-    for credits in (1, 2, 3, 5):
+    """What it holds leaves the four credits that a loop has by default."""
+    for credits in (1, 2, 4, 5, 6):
         with socket_path() as path, FakeHost(path, serve(12), slots=6) as host:
             with pipemill.connect("train", path, credits=credits, wait=PATIENCE) as stream:
                 table = pa.table(stream)
-                assert len(stream._connection.open) == max(0, credits - 2)
+                assert len(stream._connection.open) == max(0, credits - 4)
                 chunks = table.to_batches()
                 assert all(shows(chunk, number) for number, chunk in enumerate(chunks))
                 assert len(chunks) == 12

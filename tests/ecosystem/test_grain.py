@@ -53,3 +53,18 @@ def test_a_channel_with_text():
     with serving(msgpack_channel("t:utf8,b:bytes,l:utf8[]"), data=b"\x83\xa1t\xa1x\xa1b\xa1y\xa1l\x91\xa1z") as host:
         data = pipemill.grain.dataset("train", socket=host.socket, wait=PATIENCE)
         assert list(data) == [{"t": ["x"], "b": [b"y"], "l": [["z"]]}]
+
+
+def test_absent_values_and_arrays_of_any_length(tmp_path):
+    rows = ('{"n": 1, "v": [1, 2], "b": "x"}', "{}", '{"n": 3, "v": [3, 4], "b": "y"}')
+    (tmp_path / "a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    fields = {"fields": "n=/n:int64?,v=/v:float32[]?,b=/b:bytes?"}
+    with pytest.raises(pipemill.AbsentError, match="'n' is absent in 1 of 3 records"):
+        list(pipemill.grain.dataset(tmp_path / "a.jsonl", options=fields))
+    (one,) = pipemill.grain.dataset(tmp_path / "a.jsonl", options=fields, absent={"n": -1})
+    assert one["n"].tolist() == [1, -1, 3] and one["b"] == [b'"x"', None, b'"y"']
+    assert one["v"][1] is None and [row.tolist() for row in one["v"][::2]] == [[1, 2], [3, 4]]
+    given = {"n": -1, "v": [], "b": b""}
+    (one,) = pipemill.grain.dataset(tmp_path / "a.jsonl", options=fields, absent=given)
+    assert [row.tolist() for row in one["v"]] == [[1, 2], [], [3, 4]] and one["v"][1].dtype == "f4"
+    assert one["b"] == [b'"x"', b"", b'"y"']

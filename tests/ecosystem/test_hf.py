@@ -1,7 +1,12 @@
 """Records as a data set of Hugging Face's library."""
 
+import io
+
 import datasets
+import numpy as np
 import pytest
+from arrow_data import FakeHost, Rows, socket_path
+from e2e import PATIENCE
 
 import pipemill
 import pipemill.hf
@@ -48,3 +53,58 @@ def test_all_types_have_features(tmp_path):
     assert (first["kind"], first["strings"], first["string"]) == ("A", [], "0")
     with pytest.raises(pipemill.SourceError, match="no file matches"):
         pipemill.hf.iterable(f"{tmp_path}/*.nothing")
+
+
+def npy(values):
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "files, decoder, options",
+    [
+        ({"a.csv": b"id,v\n1,2\n", "b.csv": b"id,v\n3,0.5\n5,7\n"}, None, None),
+        ({"a.csv": b"id,v\n1,2\n", "b.csv": b"3,4\n5,6\n"}, "csv", {"header": "true", "types": "int64"}),
+        ({"a.npy": npy(np.array([1, 2])), "b.npy": npy(np.array([0.5, 1.5]))}, None, None),
+    ],
+)
+def test_an_object_that_open_refuses_is_refused_with_the_same_text(tmp_path, files, decoder, options):
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(pipemill.DecodeError, match=r"/b\.") as theirs:
+        list(pipemill.cat(tmp_path, decoder, options=options))
+    data = pipemill.hf.iterable(tmp_path, decoder, options=options)
+    seen = []
+    with pytest.raises(pipemill.DecodeError) as ours:
+        seen.extend(data)
+    assert str(ours.value) == str(theirs.value) and (ours.value.object, seen) == (theirs.value.object, [])
+
+
+def test_what_a_record_does_not_have_is_none_or_what_the_program_says(tmp_path):
+    rows = ('{"n": 1, "t": "x", "v": [1.5]}', "{}", '{"n": 3, "t": "", "v": []}')
+    (tmp_path / "a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    more = {"options": {"fields": "n=/n:int64?,t=/t:utf8?,v=/v:float32[]?"}}
+    first, second, third = pipemill.hf.iterable(tmp_path, **more)
+    assert first == {"n": 1, "t": "x", "v": [1.5]} and third == {"n": 3, "t": "", "v": []}
+    assert second == {"n": None, "t": None, "v": None}
+    values = {"n": -1, "t": "none", "v": [0.5, 2]}
+    assert list(pipemill.hf.iterable(tmp_path, absent=values, **more)) == [first, values, third]
+    with pytest.raises(ValueError, match="absent=0.5 for field 'n', which is int64: expected a value"):
+        pipemill.hf.iterable(tmp_path, absent={"n": 0.5}, **more)
+
+
+def test_a_uuid_is_its_bytes():
+    fields = [("u", "uint8", [16], {"logical": "uuid", "nullable": True})]
+
+    def script(peer):
+        peer.welcome(fields)
+        peer.epoch(0, [Rows([(bytes(range(16)),), (None,)])])
+        peer.stream_end()
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, script), pipemill.connect("train", path, wait=PATIENCE) as stream:
+        for batch in stream:
+            # Hugging Face has no type for them.
+            assert pipemill.hf._rows(batch, {}) == [{"u": bytes(range(16))}, {"u": None}]
+            assert pipemill.hf._rows(batch, {"u": [1] * 16})[1] == {"u": b"\1" * 16}

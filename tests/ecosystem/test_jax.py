@@ -87,6 +87,51 @@ def test_fields_that_jax_has_no_arrays_for():
             assert list(stream) == []
 
 
+def test_absent_numbers_are_an_error_or_what_the_program_says():
+    fields = [("c", "uint8", [], {"categories": ["no", "yes"], "nullable": True}), ("n", "int32", [], {"nullable": True})]
+    with socket_path() as path, FakeHost(path, script(fields, [[(b"\1", None), (None, bytes(4))]])):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            batch = next(stream)
+            with pytest.raises(pipemill.AbsentError, match="'c' is absent in 1 of 2 records"):
+                pipemill.jax.arrays(batch)
+            with pytest.raises(pipemill.AbsentError, match="'n' is absent in 1 of 2 records"):
+                pipemill.jax.arrays(batch, absent={"c": "no"})
+            arrays = pipemill.jax.arrays(batch, absent={"c": "no", "n": -1})
+            assert (arrays["c"].tolist(), arrays["n"].tolist()) == ([1, 0], [-1, 0])
+            with pytest.raises(ValueError, match="absent=0.5 for field 'n', which is int32"):
+                pipemill.jax.arrays(batch, absent={"n": 0.5})
+            del arrays, batch
+            gc.collect()
+            assert list(stream) == []
+
+
+@pytest.mark.parametrize(
+    "scalar, numbers, wrong",
+    [
+        ("int64", [1, -(2**31), 2**31 - 1], 2**31),
+        ("uint64", [1, 0, 2**32 - 1], 2**32),
+        ("float64", [1.5, float("inf"), float("nan")], 1e39),
+    ],
+)
+def test_numbers_that_32_bits_can_not_hold_are_refused(scalar, numbers, wrong):
+    def rows(numbers):
+        return [(np.array([n], scalar).tobytes(),) for n in numbers]
+
+    assert not jax.config.jax_enable_x64
+    with socket_path() as path, FakeHost(path, script([("x", scalar, [])], [rows(numbers), rows([*numbers, wrong])])):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            x = pipemill.jax.arrays(next(stream))["x"]
+            assert np.array_equal(np.asarray(x), numbers, equal_nan=True)
+            batch = next(stream)
+            with pytest.raises(ValueError, match=f"'x' of row 3 of batch 1 .* makes {scalar[:-2]}32 of {scalar}; call jax"):
+                pipemill.jax.arrays(batch)
+            with jax.enable_x64(True):
+                assert float(pipemill.jax.arrays(batch)["x"][3]) == wrong
+            del x, batch
+            gc.collect()
+            assert list(stream) == []
+
+
 @pytest.mark.parametrize("more", ["", "; next(stream)", "; del stream"])
 def test_arrays_that_live_until_the_interpreter_ends(more):
     program = (

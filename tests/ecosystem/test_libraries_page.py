@@ -3,9 +3,11 @@
 import gc
 import pathlib
 import re
+import subprocess
 
 import pytest
 from arrow_data import serving
+from e2e import PATIENCE
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/libraries.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -16,11 +18,10 @@ DATA = f"id,animal,weight\n{ROWS}"
 
 
 def animals(epochs):
-    config = (
-        f'[[channel]]\nname = "animals"\nsource = {{ file = "FOLDER/data", epochs = {epochs} }}\n'
-        'decoder = "csv"\noptions = { header = "true", types = "id:int64,animal:utf8,weight:float32" }\n'
-        'batch = 128\ntail = "keep"\n'
-    )
+    """A host for the page's own configuration."""
+    (config,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    config = config.replace('"animals.csv", epochs = 10', f'"FOLDER/data", epochs = {epochs}')
+    assert f"epochs = {epochs} " in config
     # An example may leave its loop early.
     return serving(config, ends=None, data=DATA.encode())
 
@@ -48,6 +49,12 @@ def run(monkeypatch, tmp_path, capsys):
         return capsys.readouterr().out
 
     return run
+
+
+def test_the_data_of_the_page(tmp_path):
+    (command,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, timeout=PATIENCE)
+    assert (tmp_path / "animals.csv").read_text() == DATA
 
 
 def test_tables(run):

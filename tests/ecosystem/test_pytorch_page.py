@@ -50,7 +50,7 @@ def all_of(trained):
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 def test_a_loader_and_its_state():
@@ -58,7 +58,7 @@ def test_a_loader_and_its_state():
     # 2 batches of 256 in an epoch, and the tail is dropped.
     assert len(trained) == 20
     image, kind = trained[0]
-    assert image.shape == (256, 9) and len(kind) == 256
+    assert [len(one) for one in image] == [9] * 256 and len(kind) == 256
     firsts = {bytes(image[0].tolist()) for image, _ in trained[::2]}
     assert firsts == {b"image 000", b"image 400"}, "each epoch has its own order of the objects"
     names, _ = run("model.state_dict()", model=torch.nn.Linear(1, 1), loader=names["loader"])
@@ -67,11 +67,38 @@ def test_a_loader_and_its_state():
 
 
 def test_a_dataset():
-    names, trained = run("StatefulDataLoader")
+    names, trained = run('tail="pad")\nloader = StatefulDataLoader(data, batch_size=None, num_workers=2)\n')
     # 3 batches, of which the last is filled, and one that fills the last round of 2 workers.
     assert [len(batch) for batch, *_ in trained] == [256] * 4
     assert set(all_of(trained)) == set(range(RECORDS))
     names["data"].close()
+
+
+def test_absent_values():
+    pathlib.Path("data/b.csv").write_text("400,\n,401.5\n")
+    names, trained = run("f0.present")
+    numbers, present = (torch.cat(columns) for columns in zip(*trained))
+    assert numbers.tolist() == [*range(401), -1] and present.tolist() == [True] * 401 + [False]
+    names["loader"].close()
+
+
+def test_an_augmentation_is_the_same_after_a_stop():
+    names, trained = run("augmented")
+    whole = [(ids.tolist(), x.tolist()) for ids, x in trained]
+    assert set(sum((ids for ids, _ in whole), [])) == set(range(RECORDS)) and len(whole) == 6
+    assert all(one != number + 0.5 for ids, x in whole for number, one in zip(ids, x))
+    # The next epoch has other noise, and a new job that goes on there has the same.
+    state, second = names["state"], [(batch["id"].tolist(), batch["x"].tolist()) for batch in names["loader"]]
+    assert [ids for ids, _ in second] == [ids for ids, _ in whole] and second != whole
+    names["data"].close()
+    again, trained = run("augmented")
+    assert [(ids.tolist(), x.tolist()) for ids, x in trained] == whole
+    again["data"].close()
+    data = names["Dataset"]("data/*.csv", "csv", options={"types": "auto"}, batch=100, tail="pad")
+    loader = names["StatefulDataLoader"](data, batch_size=None, num_workers=2, collate_fn=names["augmented"])
+    loader.load_state_dict(state)
+    assert [(batch["id"].tolist(), batch["x"].tolist()) for batch in loader] == second
+    data.close()
 
 
 def test_nodes():

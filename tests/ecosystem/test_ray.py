@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 
+import failing
 import numpy as np
 import pytest
 import ray
@@ -21,6 +22,7 @@ from pipemill.objects import Object, deal
 
 # The workers can't import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(failing)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,43 @@ def test_each_record_once_in_blocks_of_one_size(cluster, files):
     batch = data.take_batch(100)
     assert (batch["v"].dtype, batch["v"].shape) == (np.dtype("f4"), (100, 2))
     assert list(batch["t"]) == [f"record {n}" for n in batch["n"]]
+
+
+def test_absent_values_are_null_or_what_the_program_says(tmp_path):
+    """All blocks have one schema, also those without an absent value."""
+    rows = ('{"n": 1, "t": "x", "v": [1, 2]}', '{"n": 2, "t": "", "v": [3, 4]}', "{}")
+    for number, row in enumerate(rows):
+        (tmp_path / f"{number}.jsonl").write_text(f"{row}\n")
+    options = {"fields": "n=/n:int64?,t=/t:utf8?,v=/v:float32[2]?"}
+
+    def blocks(**more):
+        source = pipemill.ray.Datasource(tmp_path, options=options, **more)
+        found = [block for task in source.get_read_tasks(3) for block in task.read_fn()]
+        assert len(found) == 3 and len({str(block.schema) for block in found}) == 1
+        return found
+
+    last = blocks()[-1]
+    assert [column.to_pylist() for column in last.columns] == [[None], [None], [None]]
+    last = blocks(absent={"n": -1, "t": "none", "v": 0.5})[-1]
+    assert [column.to_pylist()[0] for column in last.columns[:2]] == [-1, "none"]
+    assert np.array(last.column(2).to_pylist()).tolist() == [[0.5, 0.5]]
+    with pytest.raises(ValueError, match="absent= names 'm'; the records have 'n', 't', 'v'"):
+        pipemill.ray.Datasource(tmp_path, options=options, absent={"m": 0})
+
+
+def test_a_task_refuses_what_open_refuses(cluster, tmp_path):
+    (tmp_path / "a.csv").write_text("id,v\n1,2\n")
+    (tmp_path / "b.csv").write_text("id,v\n3,0.5\n")
+    with pytest.raises(pipemill.DecodeError) as theirs:
+        list(pipemill.cat(tmp_path))
+    text = str(theirs.value).partition("byte offset")[2]
+    source = pipemill.ray.Datasource(tmp_path)
+    with pytest.raises(pipemill.DecodeError) as ours:
+        [block for task in source.get_read_tasks(2) for block in task.read_fn()]
+    assert text and text in str(ours.value)
+    with pytest.raises(Exception) as ours:
+        pipemill.ray.read(tmp_path).materialize()
+    assert text in str(ours.value)
 
 
 class Dying(pipemill.ray.Datasource):
@@ -114,6 +153,29 @@ def test_a_read_worker_that_is_killed_costs_no_record(cluster, files, tmp_path):
     hosts = [int(pid) for mark in marks.iterdir() for pid in mark.read_text().split()]
     assert len(list(marks.iterdir())) == 3 and len(hosts) == 3
     patiently(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in hosts))
+
+
+@ray.remote
+def reads(path):
+    return failing.read(path)
+
+
+@ray.remote
+def raises(kind):
+    raise getattr(pipemill, kind)(f"a {kind} of a task")
+
+
+def test_errors_reach_the_driver(cluster, tmp_path):
+    path = failing.write(tmp_path)
+    with pytest.raises(pipemill.DecodeError) as caught:
+        ray.get(reads.remote(path))
+    failing.check(caught.value.cause, path)
+    with pytest.raises(pipemill.DecodeError, match="line 4, column 0") as caught:
+        pipemill.ray.read(path, "csv", options={"types": "int64"}).count()
+    assert (caught.value.kind, caught.value.object, caught.value.record) == ("decode", path, 3)
+    for kind in ("HostDied", "StreamTimeout", "BinaryNotFound", "Refused", "StateError", "SourceError"):
+        with pytest.raises(getattr(pipemill, kind), match=f"a {kind} of a task"):
+            ray.get(raises.remote(kind))
 
 
 def test_the_example_of_the_page(cluster, tmp_path, monkeypatch, capsys):

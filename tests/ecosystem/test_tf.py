@@ -67,7 +67,37 @@ def test_what_tensorflow_has_no_tensors_for(tmp_path):
         pipemill.tf.dataset("train")
     with pytest.raises(ValueError, match="is no channel, but socket= is the path of a host's socket"):
         pipemill.tf.dataset("train.csv", socket="/run/socket")
+
+
+def test_absent_values(tmp_path):
     (tmp_path / "a.csv").write_text("id,age\n1,5\n2,\n")
     data = pipemill.tf.dataset(tmp_path / "a.csv")
-    with pytest.raises(tf.errors.OpError, match="'age' is absent in 1 of 2 records.*TensorFlow has no"):
+    with pytest.raises(tf.errors.OpError, match="'age' is absent in 1 of 2 records.*absent={'age': ...}"):
+        list(data)
+    (batch,) = pipemill.tf.dataset(tmp_path / "a.csv", absent={"age": -1})
+    assert batch["age"].numpy().tolist() == [5, -1]
+    with pytest.raises(ValueError, match="absent=0.5 for field 'age', which is int64"):
+        pipemill.tf.dataset(tmp_path / "a.csv", absent={"age": 0.5})
+    with pytest.raises(ValueError, match="absent= names 'agee'; the records have 'id', 'age'"):
+        pipemill.tf.dataset(tmp_path / "a.csv", absent={"agee": 0})
+
+    rows = ('{"v": [1], "t": "x", "w": ["y"]}', "{}", '{"v": [], "t": "", "w": []}')
+    (tmp_path / "a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    more = {"options": {"fields": "v=/v:int32[]?,t=/t:utf8?,w=/w:utf8[]?"}}
+    for names in ("v", "vt"):
+        given = {"v": [8, 9], "t": "none", "w": []}
+        data = pipemill.tf.dataset(tmp_path / "a.jsonl", absent={name: given[name] for name in names}, **more)
+        with pytest.raises(tf.errors.OpError, match=f"'{'t' if names == 'v' else 'w'}' is absent in 1 of 3"):
+            list(data)
+    (batch,) = pipemill.tf.dataset(tmp_path / "a.jsonl", absent=given, **more)
+    assert batch["v"].to_list() == [[1], [8, 9], []] and batch["w"].to_list() == [[b"y"], [], []]
+    assert batch["t"].numpy().tolist() == [b"x", b"none", b""]
+
+
+def test_a_source_that_has_other_types_in_the_next_iteration_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(3))
+    data = pipemill.tf.dataset(tmp_path)
+    assert [batch["data"].numpy().tolist() for batch in data] == [[0, 1, 2]]
+    np.save(tmp_path / "a.npy", np.arange(3.0))
+    with pytest.raises(tf.errors.OpError, match=r"have the fields data \(float64\); those .* have data \(int64\)"):
         list(data)

@@ -1,6 +1,7 @@
 """Tensors of batches: their types, and that what is written to them stays with the writer."""
 
 import gc
+import json
 import os
 import random
 import resource
@@ -11,10 +12,11 @@ import numpy
 import pipemill
 import pytest
 import torch
+from arrow_data import FakeHost, Rows, socket_path
 from e2e import PATIENCE, tfrecord
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipemill.torch import Tensors, tensors
+from pipemill.torch import Loader, Tensors, tensors
 
 TYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
@@ -57,25 +59,104 @@ def test_bfloat16_and_numbers_at_odd_addresses(opened, tmp_path):
     assert found["n"].tolist() == [1, 2, 3]
 
 
-def test_absent_values_are_nan_or_0_beside_what_is_present(opened, tmp_path):
+def test_an_absent_number_is_an_error_unless_the_program_says_what_to_take(opened, tmp_path):
     (tmp_path / "a.csv").write_text("1,1.5,a\n,,\n3,2.5,c\n")
     types = {"types": "0:int32,1:float64,2:utf8"}
-    found = tensors(next(opened(tmp_path / "a.csv", "csv", options=types, batch=3)))
-    assert found["f0"].tolist() == [1, 0, 3] and found["f0"].dtype == torch.int32
+    batch = next(opened(tmp_path / "a.csv", "csv", options=types, batch=3))
+    with pytest.raises(pipemill.AbsentError, match=r"'f0' is absent in 1 of 3 .* row 1 of batch 0 .*a\.csv") as caught:
+        tensors(batch)
+    with pytest.raises(pipemill.AbsentError) as theirs:
+        batch["f0"]
+    assert str(caught.value) == str(theirs.value)
+    with pytest.raises(pipemill.AbsentError, match="'f1' is absent"):
+        tensors(batch, absent={"f0": -1})
+
+    found = tensors(batch, absent={"f0": -1, "f1": float("nan")})
+    assert found["f0"].tolist() == [1, -1, 3] and found["f0"].dtype == torch.int32
     assert found["f1"][1].isnan() and found["f1"][[0, 2]].tolist() == [1.5, 2.5]
     assert found["f0.present"].tolist() == found["f1.present"].tolist() == [True, False, True]
     assert found["f2"][0::2] == ["a", "c"]
+    for wrong in ({"f0": 0.5}, {"f0": float("nan")}, {"f0": 1 << 31}, {"f9": 0}, {"f2": 0}, {"f0": None}):
+        with pytest.raises((ValueError, TypeError), match="absent="):
+            tensors(batch, absent=wrong)
 
 
-def test_bytes_of_one_length_are_a_tensor_and_others_a_list(opened, tmp_path):
-    records = [b"abc", b"def", b"", b"12345", b"x"]
+def test_an_absent_value_of_any_length_is_none_in_its_list(opened, tmp_path):
+    rows = [{"v": [1, 2], "b": "x", "s": ["a"]}, {}, {"v": [3, 4], "b": "yz", "s": []}]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    fields = {"fields": "v=/v:int32[]?,b=/b:bytes?,s=/s:utf8[]?"}
+    batch = next(opened(tmp_path / "a.jsonl", "jsonl", options=fields, batch=3))
+    found = tensors(batch)
+    assert [found[name][1] for name in "vbs"] == [None] * 3
+    assert found["v"][2].tolist() == [3, 4] and bytes(found["b"][0]) == b'"x"' and found["s"][::2] == [["a"], []]
+    assert found.to("cpu")["v"][1] is None and found.pin_memory()["b"][1] is None
+    found = tensors(batch, absent={"v": [9], "b": b"", "s": ["none"]})
+    assert found["v"][1].tolist() == [9] and found["v"][1].dtype == torch.int32
+    assert found["b"][1].tolist() == [] and found["s"][1] == ["none"]
+    with pytest.raises(pipemill.AbsentError, match="'v' is absent in 1 of 3 records"):
+        tensors(batch, dense="v")
+
+
+def test_a_loader_takes_the_values_of_absent_ones(tmp_path):
+    (tmp_path / "a.csv").write_text("1,a\n,b\n3,\n")
+    more = {"options": {"types": "0:int32,1:utf8"}, "batch": 2}
+    loader = Loader(tmp_path / "a.csv", "csv", absent={"f0": -1}, **more)
+    assert [batch["f0"].tolist() for batch in loader] == [[1, -1], [3]]
+    loader.close()
+    loader = Loader(tmp_path / "a.csv", "csv", **more)
+    with pytest.raises(pipemill.AbsentError, match="absent={'f0': ...}"):
+        list(loader)
+    loader.close()
+
+
+def test_whether_a_field_is_a_tensor_or_a_list_does_not_depend_on_lengths(opened, tmp_path):
+    records = [b"abc", b"def", b"", b"12345", b"", b"", b"x"]
     (tmp_path / "a.tfrecord").write_bytes(b"".join(map(tfrecord, records)))
     stream = opened(tmp_path / "a.tfrecord", "tfrecord", batch=2, credits=4)
-    name = stream.fields[0].name
-    first, second, third = (tensors(batch)[name] for batch in stream)
-    assert first.dtype == torch.uint8 and first.shape == (2, 3)
-    assert bytes(first[1]) == b"def" and third.shape == (1, 1)
-    assert [bytes(one.tolist()) for one in second] == [b"", b"12345"]
+    name, seen = stream.fields[0].name, []
+    for batch in stream:
+        found = tensors(batch)[name]
+        assert isinstance(found, list) and {(one.dtype, one.dim()) for one in found} == {(torch.uint8, 1)}
+        seen += [bytes(one.tolist()) for one in found]
+        lengths = {len(one) for one in found}
+        if len(lengths) == 1:
+            dense = tensors(batch, dense=[name])[name]
+            assert dense.shape == (len(batch), *lengths) and torch.equal(dense, torch.stack(found))
+        else:
+            with pytest.raises(ValueError, match="not equally long in all records"):
+                tensors(batch, dense=name)
+    assert seen == records
+    with pytest.raises(KeyError, match="no field 'nothing'"):
+        tensors(batch, dense="nothing")
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("shape", [[0], [0, 2], [0, 0]])
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "float16", "int32", "int64", "float32", "float64"])
+def test_arrays_of_any_length_at_any_address(kind, shape, even):
+    """Between the numbers are texts, which may have an odd number of bytes."""
+    lengths = [2] * 9 if even else [0, 1, 2, 3, 5, 1, 0, 4, 2]
+    width = 2 if shape == [0, 2] else 1
+    rows = [numpy.array([n + at for at in range(length * width)], kind) for n, length in enumerate(lengths)]
+    texts = [b"a" * (n % 5) for n in range(9)]
+
+    def script(peer):
+        peer.welcome([("t", "utf8", []), ("x", {"bool": "boolean"}.get(kind, kind), shape)])
+        peer.epoch(0, [Rows([(text, row.tobytes()) for text, row in zip(texts, rows)])])
+        peer.stream_end()
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, script), pipemill.connect("train", path, wait=PATIENCE) as stream:
+        batch = next(stream)
+        for copy in (False, True):
+            found = tensors(batch, copy)["x"]
+            assert [one.reshape(-1).tolist() for one in found] == [row.tolist() for row in rows]
+            assert {one.dtype for one in found} == {getattr(torch, kind)}
+            assert [tuple(one.shape) for one in found] == [(one, 2) if width == 2 else (one,) for one in lengths]
+            found[2].zero_()
+            assert found[3].reshape(-1).tolist() == rows[3].tolist()
+        del found, batch
+        assert list(stream) == []
 
 
 def test_thousands_of_lengths_take_few_descriptors_of_a_worker(opened, tmp_path):
@@ -204,6 +285,20 @@ def test_without_proc_pages_are_dropped_in_any_case(ring, monkeypatch):
 
     monkeypatch.setattr(os, "open", without_proc)
     test_what_is_written_is_gone_when_the_slot_is_used_again(ring)
+
+
+@pytest.mark.parametrize("lengths", [[30] * 40, [20 + n % 5 for n in range(40)], [3] * 4, [0] * 3, [70]])
+def test_a_list_moves_as_one_tensor(opened, tmp_path, lengths):
+    records = [bytes([n] * length) for n, length in enumerate(lengths)]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(tfrecord, records)))
+    found = tensors(next(opened(tmp_path / "a.tfrecord", "tfrecord", batch=len(records))))
+    moves = []
+    moved = found._mapped(lambda tensor: moves.append(tensor) or tensor.clone())
+    # Much that is no part of them, as the frames of short records, is not moved with them.
+    assert len(moves) == (len(lengths) if 0 < sum(lengths) < 16 * len(lengths) else 1)
+    assert [bytes(one.tolist()) for one in moved["data"]] == records
+    moved["data"][0].fill_(9)
+    assert bytes(found["data"][0].tolist()) == records[0]
 
 
 def test_the_dict_is_what_trainers_take(opened, tmp_path):

@@ -13,6 +13,7 @@ import threading
 import pipemill
 import pytest
 from e2e import PATIENCE
+from pipemill.status import status_of
 
 PROGRAM = str(pathlib.Path(__file__).with_name("ends.py"))
 #: Each way, and the exit code of the program; None: it lives on, and the test ends it.
@@ -187,6 +188,21 @@ def test_a_source_without_records_ends_for_whoever_comes_late(tmp_path):
         with host.connect("b") as stream:
             assert [list(epoch) for epoch in stream.epochs()] == [[]]
         # Now all is read, and the host ends by itself.
+        assert select.select([host._answers], [], [], PATIENCE)[0]
+
+
+def test_the_host_answers_until_its_owner_has_hung_up(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n")
+    with pipemill.open(tmp_path / "a.txt", "lines") as stream:
+        assert sum(map(len, stream)) == 1
+        answers = stream._host._answers
+        # It is asked for its status, after its end of the stream was received.
+        assert status_of(stream._host.socket, stream.channel)["state"] in ("running", "ended")
+        assert select.select([answers], [], [], 0)[0] == []
+    config = {"channel": [{"name": "a", "source": {"file": str(tmp_path / "a.txt")}, "decoder": "lines"}]}
+    with pipemill.host(config) as host:
+        with host.connect("a") as stream:
+            assert sum(map(len, stream)) == 1
         assert select.select([host._answers], [], [], PATIENCE)[0]
 
 

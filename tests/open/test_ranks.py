@@ -1,6 +1,7 @@
 """Several processes that open the same source under a launcher: together they get all of it, once."""
 
 import json
+import logging
 import os
 import pathlib
 import subprocess
@@ -8,13 +9,15 @@ import sys
 
 import pipemill
 import pytest
-from e2e import PATIENCE
+from e2e import PATIENCE, patiently
 from hosts import start, take, take_all
+from pipemill.ranks import shard_of
+from pipemill.status import status_of
 
 __all__ = ["start"]
 
 PROGRAM = str(pathlib.Path(__file__).with_name("rank.py"))
-LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_", "TORCHELASTIC", "MASTER_", "SLURM_")
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_", "TORCHELASTIC", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_")
 
 
 @pytest.fixture
@@ -62,6 +65,20 @@ def slurm(rank, world, local_world):
     }  # fmt: skip
 
 
+def openmpi(rank, world, local_world):
+    """As mpirun sets them in a job of Slurm: its helpers are started with srun, one for each machine."""
+    return {
+        "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": world, "OMPI_COMM_WORLD_LOCAL_RANK": rank % local_world,
+        "OMPI_COMM_WORLD_LOCAL_SIZE": local_world, "OMPI_COMM_WORLD_JOBID": 77, **slurm(0, 1, 1),
+    }  # fmt: skip
+
+
+def mpich(rank, world, local_world):
+    return {
+        "PMI_RANK": rank, "PMI_SIZE": world, "MPI_LOCALRANKID": rank % local_world, "MPI_LOCALNRANKS": local_world,
+    }  # fmt: skip
+
+
 def finish(ranks):
     """What each rank got. None waits for a line any more."""
     for one in ranks:
@@ -79,7 +96,7 @@ def all_lines(folder):
     return sorted(line for file in folder.iterdir() for line in file.read_text().split())
 
 
-@pytest.mark.parametrize("launcher", [torchrun, slurm])
+@pytest.mark.parametrize("launcher", [torchrun, slurm, openmpi, mpich])
 def test_each_rank_of_a_machine_gets_its_batches_of_one_host(launch, folder, launcher):
     wishes = dict(host="per-node", batch=3, tail="pad")
     # The others wait for the first one.
@@ -173,3 +190,227 @@ def test_variables_that_do_not_fit(folder, monkeypatch, variables, message):
     with pytest.raises(ValueError) as caught:
         pipemill.open(folder, "lines", host="per-node", batch=1, tail="pad")
     assert message in str(caught.value)
+
+
+# --- what "auto" found
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Sets the variables of a launcher, and nothing else of any launcher."""
+    for name in list(os.environ):
+        if name.startswith(LAUNCHER):
+            monkeypatch.delenv(name)
+
+    def environment(variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, str(value))
+
+    return environment
+
+
+@pytest.fixture
+def said(monkeypatch, caplog):
+    """What the package has said since the test began."""
+    monkeypatch.setattr("pipemill.log._said", set())
+    caplog.set_level(logging.INFO, "pipemill")
+    return lambda: [(one.levelname, one.message) for one in caplog.records]
+
+
+FOUND = [
+    (torchrun(2, 4, 2), (2, 4), "RANK and WORLD_SIZE"),
+    (openmpi(2, 4, 2), (2, 4), "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE"),
+    (mpich(2, 4, 2), (2, 4), "PMI_RANK and PMI_SIZE"),
+    (slurm(2, 4, 2), (2, 4), "SLURM_PROCID and SLURM_NTASKS"),
+    # A step of fewer tasks than the job has.
+    ({**slurm(2, 8, 2), "SLURM_STEP_NUM_TASKS": 4}, (2, 4), "SLURM_PROCID and SLURM_STEP_NUM_TASKS"),
+    # torchrun in a step of one task for each machine.
+    ({**slurm(1, 2, 1), **torchrun(2, 4, 2)}, (2, 4), "RANK and WORLD_SIZE"),
+]
+
+
+@pytest.mark.parametrize("variables, expected, names", FOUND)
+def test_the_log_says_once_what_was_found(environment, said, variables, expected, names):
+    environment(variables)
+    assert [shard_of("auto") for _ in range(3)] == [expected] * 3
+    assert said() == [("INFO", f'rank 2 of 4, from {names}')]
+
+
+#: What Slurm sets in the script of a job of 4 tasks, which sbatch runs once.
+SCRIPT = {
+    "SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_LOCALID": 0, "SLURM_NODEID": 0, "SLURM_NTASKS": 4, "SLURM_NPROCS": 4,
+    "SLURM_GTIDS": 0, "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": 2, "SLURM_NNODES": 2,
+}  # fmt: skip
+
+
+def test_a_process_that_srun_did_not_start_is_alone(environment, said, folder):
+    environment(SCRIPT)
+    with pipemill.open(folder, "lines", shard="auto") as stream:
+        assert sorted(line for batch in stream for line in batch.records()) == all_lines(folder)
+    with pipemill.open(folder, "lines", host="per-node", batch=100, tail="pad") as stream:
+        assert sum(batch.valid for batch in stream) == len(all_lines(folder))
+    [(level, text)] = said()
+    assert level == "WARNING" and "srun did not start this process, because SLURM_STEP_ID is not set" in text
+    assert "SLURM_PROCID=0 and SLURM_NTASKS=4" in text
+
+
+def test_alone_without_a_word(environment, said):
+    for variables in ({}, {"SLURM_JOB_ID": 7, "SLURM_NTASKS": 4}, {**SCRIPT, "SLURM_NTASKS": 1}):
+        environment(variables)
+        assert shard_of("auto") is not None
+    assert said() == []
+
+
+LOG = """
+import sys, pipemill
+from pipemill.ranks import shard_of
+if sys.argv[1:]:
+    import logging; logging.basicConfig(level=sys.argv[1], format="LOG %(message)s")
+shard_of("auto"), shard_of("auto")
+"""
+
+
+@pytest.mark.parametrize("arguments, variables, expected", [
+    ([], {}, 'pipemill: info: rank 1 of 2, from RANK and WORLD_SIZE\n'),
+    ([], {"PIPEMILL_LOG": "warn"}, ""),
+    (["INFO"], {}, 'LOG rank 1 of 2, from RANK and WORLD_SIZE\n'),
+    (["WARNING"], {}, ""),
+])  # fmt: skip
+def test_the_line_on_standard_error(arguments, variables, expected):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith((*LAUNCHER, "PIPEMILL_LOG"))}
+    env = {**clean, "RANK": "1", "WORLD_SIZE": "2", **variables}
+    done = subprocess.run([sys.executable, "-c", LOG, *arguments], env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stderr, done.returncode) == (expected, 0)
+
+
+# --- parts without objects or records
+
+
+def opened(source, shard, **more):
+    return pipemill.open(source, "lines", shard=shard, timeout=PATIENCE, **more)
+
+
+@pytest.mark.parametrize("form", ["folder", "pattern", "list", "table", "few", "deep"])
+def test_a_part_without_objects_is_an_error_at_once(folder, form):
+    names = sorted(folder.iterdir())
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "x.txt").write_text("x\n")
+    objects = 4
+    if form == "deep":
+        names[0].rename(folder / "0")
+        (folder / "sub").mkdir()
+        names[1].rename(folder / "sub" / "1.txt")
+    if form == "few":
+        names[0].unlink()
+        objects = 3
+    source = {"pattern": f"{folder}/*.txt", "list": names, "table": {"folder": str(folder)}}.get(form, folder)
+    for world in (objects, objects + 1, 12):
+        for rank in range(world):
+            if rank < objects:
+                opened(source, (rank, world)).close()
+                continue
+            with pytest.raises(pipemill.SourceError) as caught:
+                opened(source, (rank, world))
+            text = str(caught.value)
+            assert f"has {objects} objects, which are dealt to {world}, so rank {rank} of {world} gets none" in text
+            assert 'host="per-node"' in text
+
+
+def test_a_machine_without_objects(folder, environment):
+    environment(torchrun(10, 12, 2))
+    with pytest.raises(pipemill.SourceError, match="4 objects, which are dealt to 6, so machine 5 of 6 gets none"):
+        pipemill.open(folder, "lines", host="per-node", batch=2, tail="pad")
+
+
+def test_a_part_without_records_is_an_error_at_its_end(folder):
+    (folder / "1.txt").write_text("")
+    with opened(folder, (0, 4)) as stream:
+        assert sum(map(len, stream)) == 5
+    with opened(folder, (1, 4)) as stream, pytest.raises(pipemill.SourceError) as caught:
+        list(stream)
+    assert "rank 1 of 4 got no batch of epoch 0" in str(caught.value) and caught.value.epoch == 0
+    with opened(folder, (2, 4), batch=100, tail="drop", epochs=2) as stream:
+        with pytest.raises(pipemill.SourceError, match="rank 2 of 4 got no batch"):
+            for epoch in stream.epochs():
+                list(epoch)
+
+
+def test_an_epoch_that_is_ended_early_or_gone_on_after_is_none_without_records(folder):
+    with opened(folder, (0, 2), batch=2, tail="keep", epochs=2) as stream:
+        epochs = stream.epochs()
+        for epoch in epochs:
+            for batch in epoch:
+                state = stream.state_dict()
+                epoch.end()
+        assert [epoch.number for epoch in epochs] == []
+    with opened(folder, (0, 2), batch=2, tail="keep", epochs=1) as stream:
+        assert sum(map(len, stream)) == 12
+        end = stream.state_dict()
+    for at in (state, end):
+        with opened(folder, (0, 2), batch=2, tail="keep", epochs=2, state=at) as stream:
+            assert sum(map(len, stream)) < 24
+
+
+# --- a rank that leaves
+
+
+@pytest.fixture
+def pair(folder):
+    """The two ranks of a channel that never ends, with their first batches."""
+    source = {"folder": str(folder), "epochs": 1_000_000}
+    channel = {"name": "train", "source": source, "decoder": "lines", "batch": 1, "tail": "pad"}
+    with pipemill.host({"channel": [channel]}) as host:
+        ranks = [host.connect("train", shard=(rank, 2)) for rank in range(2)]
+        for one in ranks:
+            take(one)
+        # It will wait for ever.
+        ranks[1]._receiver._timeout = 0.5
+        yield ranks
+        for one in ranks:
+            one.close()
+
+
+def test_a_rank_that_has_left_is_named(pair, monkeypatch, caplog):
+    # It says so at once, and when it gives up.
+    monkeypatch.setattr("pipemill.receiver.REPORT_AFTER", (0.0,))
+    pair[0].close()
+    patiently(lambda: len(status_of(pair[1]._host.socket, "train")["ring"]["consumers"]) == 1)
+    with pytest.raises(pipemill.StreamTimeout) as caught:
+        take_all(pair[1])
+    why = "rank 0 of 2 is not connected: ended, left the loop early, or not started yet"
+    assert why in str(caught.value) and "look at the channel's source" not in str(caught.value)
+    [record] = caplog.records
+    assert record.message.startswith("channel 'train': rank 1 of 2 has waited") and why in record.message
+
+
+def test_a_rank_that_holds_its_batch_is_named(pair, monkeypatch):
+    monkeypatch.setattr("pipemill.other_ranks._LONG", 0.0)
+    held = next(pair[0])
+    with pytest.raises(pipemill.StreamTimeout, match="rank 0 of 2 holds batches for more than 0 s, and the others wait"):
+        take_all(pair[1])
+    del held
+
+
+def test_a_rank_that_has_not_come_is_named(folder):
+    channel = {"name": "train", "source": {"folder": str(folder)}, "decoder": "lines", "batch": 1, "tail": "pad"}
+    with pipemill.host({"channel": [channel]}) as host, host.connect("train", shard=(1, 4), timeout=0.1) as stream:
+        with pytest.raises(pipemill.StreamTimeout, match="ranks 0, 2, 3 of 4 are not connected"):
+            next(stream)
+
+
+def test_a_program_alone_looks_at_its_source(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pipemill.open(tmp_path / "pipe", "lines", timeout=0.1) as stream:
+        with pytest.raises(pipemill.StreamTimeout, match="look at the channel's source"):
+            next(stream)
+
+
+def test_the_end_of_the_process_that_has_started_the_host_is_named(launch):
+    wishes = dict(host="per-node", batch=1, tail="pad", epochs=1000)
+    first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
+    for one in (first, second):
+        assert json.loads(one.stdout.readline())[0] == "shard" and json.loads(one.stdout.readline())
+    first.kill()
+    # It can't go on for long: a rank that takes no batches holds all slots.
+    _, log = second.communicate("\n" * 10_000, timeout=PATIENCE)
+    assert "HostDied" in log and "the standard error of local rank 0 of this machine: that process has started it" in log

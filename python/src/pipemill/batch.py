@@ -134,18 +134,18 @@ class Batch:
 
         ==========================================  ===============================================
         numbers, all of one shape                   numpy array ``(n,)`` or ``(n, *shape)``
-        numbers with a 0 in the shape               the same where all are equally long, otherwise a
-                                                    list of n numpy arrays
+        numbers with a 0 in the shape               list of n numpy arrays; :meth:`dense` is one
+                                                    array
         numbers with categories                     list of ``str``: the category of each record
         ``utf8``                                    list of ``str``
         ``bytes``                                   list of ``memoryview``
         ``utf8`` or ``bytes`` with a dimension      list of n lists of ``str`` or ``memoryview``
         ==========================================  ===============================================
 
-        To iterate over an array gives one value for each record, as a list does; :meth:`dense`
-        never returns a list. Arrays are read-only. They are views of the shared memory where the
-        rows are evenly spaced, and one copy where they are not. Without numpy they are memoryviews
-        of the same shape. A list is a new one at each call.
+        The kind follows from the field's type alone, whatever the lengths in this batch are.
+        :meth:`dense` never returns a list. Arrays are read-only. They are views of the shared
+        memory where the rows are evenly spaced, and one copy where they are not. Without numpy they
+        are memoryviews of the same shape. A list is a new one at each call.
 
         The type of an array is that of the field, with two exceptions. An array of bfloat16 has
         the type that the package ``ml_dtypes`` adds to numpy; where that is not installed, it has
@@ -158,12 +158,13 @@ class Batch:
             batch.column("age", absent=float("nan"))
 
         Raises :class:`KeyError` where there is no such field, :class:`AbsentError` where an array
-        would need a value that a record does not have, :class:`UnicodeDecodeError` where text is
-        not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
+        would need a value that a record does not have, :class:`ValueError` or :class:`TypeError`
+        where the array's type can't hold the value `absent`, :class:`UnicodeDecodeError` where text
+        is not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
         """
         return self._column(self._field_index(name)).all(absent)
 
-    def dense(self, name: str) -> Any:
+    def dense(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records as one array, where it is equally long in all of them.
 
         This is for numbers with a 0 in the shape, for numbers with categories, which become an
@@ -171,10 +172,13 @@ class Batch:
         ``uint8``: ``batch.dense("image")`` has the shape ``(n, bytes)``. A code is an index into
         ``categories`` of the field.
 
-        Raises :class:`ValueError` where the lengths differ, a record does not have the field, or
-        its values are lists.
+        :param absent: the value of records that do not have the field, as for :meth:`column`, for
+            numbers of one shape; for those with categories, a category or a code.
+
+        Raises :class:`ValueError` where the lengths differ, or the values are lists of text or
+        bytes, and :class:`AbsentError` where a record does not have the field.
         """
-        return self._column(self._field_index(name)).dense()
+        return self._column(self._field_index(name)).filled(absent)
 
     def dlpack(self, name: str) -> Any:
         """As :meth:`dense`, for what takes arrays by DLPack, of any version: a numpy array that may
@@ -350,9 +354,11 @@ class Batch:
         at = header.index_at + 2 * field * step
         index = (memory[at : at + size], memory[at + step : at + step + size])
         some_absent = bool(header.flags & protocol.SOME_ABSENT)
-        return _column_type(self.fields[field])(
+        column = _column_type(self.fields[field])(
             self.fields[field], self.payload, index, some_absent
         )
+        column.header = header
+        return column
 
     def __repr__(self) -> str:
         fields = ", ".join(field.name for field in self.fields)

@@ -49,7 +49,7 @@ class CategoryColumn(Column):
         return map(self.field.categories.__getitem__, self.dense().tolist())
 
     def dense(self) -> Any:
-        """The result of `Batch.dense`: the codes."""
+        """The codes of all records, which all have the field."""
         if len(self.absent):
-            self._raise_absent()
+            self.raise_absent()
         return arrays.dense_array(self.raw, self.offsets, self._size, self.field.scalar, ())

@@ -7,8 +7,10 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
+from .absent import fitting
 from .errors import AbsentError, ProtocolError
-from .protocol import ABSENT, REMEDY
+from .memory import view
+from .protocol import ABSENT, REMEDY, Header
 from .schema import MISSING, Field
 
 arrays: ModuleType
@@ -23,6 +25,9 @@ class Column:
 
     Each value is `size` bytes long; where that is None, a multiple of `unit` bytes.
     """
+
+    #: The header of the batch, for what errors say.
+    header: Header | None = None
 
     def __init__(
         self,
@@ -111,11 +116,15 @@ class Column:
         return values
 
     def dense(self) -> Any:
-        """The result of `Batch.dense`."""
+        """The array of all records, which all have the field."""
         raise NotImplementedError
 
-    def filled(self, value: Any) -> Any:
-        """As `dense`, with `value` where the field is absent: a copy. Values of one shape only."""
+    def filled(self, absent: Any) -> Any:
+        """The result of `Batch.dense`: the array of all records. It is a copy with the value
+        `absent` where the field is absent, which only numbers of one shape can have."""
+        if absent is MISSING or self._size is None or not len(self.absent):
+            return self.dense()
+        value = fitting(self.field, absent)
         scalar, shape = self.field.scalar, self.field.shape
         return arrays.filled(self.raw, self.offsets, self._size, scalar, shape, value)
 
@@ -133,7 +142,7 @@ class Column:
         if self._is_even:
             return int(self.lengths[0])
         if len(self.absent):
-            self._raise_absent()
+            self.raise_absent()
         others = arrays.uneven_rows(self.lengths)
         if len(others):
             row = int(others[0])
@@ -144,10 +153,33 @@ class Column:
             )
         return int(self.lengths[0]) if len(self.lengths) else 0
 
-    def _raise_absent(self, remedy: str = "") -> NoReturn:
+    def raise_absent(self) -> NoReturn:
+        """Raises the :class:`AbsentError` of a field that some records do not have."""
         name, count = self.field.name, len(self.absent)
-        remedy = remedy or f"take the list, batch[{name!r}], where it is None"
+        if self._size is None:
+            remedy = (
+                f"take the list, batch[{name!r}], where it is None; for TensorFlow, say what to "
+                f"take there, absent={{{name!r}: ...}}"
+            )
+        else:
+            call = "dense" if self.field.categories else "column"
+            remedy = (
+                f"say what to take there, absent={{{name!r}: ...}}, or in a loop over a stream "
+                f"batch.{call}({name!r}, absent=...); or leave the field out"
+            )
         raise AbsentError(
             f"field {name!r} is absent in {count} of {len(self.offsets)} records (the first is row "
-            f"{int(self.absent[0])} of the batch), so it has no array; {remedy}"
+            f"{int(self.absent[0])} of {self._place()}), so it has no array; {remedy}"
+        )
+
+    def _place(self) -> str:
+        """Where the batch is from. Its records need not all be of the object of the first one."""
+        header = self.header
+        if header is None:
+            return "the batch"
+        memory = view(self._index[0].obj)
+        name = memory[header.object_at : header.object_at + header.object_bytes]
+        return (
+            f"batch {header.batch} of epoch {header.epoch}, which begins with record "
+            f"{header.first_record} of {str(name, 'utf-8', 'replace')!r}"
         )

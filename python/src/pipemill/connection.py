@@ -228,6 +228,11 @@ class Connection:
         """Whether it is the connection of the process that has forked this one."""
         return self.pid != os.getpid()
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing
+
     def check(self) -> None:
         """Raises where this connection can't be used: in a forked child, or when closed."""
         if self.is_others():

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 
 class PipemillError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package.
+
+    All of them can be pickled and copied, also subclasses of your own, whatever their constructors
+    take: the copy has the type, the text and the attributes. So an error of a worker (of
+    ``multiprocessing``, ``concurrent.futures``, a ``DataLoader``, Ray) reaches the program.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, args, *attributes = cast("tuple[Any, ...]", super().__reduce__())
+        return (made_again, (type(self), args), *attributes)
+
+
+def made_again(kind: type[PipemillError], args: tuple[Any, ...]) -> PipemillError:
+    """An error of this type that was made of `args`. Only the constructor of Python's own base
+    class runs, because another one may need more than they are."""
+    base: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
+    error: PipemillError = base.__new__(kind, *args)
+    base.__init__(error, *args)
+    return error
 
 
 class BinaryNotFound(PipemillError, FileNotFoundError):
@@ -27,6 +45,9 @@ class ProtocolError(PipemillError):
 
 class HostDied(PipemillError, ConnectionError):
     """The host hung up before the end of the stream. Views that you hold stay readable.
+
+    Where the host is this program's own, the text names the signal or the exit status that it ended
+    with, and where its log is.
 
     ``batches`` and ``records`` are the numbers of those that had been read.
     """
@@ -72,7 +93,8 @@ class DecodeError(PipemillError):
 
     A ``DecodeError`` itself means that the input does not fit its format. Its subclasses are for
     other causes: :class:`RefusedError`, :class:`PluginError`, :class:`SourceError`,
-    :class:`LimitError` and :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``::
+    :class:`LimitError` and :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``.
+    ``channel`` is empty where the host failed before it had one::
 
         try:
             train(stream)
@@ -95,9 +117,14 @@ class DecodeError(PipemillError):
     #: Name of the decoder.
     decoder: str | None
 
-    def __init__(self, message: str, *, kind: str, channel: str, **where: Any) -> None:
+    _kind = "decode"
+
+    def __init__(
+        self, message: str, *, kind: str | None = None, channel: str = "", **where: Any
+    ) -> None:
         super().__init__(message)
-        self.kind = kind
+        # Libraries make an error again of its text alone.
+        self.kind = self._kind if kind is None else kind
         self.channel = channel
         self.epoch = where.get("epoch")
         self.object = where.get("object")
@@ -109,28 +136,34 @@ class DecodeError(PipemillError):
 class RefusedError(DecodeError):
     """``kind`` "refused": the decoder does not support its options or the input."""
 
+    _kind = "refused"
+
 
 class PluginError(DecodeError):
     """``kind`` "plugin": the decoder failed or broke its contract."""
+
+    _kind = "plugin"
 
 
 class SourceError(DecodeError):
     """``kind`` "source": the input can't be read."""
 
+    _kind = "source"
+
 
 class LimitError(DecodeError):
     """``kind`` "limit": a limit of the channel's configuration was hit."""
+
+    _kind = "limit"
 
 
 class HostError(DecodeError):
     """``kind`` "host": the host itself failed."""
 
+    _kind = "host"
+
 
 #: The class for each ``kind`` of an ERROR message; any other kind is a plain `DecodeError`.
 BY_KIND: dict[str, type[DecodeError]] = {
-    "refused": RefusedError,
-    "plugin": PluginError,
-    "source": SourceError,
-    "limit": LimitError,
-    "host": HostError,
+    kind._kind: kind for kind in (RefusedError, PluginError, SourceError, LimitError, HostError)
 }

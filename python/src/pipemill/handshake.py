@@ -13,6 +13,7 @@ from . import protocol
 from .connection import FD_SPACE, Connection, descriptor
 from .errors import ConnectError, ProtocolError
 from .memory import Mapping
+from .other_ranks import client_name
 
 
 def establish(
@@ -22,6 +23,7 @@ def establish(
     HELLO asks for."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
+    client = client_name(client, wishes.get("shard"))
     sock = _connect(path, deadline, wait)
     try:
         hello = protocol.hello(channel, client, wishes)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from .bfloat16 import to_float
 from .column import Column, arrays
-from .schema import MISSING, SCALARS, Field
+from .schema import SCALARS, Field
 
 
 class NumberColumn(Column):
@@ -40,27 +40,18 @@ class NumberColumn(Column):
         )
 
     def all(self, absent: Any) -> Any:
-        """The result of `Batch.column`: an array where the values have one shape."""
-        if self._size is None:
-            some = not len(self.absent) and any(self.lengths[:1])
-            if some and not len(arrays.uneven_rows(self.lengths)):
-                return self.dense()
-            return super().all(absent)
-        if len(self.absent) and absent is not MISSING:
-            return self.filled(absent)
-        return self.dense()
+        """The result of `Batch.column`: an array where the type says the shape, and else a list,
+        whatever the lengths of these records are."""
+        return super().all(absent) if self._size is None else self.filled(absent)
 
     def dense(self) -> Any:
-        """The result of `Batch.dense`."""
+        """The array of all records, which all have the field."""
         size, shape = self._size, self.field.shape
         if size is None:
             size = self._even_length()
             shape = _shape_of(shape, self._itemsize, size)
         elif len(self.absent):
-            self._raise_absent(
-                f"say what to put there, batch.column({self.field.name!r}, absent=...), or go "
-                "through the records, where it is None"
-            )
+            self.raise_absent()
         return arrays.dense_array(self.raw, self.offsets, size, self.field.scalar, shape)
 
 

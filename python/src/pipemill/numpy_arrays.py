@@ -16,6 +16,7 @@ import numpy as np
 
 from .bfloat16 import to_bits
 from .protocol import ABSENT
+from .schema import Field
 
 _DTYPES = {
     "boolean": np.dtype("?"),
@@ -42,6 +43,19 @@ def dtype_of(scalar: str) -> Any:
         except ImportError:
             _DTYPES[scalar] = _DTYPES["uint16"]
     return _DTYPES[scalar]
+
+
+def array_of(field: Field, value: Any) -> Any:
+    """The array of one value, of bytes or of numbers, that a program has said."""
+    if field.scalar == "bytes":
+        return np.frombuffer(value, "u1").copy()
+    dtype = dtype_of(field.scalar)
+    if field.scalar == "bfloat16" and dtype == _DTYPES["uint16"]:
+        array = np.array([to_bits(one) for one in np.ravel(value).tolist()], dtype)
+    else:
+        array = np.array(value, dtype)
+    shape = [-1] if field.shape.count(0) > 1 else [size or -1 for size in field.shape]
+    return array.reshape(shape)
 
 
 def payload_array(payload: memoryview) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .binary import find_binary
@@ -59,18 +59,18 @@ def list_objects(source: Source) -> list[Object]:
 
 
 def settings_of(source: Source) -> dict[str, Any]:
-    """What the source says beside which objects it has, such as ``anonymous`` and ``endpoint``."""
+    """What the source says apart from its objects, such as ``anonymous`` and ``endpoint``."""
     if not isinstance(source, Mapping):
         return {}
     return {name: value for name, value in source.items() if name not in _OBJECTS}
 
 
-def share(names: list[str], settings: Mapping[str, Any]) -> Source:
-    """The source of these objects, whose names are those that :func:`list_objects` has given."""
-    if not settings:
-        return list(names)
+def share(names: Sequence[str], settings: Mapping[str, Any], first: str) -> Source:
+    """The source of these objects, whose names are those that :func:`list_objects` has given. What
+    is to be known of them is learned from the object `first`: the first one of the whole source."""
     kind = "s3_object" if names[0].startswith("s3://") else "files"
-    return {**settings, kind: [literal(name) for name in names]}
+    objects = [literal(name) for name in names]
+    return {"learn_from": literal(first), **settings, kind: objects}
 
 
 def _error(text: str) -> SourceError:

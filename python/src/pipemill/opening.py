@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
+from .errors import ConnectError, Refused
+from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
 from .ranks import Node, node_of, shard_of
+from .shares import check_part, name_of_part
 from .sources import Source, source_table
 from .state import check_accept, check_state
 from .stream import Stream, batch_size, connect, whole_number
@@ -23,10 +26,13 @@ _MAX_WORKERS = 256
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
 NODE_TIMEOUT = 600.0
+#: The process that starts it, for messages in the others.
+OWNER_OF_NODE = "local rank 0 of this machine"
 
 _opened_per_node = 0
 
 
+@answering({})
 def open(  # the name that `pipemill.open` has
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
@@ -39,6 +45,12 @@ def open(  # the name that `pipemill.open` has
     shuffle: int | Mapping[str, Any] | None = None,
     workers: int | str | None = None,
     order: str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
     epochs: int | None = 1,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
@@ -79,9 +91,21 @@ def open(  # the name that `pipemill.open` has
     :param order: "strict" (the default), or "any": with `workers`, records of several objects come
         in the order in which they get ready, which is another one in each run. Then a state can be
         taken between two epochs only.
+    :param on_error: what happens where the input does not fit its format: "fail" (the default),
+        "skip", or "quarantine": as "skip", and the bad bytes are kept in the file `quarantine`.
+        :attr:`Stream.skipped` counts the places that were left out.
+    :param max_errors: with errors that are skipped: more of them in an epoch end the stream. 1000
+        by default.
+    :param quarantine: the file for ``on_error="quarantine"``, to which lines of JSON are appended.
+    :param on_plugin_error: "fail" (the default), or "skip-object": where the decoder itself fails,
+        the rest of the object is left out.
+    :param max_record: the largest record, such as "256MiB"; "64MiB" by default.
+    :param limits: what the decoder may use: ``{"memory": "1GiB", "call_timeout": "30s", "output":
+        "1GiB"}``, each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
-    :param shard: ``(rank, world)``, or "auto": as torchrun or Slurm says in the environment. The
-        objects are dealt to the hosts: see `host`.
+    :param shard: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
+        MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
+        `host`.
     :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
         All other arguments must be what they were, and so must be the objects and a plugin's
         bytes; their folder may be another one.
@@ -100,6 +124,8 @@ def open(  # the name that `pipemill.open` has
     name, channel, node = plan(
         source, decoder, options=options, fields=fields, batch=batch, tail=tail,
         batch_across=batch_across, shuffle=shuffle, workers=workers, order=order, epochs=epochs,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
         shard=shard, host=host, credits=credits,
     )  # fmt: skip
     wishes: dict[str, Any] = {
@@ -110,43 +136,40 @@ def open(  # the name that `pipemill.open` has
         "accept": check_accept(accept),
     }
     if node is not None:
-        return _open_per_node(node, channel, wishes)
-    return _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
+        stream = _open_per_node(node, channel, wishes)
+    else:
+        stream = _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
+    stream._part = part_name(channel, node) if state is None else None
+    stream._may_skip = may_skip(on_error, on_plugin_error)
+    return stream
 
 
 def plan(
     source: Source,
     decoder: str | os.PathLike[str] | None,
     *,
-    options: Mapping[str, Any] | None,
-    fields: str | Sequence[str] | None,
-    batch: int | None,
-    tail: str | None,
-    batch_across: str | None,
-    shuffle: int | Mapping[str, Any] | None,
-    workers: int | str | None,
-    order: str | None,
+    credits: int,
     epochs: int | None,
     shard: tuple[int, int] | str | None,
-    host: str | None,
-    credits: int,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shuffle: int | Mapping[str, Any] | None = None,
+    workers: int | str | None = None,
+    order: str | None = None,
+    host: str | None = None,
+    **errors: Any,
 ) -> tuple[str, dict[str, Any], Node | None]:
     """What a host for these arguments of :func:`open` is given: the name of its channel, the
-    channel's table for one program, and for a host of the machine, whose it is.
+    channel's table for one program, and for a host of the machine, whose it is. `errors`: the
+    arguments about errors and limits.
 
     Raises :class:`ValueError` where an argument is wrong.
     """
-    if batch is not None:
-        batch_size(batch, tail, batch_across)
-    elif tail is not None or batch_across is not None:
-        raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
-    if epochs is not None:
-        whole_number("epochs", epochs, _ENDLESS, ", or None")
-    if workers is not None and workers != "auto":
-        whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
-    if order not in (None, "strict", "any"):
-        raise ValueError(f'order={order!r}: expected "strict" or "any"')
+    shuffle = check_shuffle(shuffle)
+    _check(batch, tail, batch_across, workers, order, epochs, credits)
     part, node = _part(shard, host)
     name, table = source_table(source)
     _deal(table, source, part, node)
@@ -169,9 +192,53 @@ def plan(
         "shuffle": {"seed": shuffle} if isinstance(shuffle, int) else shuffle,
         "workers": workers,
         "order": order,
+        **_errors(**errors),
         "ring": {"slots": max(_SLOTS, credits + 2)},
     }
     return name, channel, node
+
+
+def _check(
+    batch: int | None,
+    tail: str | None,
+    batch_across: str | None,
+    workers: int | str | None,
+    order: str | None,
+    epochs: int | None,
+    credits: int,
+) -> None:
+    if batch is not None:
+        batch_size(batch, tail, batch_across)
+    elif tail is not None or batch_across is not None:
+        raise ValueError("tail= and batch_across= are about batch=, which is missing")
+    whole_number("credits", credits, _MAX_CREDITS, "; a loop over batches needs 2")
+    if epochs is not None:
+        whole_number("epochs", epochs, _ENDLESS, ", or None")
+    if workers is not None and workers != "auto":
+        whole_number("workers", workers, _MAX_WORKERS, ', or "auto"')
+    if order not in (None, "strict", "any"):
+        raise ValueError(f'order={order!r}: expected "strict" or "any"')
+
+
+def _errors(
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a channel says about errors and limits."""
+    if limits is not None and not isinstance(limits, Mapping):
+        raise TypeError(f"limits={limits!r}: expected a dict, such as {{'memory': '1GiB'}}")
+    return {
+        "on_error": on_error,
+        "max_errors": max_errors,
+        "quarantine": None if quarantine is None else literal(os.fspath(quarantine)),
+        "on_plugin_error": on_plugin_error,
+        "max_record": max_record,
+        "limits": limits,
+    }
 
 
 def _part(
@@ -199,7 +266,20 @@ def _deal(
             f"source={source!r} is one object, which can't be dealt to {count} hosts; give a "
             f"folder, a pattern or several objects{remedy}"
         )
+    check_part(source, table, index, count, name_of_part(index, count, node is not None))
     table["shard"] = {"index": index, "count": count}
+
+
+def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
+    """Whether a host with these arguments leaves out what can't be decoded."""
+    return on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
+
+
+def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
+    """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
+    source = channel["source"]
+    part = None if source.get("allow_empty") else source.get("shard")
+    return None if part is None else name_of_part(part["index"], part["count"], node is not None)
 
 
 def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) -> Stream:
@@ -211,7 +291,9 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
     text = toml({"channel": [channel]})
     path = node_socket(node, text)
     if node.local_rank > 0:
-        return connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        stream = connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        stream._receiver.host_owner = OWNER_OF_NODE
+        return stream
     stream = _owning(Host.of_text(toml({"socket": literal(path)}) + text), name, wishes)
     stream._shares_host = True
     return stream
@@ -221,37 +303,87 @@ def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
     """A stream with which the host ends."""
     try:
         stream = host.connect(channel, **wishes)
-    except BaseException:
+    except BaseException as error:
+        # A host that was killed refuses nothing, and does not answer.
+        is_silent = isinstance(error, ConnectError) and not isinstance(error, Refused)
+        died = host._died(channel) if is_silent else None
         host.close()
+        if died is not None:
+            raise died from error
         raise
     stream._owns_host = True
     return stream
 
 
+class Records(Iterator["dict[str, Any]"]):
+    """The records that :func:`cat` gives."""
+
+    def __init__(self, stream: Stream, limit: int | None) -> None:
+        self._stream = stream
+        self._records = _records(stream, limit)
+
+    def __next__(self) -> dict[str, Any]:
+        return next(self._records)
+
+    @property
+    def skipped(self) -> int:
+        """As :attr:`Stream.skipped`."""
+        return self._stream.skipped
+
+    def close(self) -> None:
+        """Closes the stream."""
+        self._records.close()
+        self._stream.close()
+
+
+#: What :func:`cat` does not take, because it is for a look at some records.
+_FOR_OPEN = {
+    **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
+    **dict.fromkeys(
+        ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "shard", "state",
+         "host", "credits", "timeout", "hold_timeout"),
+        "that is for pipemill.open(), which gives batches",
+    ),
+    **{name: REMEDIES[name] for name in REMEDIES if "{name" in REMEDIES[name]},
+}  # fmt: skip
+
+
+@answering(_FOR_OPEN)
 def cat(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
     limit: int | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Records:
     """The records of a source, one by one, to look at them. ::
 
         for record in pipemill.cat("train.csv", options={"types": "auto"}, limit=5):
             print(record["name"])
 
     A record is a dict of copies: numbers, ``str``, ``bytes``, numpy arrays, and None for a field
-    that is absent. The arguments are those of :func:`open`; `limit` is the number of records.
+    that is absent. The arguments are those of :func:`open`; `limit` is the number of records. The
+    result has `skipped`, as a :class:`Stream` has it, and `close()`.
     To train, use :func:`open`: it gives batches, without copies.
     """
     if limit is not None and limit < 0:
         raise ValueError(f"limit={limit}: expected 0 or more records, or None")
-    stream = open(source, decoder, options=options, fields=fields)
-    return _records(stream, limit)
+    stream = open(
+        source, decoder, options=options, fields=fields, on_error=on_error, max_errors=max_errors,
+        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
+        limits=limits,
+    )  # fmt: skip
+    return Records(stream, limit)
 
 
-def _records(stream: Stream, limit: int | None) -> Iterator[dict[str, Any]]:
+def _records(stream: Stream, limit: int | None) -> Generator[dict[str, Any], None, None]:
     left = limit
     with stream:
         for batch in stream:

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .binary import find_binary
-from .errors import BY_KIND, DecodeError, HostError
+from .errors import BY_KIND, DecodeError, HostDied, HostError
 from .toml_text import toml
 from .version import __version__
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a program waits at its end for the others that still read from its host.
 _LEAVE_TIMEOUT = 600.0
+#: Where a person finds the host's messages.
+_LOG_PLACE = "Its log is this program's standard error; $PIPEMILL_LOG=info makes it say more"
 #: Seconds that the host has to end when it is told to. It takes half a second at most where a
 #: request to S3 or a call of a decoder is under way; a host that hangs is killed.
 _END_TIMEOUT = 10.0
@@ -110,9 +112,11 @@ class Host:
             self.close()
             raise
         answer = json.loads(line) if line.endswith(b"\n") else {}
+        if not answer:
+            self._raise_unready(command)
         if "socket" not in answer:
             self.close()
-            _raise(answer, command, f"{file}:", shown)
+            _raise(answer, f"{file}:", shown)
         self.socket = answer["socket"]
         paths.append(self.socket)
 
@@ -132,12 +136,50 @@ class Host:
         from .stream import connect
 
         stream = connect(channel, self.socket, **wishes)
-        stream._host = self
+        stream._reads_from(self)
         return stream
 
     def close(self) -> None:
         """Ends the host. Streams that are read raise :class:`HostDied`. Views stay readable."""
         self._end()
+
+    def _how_it_ended(self) -> str:
+        """How the host has ended, and where its log is, for a message. Waits for its end a while,
+        because a process hangs up a little before it has ended."""
+        if self._owner != os.getpid():
+            return (
+                f"it was process {self.pid}, which process {self._owner} has started: look at the "
+                "standard error of that one, which has the host's log"
+            )
+        if not self._end.alive:
+            return "this program has closed it: Host.close() or Stream.close() was called"
+        status = _exit_status(self.pid)
+        if status is None:
+            how = f"nobody knows how its process {self.pid} has ended, or it still runs"
+        elif status < 0:
+            how = f"it was killed by {_signal_name(-status)}"
+        else:
+            how = f"it ended with exit status {status}"
+        return f"{how}. {_LOG_PLACE}"
+
+    def _died(self, channel: str) -> HostDied | None:
+        """The error for a program that gets no answer. None where the host still runs."""
+        if _exit_status(self.pid) is None:
+            return None
+        how = self._how_it_ended()
+        return HostDied(f"the pipemill host ended before channel {channel!r} was read: {how}")
+
+    def _raise_unready(self, command: list[str]) -> NoReturn:
+        """Raises where the host has ended without a word."""
+        status, how = _exit_status(self.pid), self._how_it_ended()
+        self.close()
+        text = (
+            f"the host ended before it was ready, and gave no reason: {how}. It was started as "
+            f"`{' '.join(command)}`"
+        )
+        if status is not None and status < 0:
+            raise HostDied(text)
+        raise HostError(f"{text}; look whether it is pipemill {__version__}", kind="host")
 
     def leave(self) -> None:
         """Lets the host end by itself, when its consumers have read all. The end of this process
@@ -198,6 +240,35 @@ def _wait_for_end(answers: int, seconds: float) -> bool:
     return bool(ends.poll(seconds * 1000))
 
 
+def _exit_status(pid: int) -> int | None:
+    """The exit status of a child, or minus the signal that has ended it. None where it still runs
+    after a while, or something else in this program has waited for it. It is left to be waited
+    for."""
+    import time
+
+    deadline = time.monotonic() + _END_TIMEOUT
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is not None:
+                is_exit = found.si_code == os.CLD_EXITED
+                return found.si_status if is_exit else -found.si_status
+            time.sleep(0.005)
+    return None
+
+
+def _signal_name(number: int) -> str:
+    from signal import SIGKILL, Signals
+
+    try:
+        name = f"signal {number} ({Signals(number).name})"
+    except ValueError:
+        name = f"signal {number}"
+    if number == SIGKILL:
+        name += ", which the kernel sends where memory runs out: see dmesg, and the limit of memory"
+    return name
+
+
 def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) -> None:
     """Tells the host to end, and waits for that."""
     if os.getpid() != owner:
@@ -232,17 +303,9 @@ def _memory_file(content: bytes) -> int:
     return fd
 
 
-def _raise(answer: dict[str, Any], command: list[str], file: str, shown: str | None) -> NoReturn:
-    """Raises the host's reasons, or says that it gave none. Messages begin with `file` and a place
-    in it; see `Host.of_text`."""
-    if not answer:
-        raise HostError(
-            f"the host ended before it was ready, and gave no reason; look at what it has written "
-            f"to standard error, and whether it is pipemill {__version__}. It was started as "
-            f"`{' '.join(command)}`",
-            kind="host",
-            channel="",
-        )
+def _raise(answer: dict[str, Any], file: str, shown: str | None) -> NoReturn:
+    """Raises the host's reasons. Messages begin with `file` and a place in it; see
+    `Host.of_text`."""
     why: list[str] = answer["why"]
     if shown == "":
         # The last line with a place says how many there are.

@@ -180,7 +180,11 @@ def _check_resumed(value: Any) -> None:
 
 def parse_error(body: bytes, channel: str) -> DecodeError:
     """The exception for an ERROR message."""
-    value = parse_json("ERROR", body)
+    return error_of(parse_json("ERROR", body), channel)
+
+
+def error_of(value: dict[str, Any], channel: str) -> DecodeError:
+    """The exception for a failure of a channel, as ERROR and STATUS have it."""
     kind = str(value.get("kind"))
     text = str(value.get("message") or f"the host ended channel {channel!r}: {kind} error")
     where = {key: value.get(key) for key in ("epoch", "object", "offset", "record", "decoder")}

@@ -7,11 +7,30 @@ import re
 from operator import index
 from typing import NamedTuple
 
-#: Variables of torchrun (and of what follows it) and of Slurm: rank and world, of all processes;
-#: the same on this machine; and what tells two jobs on a machine apart.
-_RANKS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
-_LOCAL_RANKS = (("LOCAL_RANK", "LOCAL_WORLD_SIZE"), ("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"))
+from .log import say_once, warn_once
+
+#: What launchers set: rank and world, of all processes. mpirun starts its helpers with srun on some
+#: clusters, so what is MPI's comes before what is Slurm's.
+_RANKS = (
+    ("RANK", "WORLD_SIZE"),  # torchrun, and what follows it
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+#: The same on this machine.
+_LOCAL_RANKS = (
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+)
+#: srun sets them in each process that it starts. They are not set in the script of a job: there
+#: SLURM_PROCID is 0 and SLURM_NTASKS the number of tasks that srun would start.
+_STEP = ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS")
+#: What tells two jobs on a machine apart.
 _JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+_MPI_JOB = ("OMPI_COMM_WORLD_JOBID", "PMIX_NAMESPACE", "PMI_JOBID", "HYDI_CONTROL_FD")
 _SLURM_JOB = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
 
 
@@ -28,11 +47,11 @@ class Node(NamedTuple):
 
 def shard_of(shard: tuple[int, int] | str | None) -> tuple[int, int] | None:
     """The rank and the number of ranks that ``shard=`` says. "auto": from the launcher; alone,
-    where there is none."""
+    where there is none. What was found is said once in the log."""
     if shard is None:
         return None
     if shard == "auto":
-        return _pair(_RANKS) or (0, 1)
+        return _found() or (0, 1)
     try:
         rank, world = (index(number) for number in shard)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -43,18 +62,38 @@ def shard_of(shard: tuple[int, int] | str | None) -> tuple[int, int] | None:
     return rank, world
 
 
+def _found() -> tuple[int, int] | None:
+    """Rank and world as the launcher says them."""
+    pair, names = _pair(_RANKS)
+    if pair is not None:
+        say_once(f"rank {pair[0]} of {pair[1]}, from {names[0]} and {names[1]}")
+    elif not _is_step() and os.environ.get("SLURM_NTASKS", "1") != "1":
+        if "SLURM_PROCID" in os.environ:
+            warn_once(
+                "this process reads all of the data. SLURM_PROCID="
+                f"{os.environ['SLURM_PROCID']} and SLURM_NTASKS={os.environ['SLURM_NTASKS']} are "
+                "those of the job's script: srun did not start this process, because SLURM_STEP_ID "
+                "is not set. To start one process for each task: srun python …"
+            )
+    return pair
+
+
+def _is_step() -> bool:
+    return any(os.environ.get(name) for name in _STEP)
+
+
 def node_of(shard: tuple[int, int]) -> Node:
     """Where the process of this rank runs.
 
     Raises :class:`ValueError` where no launcher says it, or the numbers do not fit each other.
     """
     rank, world = shard
-    local = _pair(_LOCAL_RANKS) or ((0, 1) if world == 1 else None)
+    local = _pair(_LOCAL_RANKS)[0] or ((0, 1) if world == 1 else None)
     if local is None:
         raise ValueError(
             'host="per-node": which process of this machine is this? Expected $LOCAL_RANK and '
             "$LOCAL_WORLD_SIZE, as torchrun sets them, or $SLURM_LOCALID and "
-            "$SLURM_STEP_TASKS_PER_NODE; set them, or leave out host="
+            "$SLURM_STEP_TASKS_PER_NODE, as srun does; set them, or leave out host="
         )
     local_rank, local_world = local
     if world % local_world or rank % local_world != local_rank:
@@ -63,15 +102,17 @@ def node_of(shard: tuple[int, int]) -> Node:
             "this machine; expected as many processes on each machine, with ranks that follow each "
             "other"
         )
-    job = ",".join(os.environ.get(name, "") for name in (*_JOB, *_SLURM_JOB))
+    job = ",".join(os.environ.get(name, "") for name in (*_JOB, *_MPI_JOB, *_SLURM_JOB))
     return Node(local_rank, local_world, rank // local_world, world // local_world, job)
 
 
-def _pair(names: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
-    """The first pair of variables of which both are set."""
+def _pair(
+    names: tuple[tuple[str, str], ...],
+) -> tuple[tuple[int, int] | None, tuple[str, str]]:
+    """The values of the first pair of variables of which both are set, and their names."""
     for of_rank, of_world in names:
         rank, world = os.environ.get(of_rank), os.environ.get(of_world)
-        if not rank or not world:
+        if not rank or not world or (of_rank.startswith("SLURM_") and not _is_step()):
             continue
         # Slurm's "4(x2)": 4 on each of 2 machines.
         world = re.sub(r"\(x\d+\)$", "", world)
@@ -80,5 +121,5 @@ def _pair(names: tuple[tuple[str, str], ...]) -> tuple[int, int] | None:
                 f"${of_rank} is {rank!r} and ${of_world} is {world!r}; expected a number, and a "
                 "larger one"
             )
-        return int(rank), int(world)
-    return None
+        return (int(rank), int(world)), (of_rank, of_world)
+    return None, ("", "")

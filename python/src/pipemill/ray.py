@@ -10,30 +10,60 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import ray
 import ray.data
 from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 from ray.data.extensions import ArrowTensorArray
 
+from .absent import AbsentValues
+from .arguments import answering
 from .arrow.columns import record_batch
-from .arrow.types import is_uuid, plain_type
+from .arrow.types import is_uuid, plain_scalar, plain_type
 from .batch import Batch
-from .objects import deal, list_objects, settings_of, share
-from .opening import open
+from .going_on import GoingOn
+from .objects import deal, list_objects
+from .schema import MISSING, STRINGS, Field
 from .sources import Source
-from .schema import STRINGS, Field
+from .tasks import TaskReader
 
 #: Bytes that a read task has at most by default, where there are enough objects.
 _TASK_BYTES = 1 << 30
 
 
+#: Words of Ray, for what it does itself.
+_OTHER_WORDS = {
+    "batch": "say rows_per_block={value!r}",
+    "batch_size": "say rows_per_block={value!r}, or batch_size= to iter_batches() of the result",
+    "drop_last": "say drop_last= to iter_batches() of the result",
+    "shuffle": "call random_shuffle(seed=7) of the result",
+    "seed": "call random_shuffle(seed={value!r}) of the result",
+    "epochs": "iterate over the result once for each epoch",
+    "shard": "call split() or streaming_split() of the result",
+    "state": "Ray runs a read task again by itself",
+    "num_workers": "say concurrency={value!r}: how many read tasks run at once",
+    "workers": "say concurrency={value!r}: how many read tasks run at once",
+    "parallelism": "say override_num_blocks={value!r}",
+    "transform": "call map_batches() of the result",
+    "collate_fn": "say collate_fn= to iter_torch_batches() of the result",
+}
+
+
+@answering(_OTHER_WORDS)
 def read(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    absent: Mapping[str, Any] | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
     rows_per_block: int = 4096,
     override_num_blocks: int | None = None,
     concurrency: int | None = None,
@@ -44,7 +74,11 @@ def read(
         data = pipemill.ray.read("s3://bucket/train/", "webdataset", fields="jpg,cls")
 
     :param source: as for :func:`pipemill.open`; all nodes must reach it by the same name.
-    :param decoder: as for :func:`pipemill.open`; as are `options` and `fields`.
+    :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `on_error`,
+        `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each read task
+        counts its own errors.
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        ``absent={"age": -1, "note": ""}``. Without such a value it is null.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
         that Ray runs again gives the same blocks.
     :param override_num_blocks: how many read tasks there are, at most one for each object. By
@@ -55,8 +89,11 @@ def read(
     Raises what :class:`Datasource` raises.
     """
     objects = Datasource(
-        source, decoder, options=options, fields=fields, rows_per_block=rows_per_block
-    )
+        source, decoder, options=options, fields=fields, absent=absent,
+        rows_per_block=rows_per_block,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
+    )  # fmt: skip
     # With more blocks than tasks, Ray would split the blocks.
     return ray.data.read_datasource(
         objects,
@@ -68,11 +105,14 @@ def read(
 
 class Datasource(ray.data.Datasource):  # type: ignore[misc]
     """What :func:`read` reads. The objects are listed here, and dealt to read tasks by their sizes.
+    Decoder, types and header are learned from the first of them, and given to all tasks: a task
+    refuses an object with others.
 
-    Raises :class:`SourceError` where they can't be listed, and :class:`BinaryNotFound` where there
-    is no host; each node needs one, too.
+    Raises :class:`SourceError` where they can't be listed, :class:`BinaryNotFound` where there is
+    no host, and else what :func:`pipemill.open` raises; each node needs a host, too.
     """
 
+    @answering(_OTHER_WORDS)
     def __init__(
         self,
         source: Source,
@@ -80,21 +120,27 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         *,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
+        absent: Mapping[str, Any] | None = None,
+        on_error: str | None = None,
+        max_errors: int | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        on_plugin_error: str | None = None,
+        max_record: str | None = None,
+        limits: Mapping[str, str] | None = None,
         rows_per_block: int = 4096,
     ) -> None:
         super().__init__()
         self._objects = list_objects(source)
-        if decoder is not None and os.fspath(decoder).endswith(".wasm"):
-            # Workers have a folder of their own.
-            decoder = os.path.abspath(decoder) if os.path.lexists(decoder) else decoder
-        self._read = partial(
-            _blocks,
-            settings=settings_of(source),
-            decoder=decoder,
-            options=options,
-            fields=fields,
-            rows=rows_per_block,
-        )
+        names = [one.name for one in self._objects]
+        more = dict(
+            options=options, fields=fields, batch=rows_per_block, tail="keep", on_error=on_error,
+            max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
+            max_record=max_record, limits=limits,
+        )  # fmt: skip
+        reader = TaskReader(source, names, decoder, **more)
+        values = AbsentValues(absent, codes=False)
+        values.of(reader.fields)
+        self._read = partial(_blocks, reader=reader, absent=values)
 
     def get_name(self) -> str:
         """The name in Ray's plans and its dashboard."""
@@ -132,33 +178,30 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
 
 
 def _blocks(
-    names: list[str],
-    settings: dict[str, Any],
-    decoder: str | os.PathLike[str] | None,
-    options: Mapping[str, Any] | None,
-    fields: str | Sequence[str] | None,
-    rows: int,
+    names: list[str], reader: TaskReader, absent: AbsentValues
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
-    source = share(names, settings)
-    with open(source, decoder, options=options, fields=fields, batch=rows, tail="keep") as stream:
-        for batch in stream:
-            yield _table(batch)
+    with GoingOn(lambda state: reader.open(names, state=state)) as batches:
+        for batch in batches:
+            yield _table(batch, absent.of(batch.fields))
 
 
-def _table(batch: Batch) -> Any:
+def _table(batch: Batch, absent: Mapping[str, Any]) -> Any:
     """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
     are Ray's tensors: then its batches have them as one array."""
     table = pa.Table.from_batches([record_batch(batch, copy=True)])
     for number, field in enumerate(batch.fields):
-        if _is_tensor(field):
-            array = np.array(batch.dense(field.name), _FLOATS.get(field.scalar))
+        value = absent.get(field.name, MISSING)
+        if _is_tensor(field, value is not MISSING):
+            array = np.array(batch.dense(field.name, value), _FLOATS.get(field.scalar))
             column = ArrowTensorArray.from_numpy(array)
             table = table.set_column(number, field.name, column)
-        else:
-            kind = plain_type(table.schema.field(number).type)
-            column = table.column(number).cast(kind)
-            table = table.set_column(number, table.schema.field(number).with_type(kind), column)
+            continue
+        kind = plain_type(table.schema.field(number).type)
+        column = table.column(number).cast(kind)
+        if value is not MISSING and column.null_count:
+            column = pc.coalesce(column, plain_scalar(field, value))
+        table = table.set_column(number, table.schema.field(number).with_type(kind), column)
     return table
 
 
@@ -166,7 +209,8 @@ def _table(batch: Batch) -> Any:
 _FLOATS = {"bfloat16": "f4"}
 
 
-def _is_tensor(field: Field) -> bool:
+def _is_tensor(field: Field, filled: bool) -> bool:
     """Whether all records have numbers of one shape, of more than one."""
     numbers = field.scalar not in STRINGS and not is_uuid(field)
-    return numbers and bool(field.shape) and 0 not in field.shape and not field.nullable
+    known = bool(field.shape) and 0 not in field.shape
+    return numbers and known and (filled or not field.nullable)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .arguments import check_shuffle, defaults_of
+from .going_on import MAX_LOST, GoingOn
 from .opening import open
 from .sources import Source
 from .stream import Stream, connect
@@ -41,13 +43,28 @@ def is_channel(source: Any, decoder: Any, socket: Any) -> bool:
 
 class Reading:
     """The arguments of :func:`pipemill.connect`, where they name a channel: see :func:`is_channel`;
-    else those of :func:`pipemill.open`."""
+    else those of :func:`pipemill.open`. `more` has those of both."""
 
     def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
+        more = {**more, "shuffle": check_shuffle(more["shuffle"])}
         self._source = source
         self._is_channel = is_channel(source, decoder, socket)
+        what, other = ("channel", "source") if self._is_channel else ("source", "channel")
+        taken = defaults_of(connect if self._is_channel else open)
+        defaults = {**defaults_of(connect), **defaults_of(open)}
+        for name, value in more.items():
+            if name not in taken and value != defaults[name]:
+                raise TypeError(
+                    f"{name}={value!r} is for a {other}, and {source!r} is a {what}; leave it out"
+                )
         own = {"socket": socket} if self._is_channel else {"decoder": decoder}
-        self._more = {**own, **more}
+        self._more = {**own, **{name: more[name] for name in more if name in taken}}
+
+    def going_on(self, state: Mapping[str, Any] | None = None) -> GoingOn:
+        """The batches of a new stream. Where its host is this program's own, and is killed, another
+        one goes on."""
+        shares_host = self._is_channel or self._more.get("host") is not None
+        return GoingOn(self.stream, state, 0 if shares_host else MAX_LOST)
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:
         """A new stream. It begins after `state`, if that is given."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from . import protocol
 from .connection import POLL_INTERVAL, Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
+from .log import warn
+from .other_ranks import why_waiting
 from .protocol import EpochEnd, Grant
 from .schema import Field, parse_schema
+
+if TYPE_CHECKING:
+    from .private_host import Host
 
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
 #: in one.
 _COLLECT_AFTER = 0.05
+#: Seconds after which a rank says which others it waits for.
+REPORT_AFTER = (10.0, 60.0, 600.0)
 
 
 class Receiver:
@@ -31,6 +38,12 @@ class Receiver:
         self.fields: tuple[Field, ...] = ()
         #: The numbers of those that the program got, for error texts.
         self.batches = self.records = 0
+        #: The private host, and who has started it, where that is another process: for error texts.
+        self.host: Host | None = None
+        self.host_owner: str | None = None
+        #: The host's socket, this rank and the number of ranks, where there are several.
+        self.ranks: tuple[str, int, int] | None = None
+        self._reported = 0
         self._channel = channel
         self._connection = connection
         self._timeout = timeout
@@ -65,12 +78,14 @@ class Receiver:
 
     def _next(self) -> Grant | EpochEnd | None:
         connection = self._connection
-        message = connection.message
+        message, idle = connection.message, 0.0
         while self._final is None:
             if self._timeout is None and len(connection.open) < connection.welcome.credits:
                 size, fd = connection.receive(0)
                 if size is None:
                     connection.flush()
+                    idle += POLL_INTERVAL
+                    self._say_why_waiting(idle)
                     continue
             else:
                 size, fd = connection.receive()
@@ -128,12 +143,37 @@ class Receiver:
             size, fd = self._connection.receive()
             if size is not None:
                 return size, fd
+            self._say_why_waiting(time.monotonic() - began)
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
+                why = self._why_waiting() or (
+                    "ask again, give connect() a longer timeout=, or look at the channel's source"
+                )
                 raise StreamTimeout(
                     f"channel {self._channel!r}: nothing came from the host for "
-                    f"{self._timeout:g} s, after {self._progress()}; ask again, give connect() a "
-                    "longer timeout=, or look at the channel's source"
+                    f"{self._timeout:g} s, after {self._progress()}; {why}"
                 )
+
+    def _why_waiting(self) -> str | None:
+        """Which other ranks this one waits for. None where it is alone, or nobody knows."""
+        if self.ranks is None:
+            return None
+        path, _, world = self.ranks
+        return why_waiting(path, self._channel, world)
+
+    def _say_why_waiting(self, seconds: float) -> None:
+        """Says it in the log, a few times for as long as nothing comes."""
+        if self.ranks is None or self._reported == len(REPORT_AFTER):
+            return
+        if seconds < REPORT_AFTER[self._reported]:
+            return
+        self._reported += 1
+        why = self._why_waiting()
+        if why is not None:
+            _, rank, world = self.ranks
+            warn(
+                f"channel {self._channel!r}: rank {rank} of {world} has waited {seconds:.0f} s for "
+                f"its next batch; {why}"
+            )
 
     def _raise_held(self, seconds: float) -> NoReturn:
         held = []
@@ -152,11 +192,22 @@ class Receiver:
     def _raise_host_died(self) -> NoReturn:
         raise HostDied(
             f"the pipemill host hung up on channel {self._channel!r} before the stream had ended, "
-            f"after {self._progress()}; it has crashed, was killed or has disconnected this "
-            "consumer: look into its log. Views that this program holds stay readable",
+            f"after {self._progress()}; {self._why_host_died()}. Views that this program holds "
+            "stay readable",
             batches=self.batches,
             records=self.records,
         )
+
+    def _why_host_died(self) -> str:
+        if self.host is not None:
+            return self.host._how_it_ended()
+        why = "it has crashed, was killed or has disconnected this consumer: look into its log"
+        if self.host_owner is not None:
+            why += (
+                f", which is the standard error of {self.host_owner}: that process has started it, "
+                "and it ends with it"
+            )
+        return why
 
     def _raise_unexpected(self, what: str) -> NoReturn:
         raise ProtocolError(

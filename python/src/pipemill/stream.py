@@ -10,22 +10,39 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from . import protocol
+from .arguments import answering
 from .batch import Batch
 from .connection import Connection, Lease
-from .errors import ConnectError, ProtocolError
+from .errors import ConnectError, ProtocolError, Refused
 from .handshake import establish
 from .protocol import EpochEnd, Grant
 from .ranks import shard_of
 from .receiver import Receiver
 from .schema import Field
+from .shares import no_records
 from .state import Tracker, check_accept, check_state
+from .status import SkippedCount, failure_of
 from .transform import Transform, keeping
 from .version import __version__
 
 if TYPE_CHECKING:
     from .private_host import Host
 
+_BY_CHANNEL = "the channel's configuration says that: `{name}`"
+#: What :func:`connect` does not take, because the host has the channel already.
+_SAID_BY_CHANNEL = {
+    **dict.fromkeys(
+        ("decoder", "options", "fields", "shuffle", "workers", "order", "epochs", "on_error",
+         "max_errors", "quarantine", "on_plugin_error", "max_record", "limits"),
+        _BY_CHANNEL,
+    ),
+    "num_workers": "the channel's configuration says that: `workers`",
+    "seed": "the channel's configuration says in which order: `shuffle`",
+    "host": "socket= is the path of the host's socket",
+}  # fmt: skip
 
+
+@answering(_SAID_BY_CHANNEL)
 def connect(
     channel: str,
     socket: str | os.PathLike[str] | None = None,
@@ -61,8 +78,8 @@ def connect(
     :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
         With `batch` only.
     :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose
-        number modulo `world` is `rank`. "auto": as torchrun or Slurm says in the environment, or
-        (0, 1). All ranks get equally many batches of an epoch. Nothing comes
+        number modulo `world` is `rank`. "auto": as the launcher says in the environment (torchrun,
+        MPI, Slurm's srun), or (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
     :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
         batch is the next one after it. It is refused where decoder, options, fields, objects, order
@@ -133,12 +150,21 @@ def stream_of(
             "where is the pipemill host? $PIPEMILL_SOCKET is not set; run this program with "
             "`pipemill run --config FILE -- COMMAND`, or give connect() the socket's path"
         )
-    connection = establish(path, channel, wishes, wait, __version__)
+    try:
+        connection = establish(path, channel, wishes, wait, __version__)
+    except Refused as refused:
+        # A channel that has failed is at its end, too. Then the failure is the reason.
+        failure = failure_of(path, channel) if "is at its end" in str(refused) else None
+        raise failure or refused from None
     receiver = Receiver(channel, connection, timeout, hold_timeout)
     tracker = Tracker(
         channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
     )
-    return Stream(channel, connection, receiver, tracker)
+    stream = Stream(channel, connection, receiver, tracker)
+    stream._skips = SkippedCount(path, channel)
+    if "shard" in wishes:
+        receiver.ranks = path, wishes["shard"]["rank"], wishes["shard"]["world"]
+    return stream
 
 
 def whole_number(name: str, value: Any, most: int, unit: str = "") -> int:
@@ -187,6 +213,11 @@ class Stream:
         self._epoch: Epoch | None = None  # the current epoch
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
+        self._skips = SkippedCount("", channel)
+        #: Whether it is known that the host leaves out what can't be decoded.
+        self._may_skip = False
+        #: Whose part of the objects its host reads, where each epoch has to have a batch.
+        self._part: str | None = None
         #: The private host that it reads from, which lives at least as long.
         self._host: Host | None = None
         #: Whether the host ends with the stream, and whether other programs read from it, too.
@@ -295,6 +326,17 @@ class Stream:
         open, credits = self._connection.open, self._connection.welcome.credits
         return reader(batches, self.fields, lambda: credits - len(open))
 
+    @property
+    def skipped(self) -> int:
+        """How many places of the input the host has left out so far as errors, because ``on_error``
+        or ``on_plugin_error`` say so: most often a record each.
+
+        The host is asked, so the count is that of all its consumers since it has started, and it is
+        ahead of the batches that were delivered to this program. After the host has ended it is
+        what it was when it was asked last: by this, or at the end of the stream.
+        """
+        return self._skips.now()
+
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was
         given. Save it with the model, as JSON. :func:`connect` takes it, and so does ``pipemill run
@@ -332,6 +374,8 @@ class Stream:
         which this makes of the batches that are held. Batches that were not ACKed go to another
         consumer: the last batch of a loop that was left early is one of them.
         """
+        if self._may_skip and not self._receiver.has_ended and not self._connection.is_closing:
+            self._skips.now()
         self._receiver.discard()
         self._connection.close()
         if self._host is None or not self._owns_host:
@@ -364,6 +408,9 @@ class Stream:
             f"{self._receiver.records} records read>"
         )
 
+    def _reads_from(self, host: Host | None) -> None:
+        self._host = self._receiver.host = host
+
     # --- epochs and batches
 
     def _next_epoch(self) -> Epoch | None:
@@ -371,6 +418,8 @@ class Stream:
         self._finish_batch()
         first = self._receiver.peek()
         self._epoch = None if first is None else Epoch(self, first.epoch)
+        if first is None and self._may_skip:
+            self._skips.now()  # the host may end now
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:
@@ -410,6 +459,8 @@ class Stream:
                 f"{epoch.number}; {protocol.REMEDY}"
             )
         if isinstance(event, EpochEnd):
+            if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
+                raise no_records(self.channel, self._part, event.epoch)
             self._epoch = None
             self._tracker.epoch_end(event)
             epoch._end(event)

@@ -30,7 +30,7 @@ class BytesColumn(Column):
         return lambda offset, length: payload[offset : offset + length]
 
     def dense(self) -> Any:
-        """The result of `Batch.dense`: the bytes as numbers."""
+        """The bytes of all records as numbers."""
         size = self._even_length()
         return arrays.dense_array(self.raw, self.offsets, size, "uint8", (size,))
 

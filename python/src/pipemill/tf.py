@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from .absent import AbsentValues, replaced
+from .arguments import answering
 from .batch import Batch
-from .sources import Source
+from .numpy_arrays import array_of, dtype_of
 from .reading import Reading
-from .schema import STRINGS, Field
+from .schema import MISSING, STRINGS, Field
+from .sources import Source
+from .tasks import check_fields
 
 
+#: Words of TensorFlow, for what it does itself.
+_OTHER_WORDS = {"transform": "call map() of the data set", "map_fn": "call map() of the data set"}
+
+
+@answering(_OTHER_WORDS)
 def dataset(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
     socket: str | os.PathLike[str] | None = None,
-    **more: Any,
+    absent: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    fields: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    tail: str | None = None,
+    batch_across: str | None = None,
+    shuffle: int | Mapping[str, Any] | None = None,
+    workers: int | str | None = None,
+    order: str | None = None,
+    on_error: str | None = None,
+    max_errors: int | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    on_plugin_error: str | None = None,
+    max_record: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    epochs: int | None = 1,
+    shard: tuple[int, int] | str | None = None,
+    state: Mapping[str, Any] | None = None,
+    host: str | None = None,
+    credits: int | None = 4,
+    timeout: float | None = None,
+    wait: float = 10.0,
+    hold_timeout: float | None = 10.0,
 ) -> Any:
     """A ``tf.data.Dataset`` whose elements are batches: dicts of tensors by the names of fields. ::
 
@@ -28,8 +59,8 @@ def dataset(
             train(batch["x"], batch["y"])
 
     It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
-    set; `more` are arguments of :func:`pipemill.connect` then. Else it reads a source, with the
-    arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The stream
+    set, with the arguments of :func:`pipemill.connect`. Else it reads a source, with those of
+    :func:`pipemill.open`. Each iteration over it opens the source again. The stream
     is opened here, once, for the types of the fields:
 
     =============================  ================================================================
@@ -40,19 +71,36 @@ def dataset(
     lists of these                 a ragged tensor of strings, ``(n, None)``
     =============================  ================================================================
 
-    The values are copies. Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a
-    field that has no such tensor. An absent value raises :class:`AbsentError` where it comes: in
-    TensorFlow it is an ``InvalidArgumentError`` or ``UnknownError`` with that text.
+    The values are copies.
+
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        ``absent={"age": float("nan"), "note": ""}``. TensorFlow has no tensors with absent values:
+        without a value to take, one raises :class:`AbsentError` where it comes.
+
+    Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a field that has no such
+    tensor. What is raised in an iteration is an ``InvalidArgumentError`` or an ``UnknownError`` of
+    TensorFlow, with our text.
     """
+    more: dict[str, Any] = dict(
+        options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
+        shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
+        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
+        limits=limits, epochs=epochs, shard=shard, state=state, host=host, credits=credits,
+        timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+    )  # fmt: skip
     reading = Reading(source, decoder, socket, more)
-    first = [reading.stream()]
-    fields = first[0].fields
+    values = AbsentValues(absent, codes=False)
+    first = [reading.going_on()]
+    types = first[0].stream.fields
+    values.of(types)
 
     def batches() -> Iterator[dict[str, Any]]:
-        with first.pop() if first else reading.stream() as stream:
-            yield from map(_tensors, stream)
+        with first.pop() if first else reading.going_on() as batches:
+            check_fields(batches.stream.fields, types, str(source))
+            for batch in batches:
+                yield _tensors(batch, values)
 
-    signature = {field.name: _spec(field) for field in fields}
+    signature = {field.name: _spec(field) for field in types}
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
@@ -72,32 +120,31 @@ def _spec(field: Field) -> Any:
     return tf.RaggedTensorSpec([None, None, *field.shape[1:]], kind, ragged_rank=1)
 
 
-def _tensors(batch: Batch) -> dict[str, Any]:
-    return {field.name: _tensor(batch, field) for field in batch.fields}
+def _tensors(batch: Batch, absent: AbsentValues) -> dict[str, Any]:
+    values = absent.of(batch.fields)
+    return {
+        field.name: _tensor(batch, field, values.get(field.name, MISSING))
+        for field in batch.fields
+    }
 
 
-def _tensor(batch: Batch, field: Field) -> Any:
+def _tensor(batch: Batch, field: Field, absent: Any) -> Any:
+    if field.scalar not in STRINGS and not field.categories and 0 not in field.shape:
+        return np.array(batch.dense(field.name, absent))
+    column = batch._column(batch._field_index(field.name))
+    if len(column.absent) and absent is MISSING:
+        column.raise_absent()
+    is_array = field.scalar not in STRINGS and not field.categories
+    value = array_of(field, absent) if is_array and absent is not MISSING else absent
+    rows = replaced(list(column.values()), value)
     # TensorFlow's own description of its types does not have it.
     ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
-    column = batch._column(batch._field_index(field.name))
-    if len(column.absent):
-        column._raise_absent(
-            "TensorFlow has no tensors with absent values; leave it out with fields="
-        )
     if field.scalar in STRINGS and field.shape:
-        rows = list(column.values())
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]
         values = tf.constant(strings, tf.string, [len(strings)])
         return ragged(values, [len(row) for row in rows])
     if field.scalar in STRINGS or field.categories:
-        strings = list(column.values())
-        if field.scalar == "bytes":
-            strings = list(map(bytes, strings))
+        strings = list(map(bytes, rows)) if field.scalar == "bytes" else rows
         return np.array(strings, object)
-    if 0 not in field.shape:
-        return np.array(batch.dense(field.name))
-    arrays = list(column.values())
-    lengths = [len(one) for one in arrays]
-    shape = (sum(lengths), *field.shape[1:])
-    joined = np.concatenate(arrays).reshape(shape) if arrays else None
-    return ragged(joined, lengths)
+    empty = np.empty((0, *field.shape[1:]), dtype_of(field.scalar))
+    return ragged(np.concatenate([empty, *rows]), [len(one) for one in rows])

@@ -56,6 +56,11 @@ class Transform:
         return self._stream.state_dict()
 
     @property
+    def skipped(self) -> int:
+        """As :attr:`Stream.skipped`."""
+        return self._stream.skipped
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of the stream's batches, before the function."""
         return self._stream.fields

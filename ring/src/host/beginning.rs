@@ -369,13 +369,15 @@ impl Ring {
             return true;
         }
         let number = asked.position.batch;
+        let next =
+            if state.table.begins_again() { now.first_batch() } else { self.batches() };
         match (state.recent.find(number), self.beginnings()) {
             (Some(batch), Some(beginnings)) => {
                 beginnings.is_same_batch(asked, batch, Match::Strict)
             }
             // Of a FIFO's later epochs the numbers may be others: they are sought.
             _ => {
-                number >= self.batches()
+                number >= next
                     || !can_begin_again
                         && is_of_earlier_run(state, now, asked.first_batch_of(now.part(0)))
             }

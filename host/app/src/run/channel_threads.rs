@@ -106,6 +106,12 @@ impl ChannelThreads {
         })
     }
 
+    /// Whether this process is connected to a channel.
+    pub(super) fn are_read_by(&self, pid: i32) -> bool {
+        let is_of = |ring: &Arc<Ring>| ring.status().consumers.iter().any(|one| one.pid == pid);
+        self.rings.iter().any(is_of)
+    }
+
     /// Stops reading. Consumers still get the batches that are in the ring, and the end of the
     /// stream after them.
     pub(super) fn drain(&self) {

@@ -33,6 +33,11 @@ impl Owner {
         Self { pid: Pid::from_raw(pid), stdin: stdin() }
     }
 
+    /// Its process id.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     /// Whether the owner has closed standard input, or has ended. Does not block.
     pub(super) fn has_ended(&self) -> bool {
         getppid() != self.pid || self.has_hung_up()

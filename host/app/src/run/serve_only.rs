@@ -45,9 +45,15 @@ pub(super) fn serve(
             if all_delivered || owner.is_none() && grace.is_over(unacked, now) {
                 return None;
             }
-        } else if !threads.are_running() && (owner.is_none() || threads.ends_are_delivered()) {
+        } else if !threads.are_running() && owner.is_none_or(|owner| is_read(threads, owner)) {
             return None;
         }
         wait(signals, threads, owner, grace.is_some().then(|| now + POLL_INTERVAL));
     }
+}
+
+/// Whether consumers got all of it. While the owner itself is connected, it may ask for the status,
+/// which counts the errors that were skipped.
+fn is_read(threads: &ChannelThreads, owner: &Owner) -> bool {
+    threads.ends_are_delivered() && !threads.are_read_by(owner.pid())
 }

@@ -84,7 +84,7 @@ def arrow_field(field: Field) -> Any:
 def plain_type(kind: Any) -> Any:
     """The type without views, dictionaries and extensions, for what knows no others. Values can be
     cast to it."""
-    if isinstance(kind, pa.ExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if kind == pa.string_view() or pa.types.is_dictionary(kind):
         return pa.string()
@@ -93,6 +93,29 @@ def plain_type(kind: Any) -> Any:
     if pa.types.is_fixed_size_list(kind):
         return list_type(plain_type(kind.value_type), kind.list_size)
     return list_type(plain_type(kind.value_type), 0) if pa.types.is_list(kind) else kind
+
+
+def plain_scalar(field: Field, value: Any) -> Any:
+    """A value of a field, as a program says it, as a scalar of the field's plain type."""
+    kind = plain_type(arrow_field(field).type)
+    if is_uuid(field):
+        return pa.scalar(bytes(value), kind)
+    if pa.types.is_temporal(kind):
+        number = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.scalar(int(value), number).cast(kind)
+    if field.scalar not in STRINGS and not field.categories:
+        value = _numbers(value, field.scalar, field.shape)
+    return pa.scalar(value, kind)
+
+
+def _numbers(value: Any, scalar: str, shape: tuple[int, ...]) -> Any:
+    """Numbers in lists of this shape. A single one stands for all."""
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
+    if not shape:
+        return bool(value) if scalar == "boolean" else value
+    values = value if isinstance(value, (list, tuple)) else [value] * shape[0]
+    return [_numbers(one, scalar, shape[1:]) for one in values]
 
 
 class Types:

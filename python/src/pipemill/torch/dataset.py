@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
+from ..absent import AbsentValues
+from ..arguments import answering, check_shuffle
 from ..protocol import Grant
+from ..sources import Source
 from ..state import START_OF_EPOCH
 from .passes import Pass, Progress, pass_over_left_epoch
 from .reading import Reading
+from .worker_errors import errors_travel
 
 if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 1
+#: Words of PyTorch, for what its DataLoader does around a Dataset.
+_OTHER_WORDS = {
+    "num_workers": (
+        "give it to the DataLoader around this Dataset; or say workers={value!r}, and the host "
+        "decodes that many objects at the same time"
+    ),
+    **dict.fromkeys(
+        ("persistent_workers", "prefetch_factor", "worker_init_fn", "multiprocessing_context",
+         "collate_fn", "pin_memory", "pin_memory_device"),
+        "give it to the DataLoader around this Dataset",
+    ),
+}  # fmt: skip
 _KEYS = {"version", "finished", "step", "epoch_step", "stream"}
 
 
@@ -38,14 +55,19 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param source: a channel's name where `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
         program that ``pipemill run`` has started; else a source, as for :func:`pipemill.open`.
     :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle`,
-        `workers` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
+        `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record`,
+        `limits` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
-    :param shard: ``(rank, world)``, "auto": as torchrun or Slurm says, or None. With workers, rank
+    :param shard: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
+        None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param copy: whether the tensors are this program's own memory. Else they are where the program
         holds as many batches as it may, so it may keep any number of batches.
-    :param how: `credits`, of which there are 4 by default, `timeout`, `hold_timeout` as for
-        :func:`pipemill.connect`, and for a channel `wait`.
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        see :func:`pipemill.torch.tensors`. Without one, an absent number is an error.
+    :param dense: the names of fields of any length that are one tensor: see the same.
+    :param credits: as for :func:`pipemill.connect`, and 4 by default; so are `timeout`,
+        `hold_timeout` and, for a channel, `wait`.
 
     A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
     process's, also where workers read from it.
@@ -55,35 +77,49 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     #: take memory as consumers leave unread.
     _SLOTS = 64
 
+    @answering(_OTHER_WORDS)
     def __init__(
         self,
-        source: Any,
-        decoder: Any = None,
+        source: Source,
+        decoder: str | os.PathLike[str] | None = None,
         *,
-        socket: Any = None,
+        socket: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
-        fields: Any = None,
+        fields: str | Sequence[str] | None = None,
         batch: int | None = None,
         tail: str | None = None,
         batch_across: str | None = None,
-        shuffle: Any = None,
+        shuffle: int | Mapping[str, Any] | None = None,
         workers: int | str | None = None,
         order: str | None = None,
+        on_error: str | None = None,
+        max_errors: int | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        on_plugin_error: str | None = None,
+        max_record: str | None = None,
+        limits: Mapping[str, str] | None = None,
         epochs: int | None = None,
-        shard: Any = "auto",
+        shard: tuple[int, int] | str | None = "auto",
         host: str | None = None,
         copy: bool = False,
-        **how: Any,
+        absent: Mapping[str, Any] | None = None,
+        dense: Sequence[str] | str = (),
+        credits: int | None = None,
+        timeout: float | None = None,
+        hold_timeout: float | None = None,
+        wait: float | None = None,
     ) -> None:
-        unknown = sorted(set(how) - {"credits", "timeout", "hold_timeout", "wait"})
-        if unknown:
-            raise TypeError(f"pipemill.torch takes no argument {unknown[0]!r}")
-        how.update(
+        how: dict[str, Any] = dict(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
-            shuffle=shuffle, workers=workers, order=order, epochs=epochs, host=host,
+            shuffle=check_shuffle(shuffle), workers=workers, order=order, on_error=on_error,
+            max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
+            max_record=max_record, limits=limits, epochs=epochs, host=host, credits=credits,
+            timeout=timeout, hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
+        self._absent = None if absent is None else AbsentValues(absent)
+        self._dense = dense
         self._stream: Stream | None = None
         #: The pass that reads the stream.
         self._current: Progress | None = None
@@ -115,7 +151,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that was yielded in this process. It is small, of
         text, numbers and dicts."""
-        return self._state(self._current or Progress())
+        with errors_travel():
+            return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there, with the next pass.
@@ -139,6 +176,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._loaded = loaded
         self._loaded_step = 0 if state["finished"] else state["step"]
         self._epoch_step = loaded.get("epoch", 0), state["epoch_step"]
+
+    @property
+    def skipped(self) -> int:
+        """As :attr:`pipemill.Stream.skipped`: of all consumers of the host, those of this dataset's
+        workers, too."""
+        return self._reading.skipped
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this dataset."""

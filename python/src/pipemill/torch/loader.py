@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from ..arguments import answering
+from ..sources import Source
 from .dataset import Dataset
 from .passes import Pass
 from .tensors import Tensors
+
+
+#: Words of PyTorch's DataLoader, for what this does not need.
+_OTHER_WORDS = {
+    "dataset": "say source=: a path, a pattern, an address in S3, or the name of a channel",
+    "collate_fn": (
+        "the host makes the batches: call the function in the loop over them, or give a Dataset to "
+        "a DataLoader with batch_size=None and this collate_fn="
+    ),
+    "length": "say steps={value!r}",
+    "max_steps": "say steps={value!r}",
+}
 
 
 class _Data(Dataset):
@@ -39,20 +54,52 @@ class Loader:
     :param source: as for :class:`Dataset`, as are all others.
     """
 
+    @answering(_OTHER_WORDS)
     def __init__(
         self,
-        source: Any,
-        decoder: Any = None,
+        source: Source,
+        decoder: str | os.PathLike[str] | None = None,
         *,
         steps: int | None = None,
-        device: Any = None,
+        device: torch.device | str | int | None = None,
         pin_memory: bool = False,
-        **how: Any,
+        socket: str | os.PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        fields: str | Sequence[str] | None = None,
+        batch: int | None = None,
+        tail: str | None = None,
+        batch_across: str | None = None,
+        shuffle: int | Mapping[str, Any] | None = None,
+        workers: int | str | None = None,
+        order: str | None = None,
+        on_error: str | None = None,
+        max_errors: int | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        on_plugin_error: str | None = None,
+        max_record: str | None = None,
+        limits: Mapping[str, str] | None = None,
+        epochs: int | None = None,
+        shard: tuple[int, int] | str | None = "auto",
+        host: str | None = None,
+        copy: bool = False,
+        absent: Mapping[str, Any] | None = None,
+        dense: Sequence[str] | str = (),
+        credits: int | None = None,
+        timeout: float | None = None,
+        hold_timeout: float | None = None,
+        wait: float | None = None,
     ) -> None:
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
         #: What it reads.
-        self.dataset: Dataset = _Data(source, decoder, **how)
+        self.dataset: Dataset = _Data(
+            source, decoder, socket=socket, options=options, fields=fields, batch=batch, tail=tail,
+            batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
+            on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+            on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
+            shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits,
+            timeout=timeout, hold_timeout=hold_timeout, wait=wait,
+        )  # fmt: skip
         self._steps = steps
         self._device = None if device is None else torch.device(device)
         self._pin_memory = pin_memory
@@ -79,6 +126,12 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there: the next pass is the rest of the one that the state was taken in."""
         self.dataset.load_state_dict(state)
+
+    @property
+    def skipped(self) -> int:
+        """How many places of the input were left out so far as errors, because `on_error` or
+        `on_plugin_error` say so: as :attr:`pipemill.Stream.skipped`."""
+        return self.dataset.skipped
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this loader. The end of the program

@@ -11,6 +11,7 @@ import torch.utils.data
 from ..errors import PipemillError, Refused
 from ..protocol import ENDED_EARLY, EpochEnd, Grant
 from .tensors import Tensors, tensors
+from .worker_errors import errors_travel, travelling
 
 if TYPE_CHECKING:
     from ..batch import Batch
@@ -44,9 +45,12 @@ class Pass:
     def __next__(self) -> Tensors:
         try:
             return self._next()
-        except Refused:
-            # A newer pass has begun. The host keeps what this one holds until it hangs up.
-            self._dataset._hang_up()
+        except PipemillError as error:
+            if isinstance(error, Refused):
+                # A newer pass has begun. The host keeps what this one holds until it hangs up.
+                self._dataset._hang_up()
+            if torch.utils.data.get_worker_info() is not None:
+                travelling(error)
             raise
 
     def _next(self) -> Tensors:
@@ -68,7 +72,8 @@ class Pass:
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
-                return tensors(batch, dataset._copy or _takes_last_credit(batch))
+                copy = dataset._copy or _takes_last_credit(batch)
+                return tensors(batch, copy, dataset._absent, dataset._dense)
             at.epoch = None
             if self._steps is not None:
                 at.epoch = next(dataset._connected().epochs(), None)
@@ -106,7 +111,8 @@ class Pass:
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that this has yielded."""
-        return self._dataset._state(self._progress)
+        with errors_travel():
+            return self._dataset._state(self._progress)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there. Call this before the first batch is asked for."""
@@ -114,7 +120,8 @@ class Pass:
         if torch.utils.data.get_worker_info() is not None:
             # A DataLoader may end this process now, and start others without a state: they go on
             # where this one has put the host.
-            self._dataset._connected()
+            with errors_travel():
+                self._dataset._connected()
         if state["finished"]:
             self._progress.finished = True
             self._dataset._rest()

@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ..opening import NODE_TIMEOUT, node_socket, plan
+from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_socket, part_name, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_state
+from ..status import SkippedCount
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 
@@ -41,10 +42,17 @@ class Reading:
             if name in given:
                 self._wishes[name] = given.pop(name)
         self._program = uuid.uuid4().hex
+        #: The count of the host's last stream in this process.
+        self._skips: SkippedCount | None = None
+        self._may_skip = may_skip(how["on_error"], how["on_plugin_error"])
         self._socket: str | None = None
         self._host: Host | None = None
+        #: The process that has started the host, for texts in other processes.
+        self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
         self._shard: dict[str, int] | None = None
+        #: Whose part that is, for error texts.
+        self._part: str | None = None
         part = shard_of(shard)
         if is_channel(source, decoder, socket):
             self._of_channel(source, socket, given)
@@ -52,13 +60,16 @@ class Reading:
             #: Whether the host deals out batches to this program alone.
             self._alone = part is None or (shard == "auto" and part[1] == 1)
             return
+        if "wait" in given:
+            raise ValueError(
+                f"wait= is for a channel, and source={source!r} is a source, whose host this "
+                "program starts; leave wait= out"
+            )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
-        for name in ("options", "fields", "batch", "tail", "batch_across", "shuffle", "workers",
-                     "order", "host"):  # fmt: skip
-            asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
+        self._part = part_name(channel, node)
         needed = (credits + 1) * (node.local_world if node else 1) + 2
         channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
@@ -70,12 +81,14 @@ class Reading:
             return
         self._socket = node_socket(node, text)
         self._wishes["wait"] = NODE_TIMEOUT
+        self._owner = OWNER_OF_NODE
         if node.local_rank == 0:
             self._host = Host.of_text(toml({"socket": literal(self._socket)}) + text)
 
     def _start(self) -> None:
         self._host = Host.of_text(self._text)
         self._socket = self._host.socket
+        self._owner = f"process {os.getpid()}"
 
     def start_again(self) -> None:
         """Starts the host again, where it is this process's alone. One that has read all epochs
@@ -140,8 +153,20 @@ class Reading:
         if number is not None:
             wishes["pass"] = {"program": self._program, "number": number}
         stream = stream_of(self._channel, self._socket, wishes, **times)
-        stream._host = self._host
+        stream._reads_from(self._host)
+        self._skips, stream._may_skip = stream._skips, self._may_skip
+        stream._part = self._part if state is None else None
+        if self._host is None and self._owner is not None:
+            stream._receiver.host_owner = self._owner
         return stream
+
+    @property
+    def skipped(self) -> int:
+        """As :attr:`pipemill.Stream.skipped`."""
+        if self._skips is None:
+            path = self._socket or os.environ.get("PIPEMILL_SOCKET", "")
+            self._skips = SkippedCount(path, self._channel)
+        return self._skips.now()
 
     def close(self) -> None:
         """Ends the host, where it is this program's."""

@@ -6,15 +6,17 @@ consumer ever sees it, and the next batch in the same memory does not show it. S
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from ..absent import AbsentValues, replaced
 from ..column import Column
-from ..numpy_arrays import dtype_of, payload_array
+from ..numpy_arrays import array_of, dtype_of, payload_array
 from ..protocol import ABSENT
-from ..schema import SCALARS, STRINGS
+from ..schema import MISSING, SCALARS, STRINGS
 from .staging import Staging
 
 if TYPE_CHECKING:
@@ -61,23 +63,35 @@ class Tensors(dict):  # type: ignore[type-arg]  # PyTorch wants a mapping that i
 _staging = Staging()
 
 
-def tensors(batch: Batch, copy: bool = False) -> Tensors:
+def tensors(
+    batch: Batch,
+    copy: bool = False,
+    absent: Mapping[str, Any] | AbsentValues | None = None,
+    dense: Sequence[str] | str = (),
+) -> Tensors:
     """The fields of a batch as tensors:
 
     ==========================================  ===============================================
     numbers, all of one shape                   tensor ``(n,)`` or ``(n, *shape)``
-    numbers with a 0 in the shape               the same where all are equally long, otherwise a
-                                                list of n tensors
-    ``bytes``                                   tensor ``(n, length)`` of ``uint8`` where all are
-                                                equally long, otherwise a list of n tensors
+    numbers with a 0 in the shape               list of n tensors
+    ``bytes``                                   list of n tensors of ``uint8``
     numbers with categories                     tensor ``(n,)`` of the codes
     ``utf8``                                    list of ``str``
     lists of ``utf8`` or ``bytes``              list of lists of ``str`` or of tensors
     ==========================================  ===============================================
 
-    The tensors have the field's type, bfloat16 and the unsigned ones too. A field that records may
-    lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where it is false, a float
-    is NaN, another number 0, bytes are empty, and text or a list is None.
+    The tensors have the field's type, bfloat16 and the unsigned ones too. Whether a field is one
+    tensor or a list follows from its type alone, whatever the lengths in this batch are.
+
+    :param dense: names of fields of bytes, or of numbers with a 0 in the shape, that are equally
+        long in all records of a batch. Such a field is one tensor, ``(n, length)``, as
+        :meth:`pipemill.Batch.dense` gives it, and other lengths are a :class:`ValueError`.
+    :param absent: the values to take where a record does not have a field, by the names of fields:
+        ``absent={"age": float("nan"), "label": -1}``. Without such a value, a list has None there,
+        and an absent number is an :class:`AbsentError`: a tensor has no place for nothing. A value
+        that the field's type can't hold is an error, too.
+
+    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``.
 
     The tensors are views of the shared memory, where its numbers are aligned, and copies where they
     are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
@@ -89,52 +103,67 @@ def tensors(batch: Batch, copy: bool = False) -> Tensors:
     if payload is None:
         payload = memoryview(bytearray(batch.payload))
     raw = payload_array(payload)
+    if absent is not None and not isinstance(absent, AbsentValues):
+        absent = AbsentValues(absent)
+    values = absent.of(batch.fields) if absent else {}
+    whole = _dense_names(batch, dense) if dense else ()
     found = Tensors()
     for index, field in enumerate(batch.fields):
-        column = batch._column(index)
+        column, value = batch._column(index), values.get(field.name, MISSING)
         if field.scalar == "utf8":
-            found[field.name] = column.all(None)
+            found[field.name] = column.all(value)
         else:
-            found[field.name] = _of_column(column.over(payload, raw))
+            column = column.over(payload, raw)
+            found[field.name] = _of_column(column, value, field.name in whole)
         if field.nullable:
             found[field.name + PRESENT] = _present(column)
     found.valid, found.epoch, found.number = batch.valid, batch.epoch, batch.number
     return found
 
 
-def _of_column(column: Column) -> Any:
+def _dense_names(batch: Batch, dense: Sequence[str] | str) -> frozenset[str]:
+    """The names of the fields that are to be one tensor."""
+    names = frozenset((dense,) if isinstance(dense, str) else dense)
+    for name in names:
+        batch._field_index(name)  # raises KeyError
+    return names
+
+
+def _of_column(column: Column, absent: Any, dense: bool) -> Any:
     field = column.field
     if field.scalar in STRINGS and field.shape:
-        return [one and [_of_array(_bytes(part)) for part in one] for one in column.all(None)]
-    if 0 in field.shape or field.scalar == "bytes":
-        if column.is_even():
-            return _of_array(column.dense(), field.scalar)
-        return _uneven(column)
-    if len(column.absent):
-        value = float("nan") if "float" in field.scalar else 0
-        return _of_array(column.filled(value), field.scalar)
-    return _of_array(column.dense(), field.scalar)
+        rows = column.all(absent)
+        return [one and [_of_array(_bytes(part)) for part in one] for one in rows]
+    if dense or not (0 in field.shape or field.scalar == "bytes"):
+        return _of_array(column.filled(absent), field.scalar)
+    if not column.is_even():
+        return _uneven(column, absent)
+    return list(_of_array(column.dense(), field.scalar).unbind())
 
 
-def _uneven(column: Column) -> list[torch.Tensor]:
+def _uneven(column: Column, absent: Any) -> list[torch.Tensor | None]:
     """A tensor for each record. All are parts of one, so that it takes one descriptor and not
-    thousands to pass them to another process."""
+    thousands to pass them to another process. None where a record does not have the field."""
     field = column.field
     itemsize = SCALARS[field.scalar][0]
-    starts, lengths = column.offsets, column.lengths
-    if len(column.absent):
-        starts = np.where(starts == ABSENT, 0, starts)
+    starts, lengths = column.offsets.astype(np.int64), column.lengths.astype(np.int64)
+    starts[starts == ABSENT] = 0
     scalar, raw = "uint8" if field.scalar == "bytes" else field.scalar, column.raw
     if itemsize > 1 and (starts % itemsize).any():
         # Numbers at odd addresses, which tensors can't have: all of them once more, in a row.
         raw = np.concatenate([raw[at : at + size] for at, size in zip(starts, lengths)])
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        starts = np.cumsum(lengths) - lengths
     whole = _of_array(raw[: len(raw) // itemsize * itemsize].view(dtype_of(scalar)), scalar)
     firsts, ends = (starts // itemsize).tolist(), ((starts + lengths) // itemsize).tolist()
-    parts = [whole[first:end] for first, end in zip(firsts, ends)]
-    if len(field.shape) < 2 or field.shape.count(0) > 1:
+    parts: list[Any] = [whole[first:end] for first, end in zip(firsts, ends)]
+    if len(field.shape) > 1 and field.shape.count(0) == 1:
+        shape = [size or -1 for size in field.shape]
+        parts = [part.view(shape) for part in parts]
+    for row in column.absent:
+        parts[row] = None
+    if absent is MISSING or not len(column.absent):
         return parts
-    return [part.view([size or -1 for size in field.shape]) for part in parts]
+    return replaced(parts, _of_array(array_of(field, absent), scalar))
 
 
 def _bytes(value: Any) -> Any:
@@ -164,6 +193,34 @@ def _each(value: Any, change: Any) -> Any:
     """`value` with all tensors in it changed."""
     if isinstance(value, torch.Tensor):
         return change(value)
-    if isinstance(value, list) and value and not isinstance(value[0], str):
+    if not isinstance(value, list) or not value or isinstance(value[0], str):
+        return value
+    span = _span(value)
+    if span is None:
         return [_each(one, change) for one in value]
-    return value
+    whole, first = span
+    whole = change(whole)
+    return [None if one is None else _part_of(whole, one, first) for one in value]
+
+
+def _span(parts: list[Any]) -> tuple[torch.Tensor, int] | None:
+    """A tensor of all that lies from the first of these parts of one tensor to the last, and where
+    it begins: so that it takes one copy and not one for each part. None where they are not such
+    parts, or much else lies between them."""
+    some = [one for one in parts if one is not None]
+    if not some or not all(isinstance(one, torch.Tensor) for one in some):
+        return None
+    address = some[0].untyped_storage().data_ptr()
+    for one in some:
+        if not one.is_contiguous() or one.untyped_storage().data_ptr() != address:
+            return None
+    first = min(one.storage_offset() for one in some)
+    last = max(one.storage_offset() + one.numel() for one in some)
+    if last - first > 2 * sum(one.numel() for one in some):
+        return None
+    return some[0].as_strided((last - first,), (1,), first), first
+
+
+def _part_of(whole: torch.Tensor, part: torch.Tensor, first: int) -> torch.Tensor:
+    at = part.storage_offset() - first
+    return whole[at : at + part.numel()].view(part.shape)

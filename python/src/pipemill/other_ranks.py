@@ -1,0 +1,53 @@
+"""Why a rank gets no batch: another one has left, has not come, or holds its batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import ProtocolError
+from .status import status_of
+
+#: How a rank calls itself in HELLO.
+_RANK = re.compile(r", rank (\d+) of (\d+)$")
+#: Seconds for which a rank holds a batch before that is worth a word.
+_LONG = 5.0
+#: Names of ranks in a message.
+_MAX_NAMES = 8
+
+
+def client_name(name: str, shard: Mapping[str, int] | None) -> str:
+    """What a consumer calls itself, with its rank."""
+    return name if shard is None else f"{name}, rank {shard['rank']} of {shard['world']}"
+
+
+def why_waiting(path: str, channel: str, world: int) -> str | None:
+    """What the host says about the ranks, for a message. None where it says nothing of them."""
+    try:
+        ring = status_of(path, channel)["ring"]
+        consumers = [(_RANK.search(one["client"]), one) for one in ring["consumers"]]
+    except (OSError, ProtocolError, KeyError, TypeError):
+        return None
+    here: dict[int, Any] = {int(found[1]): one for found, one in consumers if found}
+    missing = sorted(set(range(world)) - set(here))
+    if len(missing) == world:
+        return None
+    if missing:
+        return (
+            f"{_ranks(missing)} of {world} {'is' if len(missing) == 1 else 'are'} not connected: "
+            "ended, left the loop early, or not started yet. All ranks take their batches at the "
+            "same pace, so the others wait"
+        )
+    slow = sorted(rank for rank, one in here.items() if one["unacked"] and one["oldest"] > _LONG)
+    if slow:
+        return (
+            f"{_ranks(slow)} of {world} {'holds' if len(slow) == 1 else 'hold'} batches for more "
+            f"than {_LONG:g} s, and the others wait"
+        )
+    return None
+
+
+def _ranks(ranks: list[int]) -> str:
+    names = ", ".join(map(str, ranks[:_MAX_NAMES])) + (", …" if len(ranks) > _MAX_NAMES else "")
+    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"

@@ -1,0 +1,76 @@
+"""What a host says of itself, asked for over its socket: see docs/operate.md."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import Any
+
+from . import protocol
+from .errors import DecodeError, ProtocolError
+
+_GET_STATUS = struct.pack("<I", 5)
+_STATUS = 23
+_PART = struct.Struct("<IQ")
+#: Seconds that a host has to answer. A thread of its own does that, whatever its channels do.
+_TIMEOUT = 10.0
+
+
+def status_of(path: str, channel: str) -> dict[str, Any]:
+    """The status of a channel of the host at this socket.
+
+    Raises :class:`OSError` where no host answers, and :class:`ProtocolError` where its answer is
+    none or has no such channel.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(_TIMEOUT)
+        sock.connect(path)
+        sock.send(_GET_STATUS, socket.MSG_NOSIGNAL)
+        text = b"".join(_parts(sock))
+    channels = protocol.parse_json("STATUS", text).get("channels")
+    for one in channels if isinstance(channels, list) else []:
+        if isinstance(one, dict) and one.get("name") == channel:
+            return one
+    raise ProtocolError(f"the host's status has no channel {channel!r}; {protocol.REMEDY}")
+
+
+def _parts(sock: socket.socket) -> Any:
+    while True:
+        message = sock.recv(protocol.MAX_MESSAGE)
+        kind, left = _PART.unpack_from(message) if len(message) >= _PART.size else (0, 0)
+        part = message[_PART.size :]
+        if kind != _STATUS or left < len(part):
+            raise ProtocolError(f"the host's answer to GET_STATUS is no STATUS; {protocol.REMEDY}")
+        yield part
+        if left == len(part):
+            return
+
+
+class SkippedCount:
+    """How many decode errors a channel has skipped, as far as its host can be asked."""
+
+    def __init__(self, path: str, channel: str) -> None:
+        self._path = path
+        self._channel = channel
+        self._last = 0
+
+    def now(self) -> int:
+        """The count now; where the host has ended, what it was when it was asked last."""
+        with contextlib.suppress(OSError, ProtocolError):
+            totals = status_of(self._path, self._channel).get("totals")
+            count = totals.get("decode_errors") if isinstance(totals, dict) else None
+            self._last = count if isinstance(count, int) else self._last
+        return self._last
+
+
+def failure_of(path: str, channel: str) -> DecodeError | None:
+    """The failure that has ended a channel; None where it has not failed, or nobody answers."""
+    try:
+        status = status_of(path, channel)
+    except (OSError, ProtocolError):
+        return None
+    error = status.get("error")
+    if not isinstance(error, dict):
+        return None
+    return protocol.error_of({**error, "decoder": status.get("decoder")}, channel)
