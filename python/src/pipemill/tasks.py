@@ -44,8 +44,10 @@ class TaskReader:
         self._decoder = decoder
         self._arguments = arguments
         self.fields = ()
+        # What is read here is read again by a task, which puts it into quarantine.
+        others = {"quarantine": None} if "quarantine" in arguments else {}
         for name in names:
-            with self.open([name]) as stream:
+            with self.open([name], **others) as stream:
                 self.fields = stream.fields
             if self.fields:
                 # Those before it have no record to learn from.
@@ -59,7 +61,7 @@ class TaskReader:
         those of the whole source.
         """
         source = share(names, self._settings, self._first)
-        stream = open(source, self._decoder, **self._arguments, **arguments)
+        stream = open(source, self._decoder, **{**self._arguments, **arguments})
         try:
             if self.fields:
                 check_fields(stream.fields, self.fields, names[0])
