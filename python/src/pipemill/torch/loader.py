@@ -53,19 +53,19 @@ class Loader:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
         #: What it reads.
         self.dataset: Dataset = _Data(source, decoder, **how)
-        self._steps = steps
+        self.dataset._steps = steps
         self._device = None if device is None else torch.device(device)
         self._pin_memory = pin_memory
 
     def __iter__(self) -> Iterator[Tensors]:
-        return map(self._placed, Pass(self.dataset, self._steps))
+        return map(self._placed, Pass(self.dataset))
 
     def __len__(self) -> int:
         """`steps`. Raises :class:`TypeError` where there are none: then nobody knows the number of
         batches before it has read them."""
-        if self._steps is None:
+        if self.dataset._steps is None:
             raise TypeError("this Loader has no length; give it steps= for a number of batches")
-        return self._steps
+        return self.dataset._steps
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0; without effect with `steps`. Trainers call
