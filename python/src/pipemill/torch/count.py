@@ -53,9 +53,9 @@ class Count:
             "since": dict(zip(("epoch", "batches", "each_epoch"), since)),
         }
 
-    def begin_again(self, epoch: int) -> None:
-        """This rank reads from the beginning of this epoch what was delivered before a stop."""
-        self.epoch, self.of_epoch, self.each = epoch, 0, 0
+    def begin_again(self) -> None:
+        """This rank reads again what was delivered before a stop."""
+        self.epoch, self.of_epoch, self.each = None, 0, 0
 
     def delivered(self, epoch: int, crosses_epochs: bool) -> None:
         """The program is delivered a batch of this epoch."""

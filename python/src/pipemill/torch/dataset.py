@@ -11,7 +11,7 @@ import torch.utils.data
 from ..protocol import Grant
 from ..state import START_OF_EPOCH
 from .count import Count
-from .passes import Pass, Progress, pass_over_left_epoch
+from .passes import Pass, Progress, coming_epoch, pass_over_left_epoch
 from .reading import Reading
 from .resume import LeftOut
 
@@ -163,15 +163,23 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             number = None if worker is None else _pass_number(worker)
             state = self._left_at
             if self._restored is not None:
-                state, delivered, crosses_epochs = self._reading.of_this_host(self._restored, count)
-                self._left_out = LeftOut(state["epoch"], delivered, crosses_epochs)
-                if delivered:
-                    self._count.begin_again(state["epoch"])
+                place = self._reading.of_this_host(self._restored, count)
+                state, self._left_out = place.stream, place.left_out
+                if self._left_out:
+                    self._count.begin_again()
             self._stream = self._reading.connect(at, count, number, state)
             if state is not None and not state["given"]:
                 self._first_epoch = state["epoch"]
             self._resumed, self._left_at = state is not None, None
         return self._stream
+
+    def _coming_epoch(self) -> int:
+        """The epoch of the next batch that is yielded."""
+        stream = self._connected()
+        if not self._resumed and stream._epoch is None and stream._receiver.batches == 0:
+            pass_over_left_epoch(stream)
+        self._left_out.pass_over(stream, self._count)
+        return max(coming_epoch(stream), self._set_epoch or 0)
 
     def _delivers(self, epoch: int) -> None:
         """A batch of this epoch is yielded."""

@@ -10,8 +10,7 @@ import torch.utils.data
 
 from ..errors import PipemillError, Refused
 from ..protocol import ENDED_EARLY, EpochEnd, Grant
-from .count import Count
-from .resume import LeftOut
+from .resume import LeftOut, check_not_empty
 from .tensors import Tensors, tensors
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Pass:
         first, dataset._first_epoch = dataset._first_epoch, None
         left_out, dataset._left_out = dataset._left_out, LeftOut()
         if left_out:
-            first = stream._epoch and stream._epoch.number
+            first = stream._epoch.number if stream._epoch else None
         elif self._may_be_empty and self._progress.step and first is not None:
             # The state is after a batch without records, which is the last one of its epoch.
             if wanted is None or wanted < first:
@@ -131,7 +130,7 @@ class Pass:
         """The epoch in which this pass goes on after one that has ended. None: the pass is over."""
         dataset, at = self._dataset, self._progress
         stream = dataset._connected()
-        _check_not_empty(epoch, stream, dataset._count)
+        check_not_empty(epoch, stream, dataset._count)
         dataset._count.ended(epoch.number, bool(epoch.ended_early))
         if self._steps is None:
             if at.has_yielded or self._may_be_empty:
@@ -176,6 +175,19 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
     return stream._receiver.peek()
 
 
+def coming_epoch(stream: Stream) -> int:
+    """The epoch of the next batch that a program is delivered. After the last one, the number of
+    epochs. Waits for the host."""
+    epoch = stream._epoch
+    if epoch is not None and epoch._skipped:
+        return epoch.number + 1
+    coming = stream._receiver.peek()
+    if coming is None:
+        last = stream._tracker.state(stream._receiver.fields)
+        return int(last["epoch"]) + (last["given"] > 0)
+    return coming.epoch + 1 if isinstance(coming, EpochEnd) else coming.epoch
+
+
 def _data_are_over(stream: Stream) -> str:
     """Says that a pass has no batch, because all epochs were delivered."""
     return (
@@ -184,20 +196,6 @@ def _data_are_over(stream: Stream) -> str:
         "which it is read for as many passes as the program makes, or `epochs` in a channel's "
         "configuration"
     )
-
-
-def _check_not_empty(epoch: Epoch, stream: Stream, count: Count) -> None:
-    """Refuses an epoch that has ended and had no batch from its beginning on: passes over such ones
-    would all be empty, and a number of steps would never come together."""
-    began = stream._connection.welcome.resumed
-    last = max(-1 if count.epoch is None else count.epoch, began["epoch"] if began else -1)
-    if epoch.batches == 0 and not epoch.ended_early and epoch.number > last:
-        raise PipemillError(
-            f"epoch {epoch.number} of channel {stream.channel!r} has no batch: its objects have no "
-            'record, or with tail="drop" fewer than a batch= of each rank, or there are fewer '
-            "objects than hosts that share them. Look at the source with `pipemill cat`, or give a "
-            'smaller batch= or another tail=; with host="per-node", ranks share the objects\' batches'
-        )
 
 
 def _takes_last_credit(batch: Batch) -> bool:

@@ -20,6 +20,7 @@ from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 from .count import DIFFERENT
+from .resume import LeftOut
 
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
 #: until a thread has sent it.
@@ -35,10 +36,8 @@ class Place(NamedTuple):
 
     #: The state of its stream.
     stream: dict[str, Any]
-    #: How many batches from there on were delivered before the stop.
-    delivered: int = 0
-    #: Whether they may be those of several epochs.
-    crosses_epochs: bool = False
+    #: The batches from there on that were delivered before the stop.
+    left_out: LeftOut
 
 
 def _other_ranks(stream: Mapping[str, Any], hosts: int, now: int, world: int) -> str:
@@ -88,6 +87,8 @@ class Reading:
             asked.setdefault(name, None)
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
+        #: Whether objects are shuffled before they are dealt: epochs differ in their batches then.
+        self._shuffles = channel["shuffle"] is not None
         needed = (credits + 1) * (node.local_world if node else 1) + 2
         channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
@@ -135,11 +136,11 @@ class Reading:
         """
         stream, since = check_state(self._channel, state["stream"]), state["since"]
         if self._is_channel:
-            return Place(stream)  # its configuration says which objects it reads
+            return Place(stream, LeftOut())  # its configuration says which objects it reads
         settings = stream["settings"]
         found = _SHARD.fullmatch(settings.get("shard", "none"))
         if found is None:
-            return Place(stream)  # the host says what it lacks
+            return Place(stream, LeftOut())  # the host says what it lacks
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
         own, count = (self._shard["index"], self._shard["count"]) if self._shard else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
@@ -151,10 +152,12 @@ class Reading:
             stream["batch"] += -stream["batch"] % world
             stream.update(rank=0, world=world)
         if (part, parts) == (own, count):
-            return Place(stream)
+            return Place(stream, LeftOut())
         shard = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
         stream["settings"] = {**settings, "shard": shard}
-        return Place(stream) if is_start else self._of_other_part(stream, state, part, own)
+        if is_start:
+            return Place(stream, LeftOut())
+        return self._of_other_part(stream, state, part, own)
 
     def _of_other_part(
         self, stream: dict[str, Any], state: Mapping[str, Any], part: int, own: int
@@ -168,7 +171,7 @@ class Reading:
                 f"{whose}: without batch=, nobody knows which batches are those of the same step. "
                 "Give each rank the state that it has saved, or say batch="
             )
-        if since["each_epoch"] == DIFFERENT:
+        if not self._shuffles and since["each_epoch"] == DIFFERENT:
             raise ValueError(
                 f"{whose}: its epochs since epoch {since['epoch']} had different numbers of batches "
                 "(one was ended early, or the objects have changed), so nobody knows how many those "
@@ -181,7 +184,8 @@ class Reading:
             end += stream["world"] - stream["rank"]
         first = max(end - since["batches"] * stream["world"], 0)
         stream.update(START_OF_EPOCH, epoch=since["epoch"], batch=first)
-        return Place(stream, since["batches"], crosses_epochs)
+        left_out = LeftOut(since["epoch"], since["batches"], crosses_epochs, not self._shuffles)
+        return Place(stream, left_out)
 
     def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program. `number`: that of their
