@@ -12,7 +12,7 @@ ROWS, COLUMNS = table("| hosts of the ranks |")
 CHANGES, PLACES = table("| ranks |")
 #: Records of the objects, for one rank of each host. Every second one is a host's. Unequal: 5 batches of an epoch, and 3
 #: or 4.
-EQUAL, UNEQUAL = (8, 8, 12, 12), (8, 5, 12, 8)
+EQUAL, UNEQUAL = (10, 10, 10, 10), (8, 5, 12, 8)
 #: Whole passes, and batches of the next one. With steps, ranks are in the same epoch at first, then in different ones,
 #: and then more than one epoch has ended.
 STOPS = {
@@ -93,7 +93,7 @@ def test_each_rank_goes_on_where_it_was(ranks_of, wholes, tmp_path, hosts, colum
     ranks_of("go_on", ranks, 2, tmp_path, source, how, len(stops), of_rank_0)
     refused = 0
     for number, (passes, batches) in enumerate(stops):
-        # Rank 0 is in the middle of a pass, or there is no pass of another length.
+        # Where rank 0 has ended its pass, which is shorter than another rank's, no rank is in the middle of one.
         in_pass = [sum(epoch == passes for epoch, _ in one) for one in whole]
         for rank in range(ranks):
             before = read(tmp_path / f"{number}.{rank}.json")["got"]

@@ -124,8 +124,9 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
         The state may be that of another rank, with as many ranks, whose passes have taken as many
         steps: trainers save the state of rank 0, and give it to all. Where this rank's host reads
-        other objects than that one's, it reads what was delivered again, and leaves it out: at most
-        two epochs. This needs `batch`. The number of ranks can change where an epoch begins.
+        other objects than that one's, it reads again what was delivered, and leaves it out: of the
+        epoch of the state, and with `steps` from the first epoch on. This needs `batch`. A rank's
+        own state spares that. The number of ranks can change where an epoch begins.
         """
         if not isinstance(state, Mapping) or set(state) != _KEYS:
             found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
