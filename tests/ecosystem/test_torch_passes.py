@@ -139,3 +139,24 @@ def test_a_loader_whose_epochs_are_over_says_so(loader):
     assert one.epoch == 0
     assert passes(one, 9)[0] == "5, 5, error"
     assert one.epoch == 2
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"version": None}, "expected the keys"), ({"since": {"epoch": 0}}, "in `since`"), ({"since": 3}, "found int"),
+])  # fmt: skip
+def test_what_is_no_state_is_refused(loader, change, says):
+    one = loader("")
+    state = {**one.state_dict(), **change}
+    if "version" in change:
+        del state["version"]
+    with pytest.raises(ValueError, match=says):
+        one.load_state_dict(state)
+
+
+def test_a_share_without_an_object_is_an_error(source, monkeypatch):
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    one = Loader(source, "csv", options={"types": "int64"}, batch=BATCH, tail="pad")
+    with pytest.raises(pipemill.PipemillError, match="fewer objects than hosts"):
+        next(iter(one))
+    one.close()

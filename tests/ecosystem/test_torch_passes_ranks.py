@@ -6,6 +6,7 @@ import multiprocessing
 import pytest
 import rank_passes
 from e2e import PATIENCE
+from pipemill.torch import Loader
 from tables import table
 
 ROWS, COLUMNS = table("| hosts of the ranks |")
@@ -147,3 +148,80 @@ def test_the_number_of_ranks_changes_where_an_epoch_begins(ranks_of, tmp_path, c
         for epoch in range(passes, passes + 3):
             rows = sorted(row for one in ranks for at, rows in one["got"] if at == epoch for row in rows)
             assert rows == sorted(1000 * at + row for at, count in enumerate(UNEQUAL) for row in range(count))
+
+
+@pytest.fixture
+def rank_of(tmp_path, monkeypatch):
+    """Makes the Loader of one of two ranks that have a host each, and unequal shares: epochs of 5 batches, and of 3."""
+    source, made = write(tmp_path / "data", UNEQUAL), []
+
+    def rank_of(rank, **how):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        made.append(Loader(source, "csv", options={"types": "int64"}, batch=4, tail="drop", **how))
+        return made[-1]
+
+    yield rank_of
+    for one in made:
+        one.close()
+
+
+def deliver(loader, count):
+    """So many batches of a Loader with steps, across passes."""
+    got = []
+    while len(got) < count:
+        for batch in loader:
+            got.append(batch["f0"].tolist())
+            if len(got) == count:
+                break
+    return got
+
+
+@pytest.mark.parametrize("shuffle", [None, 3])
+@pytest.mark.parametrize("steps", [1, 3, 7, None])
+def test_rank_1_goes_on_from_the_state_of_rank_0_with_another_number_of_steps(rank_of, steps, shuffle):
+    whole = deliver(rank_of(1, steps=50, shuffle=shuffle), 30)
+    first = rank_of(0, steps=4, shuffle=shuffle)
+    for count in (3, 6, 9, 12, 15):
+        deliver(first, 3)  # a pass that is left ends with them, and the next one goes on
+        state = json.loads(json.dumps(first.state_dict()))
+        one = rank_of(1, steps=steps, shuffle=shuffle)
+        one.load_state_dict(state)
+        # To leave a pass that is an epoch would end it.
+        got = deliver(one, 9) if steps else sum(([b["f0"].tolist() for b in one] for _ in range(2)), [])
+        assert got == whole[count : count + len(got)]
+
+
+def test_a_rank_that_reads_several_epochs_again_says_so_in_the_log(rank_of, caplog):
+    first, second = rank_of(0, steps=4, shuffle=3), rank_of(1, steps=4, shuffle=3)
+    deliver(first, 7)
+    second.load_state_dict(first.state_dict())
+    deliver(second, 1)
+    assert "reads 7 batches again, of epoch 0 and those after it" in caplog.text
+
+
+def test_ranks_that_may_be_in_different_epochs_need_their_own_states(rank_of):
+    first = rank_of(0, steps=4)
+    deliver(first, 4)
+    state = first.state_dict()
+    first = rank_of(0)
+    first.load_state_dict(state)
+    assert [len(list(first)) for _ in range(2)] == [1, 5]
+    state = json.loads(json.dumps(first.state_dict()))
+    with pytest.raises(ValueError, match="Give each rank the state that it has saved, or keep steps="):
+        rank_of(1).load_state_dict(state)
+    first = rank_of(0)
+    first.load_state_dict(state)
+    assert next(iter(first)).epoch == 2
+
+
+def test_the_state_of_another_part_needs_batches_of_a_fixed_size(rank_of):
+    first = rank_of(0)
+    state = first.state_dict()
+    next(iter(first))
+    inside = first.state_dict()
+    for one in (state, inside):
+        one["stream"]["settings"] = {**one["stream"]["settings"], "batch": "none"}
+    rank_of(1).load_state_dict(state)  # at the beginning of an epoch, nothing was delivered of it
+    with pytest.raises(ValueError, match="without batch=, nobody knows"):
+        rank_of(1).load_state_dict(inside)

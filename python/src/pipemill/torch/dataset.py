@@ -10,7 +10,7 @@ import torch.utils.data
 
 from ..protocol import Grant
 from ..state import START_OF_EPOCH
-from .count import Count
+from .count import SINCE, Count
 from .passes import Pass, Progress, coming_epoch, pass_over_left_epoch
 from .reading import Reading
 from .resume import LeftOut
@@ -128,12 +128,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         epoch of the state, and with `steps` from the first epoch on. This needs `batch`. A rank's
         own state spares that. The number of ranks can change where an epoch begins.
         """
-        if not isinstance(state, Mapping) or set(state) != _KEYS:
-            found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
-            raise ValueError(
-                "this is no state of a pipemill Dataset or Loader of this version: expected the "
-                f"keys {sorted(_KEYS)}, found {found}"
-            )
+        _check(state)
         self._reading.of_this_host(state, _workers()[1])
         if self._stream is not None and not self._stream._connection.is_others():
             self._hang_up()
@@ -180,7 +175,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         if not self._resumed and stream._epoch is None and stream._receiver.batches == 0:
             pass_over_left_epoch(stream)
         self._left_out.pass_over(stream, self._count)
-        return max(coming_epoch(stream), self._set_epoch or 0)
+        coming, count = coming_epoch(stream), self._count
+        if coming is None:
+            return (count.epoch or 0) + (count.of_epoch > 0)
+        return coming if self._steps is not None else max(coming, self._set_epoch or 0)
 
     def _delivers(self, epoch: int) -> None:
         """A batch of this epoch is yielded."""
@@ -218,6 +216,20 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             **self._count.state(stream, self._steps is not None),
             "stream": stream,
         }
+
+
+def _check(state: Any) -> None:
+    """Refuses what is no state of a `Dataset`."""
+    parts = [(state, _KEYS, "")]
+    if isinstance(state, Mapping) and "since" in state:
+        parts.append((state["since"], set(SINCE), " in `since`"))
+    for part, keys, where in parts:
+        if not isinstance(part, Mapping) or set(part) != keys:
+            found = sorted(part) if isinstance(part, Mapping) else type(part).__name__
+            raise ValueError(
+                "this is no state of a pipemill Dataset or Loader of this version: expected the "
+                f"keys {sorted(keys)}{where}, found {found}"
+            )
 
 
 def _workers() -> tuple[int, int]:

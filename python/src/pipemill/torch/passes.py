@@ -101,7 +101,7 @@ class Pass:
         at.epoch = stream._epoch or next(stream.epochs(), None)
 
     def _whole_epoch(self, stream: Stream, other: Progress | None) -> Epoch | None:
-        """The epoch of a pass over one, or the rest of it after a stop. `other`: the pass before."""
+        """The epoch that a pass reads, or the rest of it after a stop. `other`: the pass before."""
         dataset = self._dataset
         if other is not None:
             _leave(other)
@@ -175,26 +175,25 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
     return stream._receiver.peek()
 
 
-def coming_epoch(stream: Stream) -> int:
-    """The epoch of the next batch that a program is delivered. After the last one, the number of
-    epochs. Waits for the host."""
+def coming_epoch(stream: Stream) -> int | None:
+    """The epoch of the next batch that a program is delivered. None after the last one. Waits for
+    the host."""
     epoch = stream._epoch
     if epoch is not None and epoch._skipped:
         return epoch.number + 1
     coming = stream._receiver.peek()
     if coming is None:
-        last = stream._tracker.state(stream._receiver.fields)
-        return int(last["epoch"]) + (last["given"] > 0)
+        return None
     return coming.epoch + 1 if isinstance(coming, EpochEnd) else coming.epoch
 
 
 def _data_are_over(stream: Stream) -> str:
     """Says that a pass has no batch, because all epochs were delivered."""
     return (
-        f"the data are over: channel {stream.channel!r} has delivered all of its epochs, and another "
-        "pass was begun. Make no further pass, or read the source more often: epochs=, without "
-        "which it is read for as many passes as the program makes, or `epochs` in a channel's "
-        "configuration"
+        f"the data are over: channel {stream.channel!r} has delivered all of its epochs, and "
+        "another pass was begun. Make no further pass, or read the source more often: epochs=, "
+        "without which it is read for as many passes as the program makes, or `epochs` in a "
+        "channel's configuration"
     )
 
 

@@ -19,7 +19,7 @@ from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_state
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
-from .count import DIFFERENT
+from .count import DIFFERENT, NOWHERE
 from .resume import LeftOut
 
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
@@ -47,10 +47,10 @@ def _other_ranks(stream: Mapping[str, Any], hosts: int, now: int, world: int) ->
     if stream["world"] * hosts == world * now:
         before, after = f"{before} with {hosts} hosts", f"{after} with {now} hosts"
     return (
-        f"this state was taken in the middle of epoch {stream['epoch']} by one of {before}, and now "
-        f"there are {after}: nobody knows which batches the others were delivered. Start {before}, "
-        "or give a state from the end of a pass without steps=: the number of ranks can change "
-        "where an epoch begins"
+        f"this state was taken in the middle of epoch {stream['epoch']} by one of {before}, and "
+        f"now there are {after}: nobody knows which batches the others were delivered. Start "
+        f"{before}, or give a state from the end of a pass without steps=: the number of ranks can "
+        "change where an epoch begins"
     )
 
 
@@ -171,21 +171,28 @@ class Reading:
                 f"{whose}: without batch=, nobody knows which batches are those of the same step. "
                 "Give each rank the state that it has saved, or say batch="
             )
+        if since["epoch"] == NOWHERE:
+            raise ValueError(
+                f"{whose}: passes had a number of steps, and then were epochs, so ranks may be in "
+                "different epochs. Give each rank the state that it has saved, or keep steps="
+            )
         if not self._shuffles and since["each_epoch"] == DIFFERENT:
             raise ValueError(
-                f"{whose}: its epochs since epoch {since['epoch']} had different numbers of batches "
-                "(one was ended early, or the objects have changed), so nobody knows how many those "
-                "of this part had. Give each rank the state that it has saved"
+                f"{whose}: its epochs since epoch {since['epoch']} had different numbers of "
+                "batches (one was ended early, or the objects have changed), so nobody knows how "
+                "many those of this part had. Give each rank the state that it has saved"
             )
-        crosses_epochs = bool(state["steps"]) or since["epoch"] != stream["epoch"]
         # That it is where the other rank's numbers begin matters to no record.
         end = stream["batch"]
         if stream["given"]:
             end += stream["world"] - stream["rank"]
         first = max(end - since["batches"] * stream["world"], 0)
         stream.update(START_OF_EPOCH, epoch=since["epoch"], batch=first)
-        left_out = LeftOut(since["epoch"], since["batches"], crosses_epochs, not self._shuffles)
-        return Place(stream, left_out)
+        is_equal = not self._shuffles
+        crosses_epochs = since["crosses_epochs"]
+        return Place(
+            stream, LeftOut(since["epoch"], since["batches"], crosses_epochs, is_equal)
+        )
 
     def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program. `number`: that of their

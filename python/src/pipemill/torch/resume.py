@@ -63,8 +63,8 @@ class LeftOut:
             raise PipemillError(
                 "the state that was loaded is that of another rank. To find this rank's place, the "
                 f"batches before it are read again, and another program has ended epoch "
-                f"{epoch.number}, which was to be read to its end. Give each rank the state that it "
-                "has saved"
+                f"{epoch.number}, which was to be read to its end. Give each rank the state that "
+                "it has saved"
             )
         if self._is_each_epoch_equal:
             epochs, self._batches = divmod(self._batches, count.each)
@@ -73,9 +73,9 @@ class LeftOut:
                     stream.set_epoch(epoch.number + 1 + epochs)
         elif epoch.number == self._epoch and self._batches:
             _log.warning(
-                "this rank reads %d batches again, of epoch %d and those after it, because the state "
-                "that was loaded is that of another rank; give each rank the state that it has saved "
-                "to spare that", self._all, self._epoch,
+                "this rank reads %d batches again, of epoch %d and those after it, because the "
+                "state that was loaded is that of another rank; give each rank the state that it "
+                "has saved to spare that", self._all, self._epoch,
             )  # fmt: skip
 
 
@@ -88,6 +88,7 @@ def check_not_empty(epoch: Epoch, stream: Stream, count: Count) -> None:
         raise PipemillError(
             f"epoch {epoch.number} of channel {stream.channel!r} has no batch: its objects have no "
             'record, or with tail="drop" fewer than a batch= of each rank, or there are fewer '
-            "objects than hosts that share them. Look at the source with `pipemill cat`, or give a "
-            'smaller batch= or another tail=; with host="per-node", ranks share the objects\' batches'
+            "objects than hosts that share them. Look at the source with `pipemill cat`, or give "
+            'a smaller batch= or another tail=; with host="per-node", ranks share the batches of '
+            "all objects"
         )
