@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._hang_up()
             self._reading.start_again()
         self._current = self._stream = self._left_at = None
-        self._restored, self._count = state, Count.of_state(state)
+        self._restored, self._count = copy.deepcopy(dict(state)), Count.of_state(state)
         self._left_out, self._first_epoch = LeftOut(), None
 
     def close(self) -> None:
@@ -201,7 +202,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     def _state(self, progress: Progress) -> dict[str, Any]:
         if self._restored is not None:
-            return {**self._restored, "finished": progress.finished or self._restored["finished"]}
+            finished = progress.finished or self._restored["finished"]
+            return {**copy.deepcopy(self._restored), "finished": finished}
         if self._left_at is not None:
             stream = dict(self._left_at)
         elif self._current is None:
