@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 
+import pipemill
 import pytest
 import rank_passes
 from e2e import PATIENCE
@@ -225,3 +226,13 @@ def test_the_state_of_another_part_needs_batches_of_a_fixed_size(rank_of):
     rank_of(1).load_state_dict(state)  # at the beginning of an epoch, nothing was delivered of it
     with pytest.raises(ValueError, match="without batch=, nobody knows"):
         rank_of(1).load_state_dict(inside)
+
+
+@pytest.mark.parametrize("shuffle", [None, 3])
+def test_a_place_after_the_last_epoch_is_an_error(rank_of, shuffle):
+    first = rank_of(0, steps=4, epochs=2, shuffle=shuffle)
+    deliver(first, 8)  # rank 1 has fewer in two epochs
+    one = rank_of(1, steps=4, epochs=2, shuffle=shuffle)
+    one.load_state_dict(first.state_dict())
+    with pytest.raises(pipemill.PipemillError, match="the data are over"):
+        next(iter(one))
