@@ -76,6 +76,7 @@ class Loader:
         """The epoch of the next batch, from 0; after the last one, the number of epochs. Also right
         after :meth:`load_state_dict`. It waits until the host has that batch. ::
 
+            loader = Loader("data/*.tar", "webdataset", fields="jpg,cls", batch=256, tail="drop")
             while loader.epoch < 10:
                 for batch in loader:
                     train(batch["jpg"], batch["cls"])
