@@ -74,11 +74,13 @@ def main(folder, checkpoint):
     if pathlib.Path(checkpoint).exists():
         job.restore(checkpoint)
     while job.epoch < EPOCHS:
-        # After a stop, these are the batches that are left of the epoch.
-        for batch in job.loader:
-            job.step(batch)
-            if job.steps % SAVE_EVERY == 0:
-                job.save(checkpoint)
+        # After a stop at the last batch of an epoch, the next one comes: nothing is left of that.
+        if job.loader.epoch == job.epoch:
+            # After a stop inside of an epoch, these are the batches that are left of it.
+            for batch in job.loader:
+                job.step(batch)
+                if job.steps % SAVE_EVERY == 0:
+                    job.save(checkpoint)
         accuracy = job.right / job.images
         job.epoch, job.images, job.right = job.epoch + 1, 0, 0
         print(f"epoch {job.epoch} of {EPOCHS}: {job.steps} steps, accuracy {accuracy:.3f}")

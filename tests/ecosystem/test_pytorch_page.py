@@ -13,6 +13,7 @@ import tarfile
 import pytest
 import torch
 from e2e import PATIENCE
+from pipemill.torch import Loader
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -64,6 +65,14 @@ def test_a_loader_and_its_state():
     names, _ = run("model.state_dict()", model=torch.nn.Linear(1, 1), loader=names["loader"])
     assert len(list(names["loader"])) == 2
     names["loader"].close()
+
+
+def test_a_program_that_counts_epochs():
+    loader = Loader("data/*.tar", "webdataset", fields="jpg,cls:int64", batch=256, tail="drop")
+    loader.set_epoch(3)
+    _, trained = run("loader.epoch < 10", loader=loader)
+    assert len(trained) == 2 * 7
+    loader.close()
 
 
 def test_a_dataset():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,16 @@ from ..arguments import answering, check_shuffle
 from ..protocol import Grant
 from ..sources import Source
 from ..state import START_OF_EPOCH
-from .passes import Pass, Progress, pass_over_left_epoch
+from .count import SINCE, Count
+from .passes import Pass, Progress, coming_epoch, pass_over_left_epoch
 from .reading import Reading
+from .resume import LeftOut
 from .worker_errors import errors_travel
 
 if TYPE_CHECKING:
     from ..stream import Stream
 
-_VERSION = 1
+_VERSION = 2
 #: Words of PyTorch, for what its DataLoader does around a Dataset.
 _OTHER_WORDS = {
     "num_workers": (
@@ -34,7 +37,7 @@ _OTHER_WORDS = {
         "give it to the DataLoader around this Dataset",
     ),
 }  # fmt: skip
-_KEYS = {"version", "finished", "step", "epoch_step", "stream"}
+_KEYS = {"version", "finished", "step", "steps", "epoch_step", "since", "stream"}
 
 
 class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy does not know torch
@@ -121,26 +124,26 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._absent = None if absent is None else AbsentValues(absent)
         self._dense = dense
         self._stream: Stream | None = None
+        #: The batches of a pass, where that is not an epoch.
+        self._steps: int | None = None
         #: The pass that reads the stream.
         self._current: Progress | None = None
-        #: A state that the next connection takes.
-        self._loaded: Mapping[str, Any] | None = None
-        self._loaded_step = 0
-        #: An epoch, and how many of its batches were yielded, also before a stop.
-        self._epoch_step = (0, 0)
-        #: An epoch, and how many of its batches are read again and left out.
-        self._passed_over = (0, 0)
+        #: The state that was loaded, until a batch is yielded that comes after it.
+        self._restored: Mapping[str, Any] | None = None
+        #: The state of the stream that a worker has hung up on.
+        self._left_at: Mapping[str, Any] | None = None
+        self._count = Count()
+        #: The batches that are read again and not yielded.
+        self._left_out = LeftOut()
         self._set_epoch: int | None = None
         self._is_worker = False
         #: Whether the stream was connected with a state.
         self._resumed = False
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
-        #: Whether it was taken before the program knew that the pass before is over.
-        self._pass_is_over = False
 
     def __iter__(self) -> Pass:
-        return Pass(self, None)
+        return Pass(self)
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0. Trainers call this. Passes do without it: each
@@ -159,23 +162,18 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
         The state may be that of another rank, with as many ranks, whose passes have taken as many
         steps: trainers save the state of rank 0, and give it to all. Where this rank's host reads
-        other objects than that one's, it reads the epoch from its beginning, and leaves out what
-        was given. This needs `batch`.
+        other objects than that one's, it reads again what was delivered, and leaves it out: of the
+        epoch of the state, and with `steps` from the first epoch on. This needs `batch`. A rank's
+        own state spares that. The number of ranks can change where an epoch begins.
         """
-        if not isinstance(state, Mapping) or set(state) != _KEYS:
-            found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
-            raise ValueError(
-                "this is no state of a pipemill Dataset or Loader: expected the keys "
-                f"{sorted(_KEYS)}, found {found}"
-            )
+        _check(state)
+        self._reading.of_this_host(state, _workers()[1])
         if self._stream is not None and not self._stream._connection.is_others():
             self._hang_up()
             self._reading.start_again()
-        self._current = None
-        loaded: Mapping[str, Any] = state["stream"]
-        self._loaded = loaded
-        self._loaded_step = 0 if state["finished"] else state["step"]
-        self._epoch_step = loaded.get("epoch", 0), state["epoch_step"]
+        self._current = self._stream = self._left_at = None
+        self._restored, self._count = copy.deepcopy(dict(state)), Count.of_state(state)
+        self._left_out, self._first_epoch = LeftOut(), None
 
     @property
     def skipped(self) -> int:
@@ -201,63 +199,88 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             worker = torch.utils.data.get_worker_info()
             # PyTorch does not say it any more when a worker ends.
             self._is_worker = worker is not None
-            at, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+            at, count = _workers()
             number = None if worker is None else _pass_number(worker)
-            state, passed_over = self._loaded, 0
-            if state is not None:
-                state, passed_over = self._reading.of_this_host(state, self._epoch_step[1])
+            state = self._left_at
+            if self._restored is not None:
+                place = self._reading.of_this_host(self._restored, count)
+                state, self._left_out = place.stream, place.left_out
+                if self._left_out:
+                    self._count.begin_again()
             self._stream = self._reading.connect(at, count, number, state)
             if state is not None and not state["given"]:
                 self._first_epoch = state["epoch"]
-                # After a batch without records, which is the last one of its epoch.
-                self._pass_is_over = self._loaded_step > 0 and not passed_over
-                self._passed_over = state["epoch"], passed_over
-            self._resumed, self._loaded = state is not None, None
+            self._resumed, self._left_at = state is not None, None
         return self._stream
 
-    def _is_new(self, epoch: int) -> bool:
-        """Whether the batch that came is to be yielded, which is of this epoch. Counts it."""
-        of, left = self._passed_over
-        if of == epoch and left:
-            self._passed_over = of, left - 1
-            return False
-        of, step = self._epoch_step
-        self._epoch_step = epoch, (step if of == epoch else 0) + 1
-        return True
+    def _coming_epoch(self) -> int:
+        """The epoch of the next batch that is yielded."""
+        stream = self._connected()
+        if not self._resumed and stream._epoch is None and stream._receiver.batches == 0:
+            pass_over_left_epoch(stream)
+        self._left_out.pass_over(stream, self._count)
+        coming, count = coming_epoch(stream), self._count
+        if coming is None:
+            return (count.epoch or 0) + (count.of_epoch > 0)
+        return coming if self._steps is not None else max(coming, self._set_epoch or 0)
+
+    def _delivers(self, epoch: int) -> None:
+        """A batch of this epoch is yielded."""
+        self._count.delivered(epoch, self._steps is not None)
+        self._restored = None
 
     def _rest(self) -> None:
         """After a pass. A worker hangs up, because a DataLoader may start the next workers before
         it ends this one. If it does not, this one goes on from its state."""
+        self._restored = None
         if self._is_worker:
             state = self._connected().state_dict()
             self._hang_up()
-            self._loaded, self._loaded_step = state, 0
+            self._left_at = state
 
     def _hang_up(self) -> None:
         if self._stream is not None and not self._stream._connection.is_others():
             self._stream.close()
         self._stream = self._current = None
 
-    def _take_step(self) -> int:
-        step, self._loaded_step = self._loaded_step, 0
-        return step
-
     def _state(self, progress: Progress) -> dict[str, Any]:
-        step = progress.step
-        if self._loaded is not None:
-            state, step = dict(self._loaded), self._loaded_step
+        if self._restored is not None:
+            finished = progress.finished or self._restored["finished"]
+            return {**copy.deepcopy(self._restored), "finished": finished}
+        if self._left_at is not None:
+            stream = dict(self._left_at)
         elif self._current is None:
-            state = _first_state(self._connected(), self._resumed)
+            stream = _first_state(self._connected(), self._resumed)
         else:
-            state = self._connected().state_dict()
-        is_inside = state["given"] and state["epoch"] == self._epoch_step[0]
+            stream = self._connected().state_dict()
         return {
             "version": _VERSION,
             "finished": progress.finished,
-            "step": step,
-            "epoch_step": self._epoch_step[1] if is_inside else 0,
-            "stream": state,
+            "step": progress.step,
+            "steps": self._steps or 0,
+            **self._count.state(stream, self._steps is not None),
+            "stream": stream,
         }
+
+
+def _check(state: Any) -> None:
+    """Refuses what is no state of a `Dataset`."""
+    parts = [(state, _KEYS, "")]
+    if isinstance(state, Mapping) and "since" in state:
+        parts.append((state["since"], set(SINCE), " in `since`"))
+    for part, keys, where in parts:
+        if not isinstance(part, Mapping) or set(part) != keys:
+            found = sorted(part) if isinstance(part, Mapping) else type(part).__name__
+            raise ValueError(
+                "this is no state of a pipemill Dataset or Loader of this version: expected the "
+                f"keys {sorted(keys)}{where}, found {found}"
+            )
+
+
+def _workers() -> tuple[int, int]:
+    """This process among those that read for its program."""
+    worker = torch.utils.data.get_worker_info()
+    return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def _pass_number(worker: Any) -> int:

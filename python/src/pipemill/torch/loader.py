@@ -46,8 +46,12 @@ class Loader:
     Lightning and transformers take it as it is, without a DataLoader around it. Each rank gets its
     own batches, and with ``tail="drop"`` or ``"pad"`` and one host, all get equally many.
 
+    A pass is over with its last batch: a state from there goes on with the next pass. No pass is
+    empty: where all epochs were delivered, it raises :class:`pipemill.PipemillError`.
+
     :param steps: a pass has this number of batches, and the next one goes on after them, across the
-        ends of epochs. Then the loader has a length. By default a pass is an epoch.
+        ends of epochs. Then the loader has a length. By default a pass is an epoch. After a stop it
+        may be another number: the batches go on, and the rest of the pass is as long as that says.
     :param device: where the tensors go. To a GPU they go through pinned memory, and the copy is
         still under way when a batch is yielded; the GPU's own order of work takes care of that.
     :param pin_memory: whether the tensors are in pinned memory, for a trainer that moves them.
@@ -100,19 +104,31 @@ class Loader:
             shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
-        self._steps = steps
+        self.dataset._steps = steps
         self._device = None if device is None else torch.device(device)
         self._pin_memory = pin_memory
 
     def __iter__(self) -> Iterator[Tensors]:
-        return map(self._placed, Pass(self.dataset, self._steps))
+        return map(self._placed, Pass(self.dataset))
 
     def __len__(self) -> int:
         """`steps`. Raises :class:`TypeError` where there are none: then nobody knows the number of
         batches before it has read them."""
-        if self._steps is None:
+        if self.dataset._steps is None:
             raise TypeError("this Loader has no length; give it steps= for a number of batches")
-        return self._steps
+        return self.dataset._steps
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, from 0; after the last one, the number of epochs. Also right
+        after :meth:`load_state_dict`. It waits until the host has that batch. ::
+
+            loader = Loader("data/*.tar", "webdataset", fields="jpg,cls", batch=256, tail="drop")
+            while loader.epoch < 10:
+                for batch in loader:
+                    train(batch["jpg"], batch["cls"])
+        """
+        return self.dataset._coming_epoch()
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0; without effect with `steps`. Trainers call
@@ -124,7 +140,8 @@ class Loader:
         return self.dataset.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on there: the next pass is the rest of the one that the state was taken in."""
+        """Goes on there: the next pass is the rest of the one that the state was taken in, or a
+        whole one where nothing is left of that. See :meth:`Dataset.load_state_dict`."""
         self.dataset.load_state_dict(state)
 
     @property

@@ -10,6 +10,7 @@ import torch.utils.data
 
 from ..errors import PipemillError, Refused
 from ..protocol import ENDED_EARLY, EpochEnd, Grant
+from .resume import LeftOut, check_not_empty
 from .tensors import Tensors, tensors
 from .worker_errors import errors_travel, travelling
 
@@ -28,16 +29,24 @@ class Progress:
         self.epoch: Epoch | None = None
         #: Batches that were yielded, also before a stop.
         self.step = 0
+        #: Whether a batch was yielded since the stop.
+        self.has_yielded = False
         self.finished = False
 
 
 class Pass:
-    """An iterator over batches as tensors. It connects with the first one, not before."""
+    """An iterator over batches as tensors. It connects with the first one, not before.
 
-    def __init__(self, dataset: Dataset, steps: int | None) -> None:
+    A pass is over with its last batch. So a state from there goes on with the next pass, and no
+    pass is empty: where there is no further batch, it raises an error.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._steps = steps
+        self._steps = dataset._steps
         self._progress = Progress()
+        #: torchdata gives its iterators their state, and takes the empty rest of a pass as one.
+        self._may_be_empty = False
 
     def __iter__(self) -> Pass:
         return self
@@ -67,16 +76,16 @@ class Pass:
         while at.epoch is not None:
             batch = next(at.epoch, None)
             if batch is not None:
-                if not dataset._is_new(batch.epoch):
-                    continue
+                dataset._delivers(batch.epoch)
+                at.has_yielded = True
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
                 copy = dataset._copy or _takes_last_credit(batch)
                 return tensors(batch, copy, dataset._absent, dataset._dense)
-            at.epoch = None
-            if self._steps is not None:
-                at.epoch = next(dataset._connected().epochs(), None)
+            at.epoch = self._epoch_after(at.epoch)
+        if not at.has_yielded and not self._may_be_empty:
+            raise PipemillError(_data_are_over(dataset._connected()))
         at.finished = True
         dataset._rest()
         raise StopIteration
@@ -84,30 +93,55 @@ class Pass:
     def _begin(self) -> None:
         dataset, at = self._dataset, self._progress
         other, dataset._current = dataset._current, at
-        stream = dataset._connected()
-        at.step = dataset._take_step()
-        if self._steps is not None:
-            # It goes on in the middle of an epoch.
-            at.epoch = stream._epoch or next(stream.epochs(), None)
+        stream, restored = dataset._connected(), dataset._restored
+        if restored is not None:
+            at.step = 0 if restored["finished"] else restored["step"]
+        dataset._left_out.pass_over(stream, dataset._count)
+        if self._steps is None:
+            at.epoch = self._whole_epoch(stream, other)
             return
+        if at.step >= self._steps:
+            at.step = 0  # a pass of this number of batches is over there
+        # It goes on in the middle of an epoch.
+        at.epoch = stream._epoch or next(stream.epochs(), None)
+
+    def _whole_epoch(self, stream: Stream, other: Progress | None) -> Epoch | None:
+        """The epoch that a pass reads, or the rest of it after a stop. `other`: the pass before."""
+        dataset = self._dataset
         if other is not None:
             _leave(other)
         if not dataset._resumed and stream._epoch is None and stream._receiver.batches == 0:
             pass_over_left_epoch(stream)
         wanted, dataset._set_epoch = dataset._set_epoch, None
         first, dataset._first_epoch = dataset._first_epoch, None
-        over, dataset._pass_is_over = dataset._pass_is_over, False
-        if over and first is not None and (wanted is None or wanted < first):
-            # All ranks are there then, so that those in the epoch before have got its end.
-            stream._receiver.peek()
-            return
+        left_out, dataset._left_out = dataset._left_out, LeftOut()
+        if left_out:
+            first = stream._epoch.number if stream._epoch else None
+        elif self._may_be_empty and self._progress.step and first is not None:
+            # The state is after a batch without records, which is the last one of its epoch.
+            if wanted is None or wanted < first:
+                # All ranks are there then, so that those in the epoch before have got its end.
+                stream._receiver.peek()
+                return None
         if wanted is not None and not _is_past(stream, wanted):
             stream.set_epoch(wanted)
         elif first is not None:
             # A host that goes on after an epoch says first that this one is over.
             with contextlib.suppress(ValueError):  # there is no further epoch
                 stream.set_epoch(first)
-        at.epoch = next(stream.epochs(), None)
+        return next(stream.epochs(), None)
+
+    def _epoch_after(self, epoch: Epoch) -> Epoch | None:
+        """The epoch in which this pass goes on after one that has ended. None: the pass is over."""
+        dataset, at = self._dataset, self._progress
+        stream = dataset._connected()
+        check_not_empty(epoch, stream, dataset._count)
+        dataset._count.ended(epoch.number, bool(epoch.ended_early))
+        if self._steps is None:
+            if at.has_yielded or self._may_be_empty:
+                return None
+            at.step = 0  # the pass of the state was over with its last batch
+        return next(stream.epochs(), None)
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: after the last batch that this has yielded."""
@@ -117,14 +151,15 @@ class Pass:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on there. Call this before the first batch is asked for."""
         self._dataset.load_state_dict(state)
+        self._may_be_empty = True
+        self._progress.finished = state["finished"]
         if torch.utils.data.get_worker_info() is not None:
             # A DataLoader may end this process now, and start others without a state: they go on
             # where this one has put the host.
             with errors_travel():
                 self._dataset._connected()
-        if state["finished"]:
-            self._progress.finished = True
-            self._dataset._rest()
+            if state["finished"]:
+                self._dataset._rest()
 
     def __del__(self) -> None:
         # Not at the end of the interpreter, or after a fork.
@@ -145,6 +180,28 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
         while stream._epoch is not None:
             stream._skip_batch(stream._epoch)
     return stream._receiver.peek()
+
+
+def coming_epoch(stream: Stream) -> int | None:
+    """The epoch of the next batch that a program is delivered. None after the last one. Waits for
+    the host."""
+    epoch = stream._epoch
+    if epoch is not None and epoch._skipped:
+        return epoch.number + 1
+    coming = stream._receiver.peek()
+    if coming is None:
+        return None
+    return coming.epoch + 1 if isinstance(coming, EpochEnd) else coming.epoch
+
+
+def _data_are_over(stream: Stream) -> str:
+    """Says that a pass has no batch, because all epochs were delivered."""
+    return (
+        f"the data are over: channel {stream.channel!r} has delivered all of its epochs, and "
+        "another pass was begun. Make no further pass, or read the source more often: epochs=, "
+        "without which it is read for as many passes as the program makes, or `epochs` in a "
+        "channel's configuration"
+    )
 
 
 def _takes_last_credit(batch: Batch) -> bool:

@@ -10,7 +10,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_socket, part_name, plan
 from ..private_host import Host
@@ -20,12 +20,39 @@ from ..state import START_OF_EPOCH, check_state
 from ..status import SkippedCount
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
+from .count import DIFFERENT, NOWHERE
+from .resume import LeftOut
 
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
 #: until a thread has sent it.
 _CREDITS = 4
 #: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
-_SHARD = re.compile(r"(\d+)/(\d+) by (.*)")
+_SHARD = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
+#: How objects are dealt where nobody says it.
+_BALANCE = "count"
+
+
+class Place(NamedTuple):
+    """Where a rank goes on."""
+
+    #: The state of its stream.
+    stream: dict[str, Any]
+    #: The batches from there on that were delivered before the stop.
+    left_out: LeftOut
+
+
+def _other_ranks(stream: Mapping[str, Any], hosts: int, now: int, world: int) -> str:
+    """Says that the number of ranks has changed in the middle of an epoch."""
+    before = f"{stream['world'] * hosts} ranks" if stream["world"] * hosts > 1 else "one rank"
+    after = f"{world * now} ranks" if world * now > 1 else "one rank"
+    if stream["world"] * hosts == world * now:
+        before, after = f"{before} with {hosts} hosts", f"{after} with {now} hosts"
+    return (
+        f"this state was taken in the middle of epoch {stream['epoch']} by one of {before}, and "
+        f"now there are {after}: nobody knows which batches the others were delivered. Start "
+        f"{before}, or give a state from the end of a pass without steps=: the number of ranks can "
+        "change where an epoch begins"
+    )
 
 
 class Reading:
@@ -54,7 +81,8 @@ class Reading:
         #: Whose part that is, for error texts.
         self._part: str | None = None
         part = shard_of(shard)
-        if is_channel(source, decoder, socket):
+        self._is_channel = is_channel(source, decoder, socket)
+        if self._is_channel:
             self._of_channel(source, socket, given)
             self._rank, self._world = part or (0, 1)
             #: Whether the host deals out batches to this program alone.
@@ -70,6 +98,8 @@ class Reading:
         name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
         self._shard = channel["source"].get("shard")
         self._part = part_name(channel, node)
+        #: Whether objects are shuffled before they are dealt: epochs differ in their batches then.
+        self._shuffles = channel["shuffle"] is not None
         needed = (credits + 1) * (node.local_world if node else 1) + 2
         channel["ring"] = {"slots": max(slots, needed)}
         self._channel, self._alone = name, node is None
@@ -110,36 +140,72 @@ class Reading:
             self._socket = os.fspath(socket)
         self._wishes.update(given)
 
-    def of_this_host(
-        self, state: Mapping[str, Any], epoch_step: int
-    ) -> tuple[Mapping[str, Any], int]:
-        """The state for the host that this reads from, and how many batches of its epoch are to be
-        left out. They are those that came before it, where the state is that of a rank whose host
-        reads another part of the objects: nobody knows then where in this part that is.
+    def of_this_host(self, state: Mapping[str, Any], workers: int) -> Place:
+        """Where this rank goes on from a state of a `Dataset`, which may be another rank's.
 
-        :param epoch_step: how many batches of its epoch that rank was given.
+        :param workers: how many processes read for this program.
+
+        Raises :class:`ValueError` where the state does not say this rank's place.
         """
-        state = check_state(self._channel, state)
-        settings = state["settings"]
-        found = _SHARD.fullmatch(settings.get("shard", ""))
-        if found is None or self._shard is None:
-            return state, 0
-        part, parts, how = found.groups()
-        own = str(self._shard["index"])
-        if parts != str(self._shard["count"]) or part == own:
-            return state, 0
-        if settings.get("batch") == "none":
+        stream, since = check_state(self._channel, state["stream"]), state["since"]
+        if self._is_channel:
+            return Place(stream, LeftOut())  # its configuration says which objects it reads
+        settings = stream["settings"]
+        found = _SHARD.fullmatch(settings.get("shard", "none"))
+        if found is None:
+            return Place(stream, LeftOut())  # the host says what it lacks
+        part, parts = int(found["part"] or 0), int(found["parts"] or 1)
+        own, count = (self._shard["index"], self._shard["count"]) if self._shard else (0, 1)
+        world = 1 if self._alone and workers == 1 else self._world * workers
+        is_start = not stream["given"] and not since["batches"]
+        if parts != count or stream["world"] != world:
+            if stream["given"] or (parts != count and not is_start):
+                raise ValueError(_other_ranks(stream, parts, count, world))
+            # An epoch's first batch is that of rank 0.
+            stream["batch"] += -stream["batch"] % world
+            stream.update(rank=0, world=world)
+        if (part, parts) == (own, count):
+            return Place(stream, LeftOut())
+        shard = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
+        stream["settings"] = {**settings, "shard": shard}
+        if is_start:
+            return Place(stream, LeftOut())
+        return self._of_other_part(stream, state, part, own)
+
+    def _of_other_part(
+        self, stream: dict[str, Any], state: Mapping[str, Any], part: int, own: int
+    ) -> Place:
+        """The place in this part of the objects where the rank of another part was at `stream`. It
+        is found by reading: nobody knows yet which of this part's batches were delivered."""
+        since, whose = state["since"], f"this is the state of a rank that reads part {part} of "
+        whose += f"the objects, and this rank reads part {own}"
+        if stream["settings"].get("batch") == "none":
             raise ValueError(
-                f"this is the state of a rank that reads part {part} of {parts} of the objects, "
-                f"and this rank reads part {own}: without batch=, nobody knows which batches are "
-                "those of the same step. Give each rank the state that it has saved, or say batch="
+                f"{whose}: without batch=, nobody knows which batches are those of the same step. "
+                "Give each rank the state that it has saved, or say batch="
             )
-        state["settings"] = {**settings, "shard": f"{own}/{parts} by {how}"}
-        if not state["given"]:
-            return state, 0
-        first = state["batch"] - state["rank"] - (epoch_step - 1) * state["world"]
-        state.update(START_OF_EPOCH, batch=first)
-        return state, epoch_step
+        if since["epoch"] == NOWHERE:
+            raise ValueError(
+                f"{whose}: passes had a number of steps, and then were epochs, so ranks may be in "
+                "different epochs. Give each rank the state that it has saved, or keep steps="
+            )
+        if not self._shuffles and since["each_epoch"] == DIFFERENT:
+            raise ValueError(
+                f"{whose}: its epochs since epoch {since['epoch']} had different numbers of "
+                "batches (one was ended early, or the objects have changed), so nobody knows how "
+                "many those of this part had. Give each rank the state that it has saved"
+            )
+        # That it is where the other rank's numbers begin matters to no record.
+        end = stream["batch"]
+        if stream["given"]:
+            end += stream["world"] - stream["rank"]
+        first = max(end - since["batches"] * stream["world"], 0)
+        stream.update(START_OF_EPOCH, epoch=since["epoch"], batch=first)
+        is_equal = not self._shuffles
+        crosses_epochs = since["crosses_epochs"]
+        return Place(
+            stream, LeftOut(since["epoch"], since["batches"], crosses_epochs, is_equal)
+        )
 
     def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
         """The stream of one of `workers` processes that read for this program. `number`: that of their
