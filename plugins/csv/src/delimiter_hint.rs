@@ -81,6 +81,7 @@ mod tests {
         double_quote: true,
         comment: None,
         lone_cr: false,
+        text_after_quote: false,
     };
 
     /// The delimiter that is hinted at.
