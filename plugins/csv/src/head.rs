@@ -45,8 +45,8 @@ impl Head {
         self.stage == Stage::Done
     }
 
-    /// Reads on in these bytes. Returns how many of them belong to the head; [`Self::is_done`] says
-    /// whether that is all of it.
+    /// Reads on in these bytes. `end` says that all of the head is in them. Returns how many of them
+    /// belong to it; [`Self::is_done`] says whether that is all of it.
     ///
     /// # Errors
     /// The object is not what the options say: where in the bytes, and a text for the operator.
@@ -58,7 +58,8 @@ impl Head {
     ) -> Result<usize, (usize, String)> {
         let mut at = 0;
         if self.stage == Stage::Mark {
-            if !end && (is_undecided(bytes) || BOM.starts_with(bytes)) {
+            // A part of a byte order mark is undecided, too.
+            if !end && is_undecided(bytes) {
                 return Ok(0);
             }
             if let Some(what) = foreign(bytes) {

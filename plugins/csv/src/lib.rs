@@ -12,8 +12,8 @@
 //! header that is read as a record is noticed at once; a record that is read as a header is lost
 //! silently.
 //!
-//! **Schema.** With `names` or `emit = "row"` the fields are known at `open`; else the first row
-//! tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
+//! **Schema.** With `names` or `emit = "row"`, and without a header, the fields are known at `open`;
+//! else the first row tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
 //! NaN, by the option `empty`. Empty bytes and text are empty values.
 //!
 //! **As in Python's `csv`**, a quote in an unquoted field is text, and escapes work inside and outside
@@ -95,8 +95,9 @@ pub struct Csv {
     max_record: u64,
     /// What stands before the first row.
     head: Head,
-    /// Whether the stream begins at the object's start: then the first row tells how lines end.
-    is_whole: bool,
+    /// Bytes of the object that the stream is shown before those from another place on; `None` if it
+    /// begins at the object's start. Another stream has looked at the first rows.
+    shown_first: Option<u64>,
     /// Whether a stream that begins inside of the object has the same columns, without a header.
     knows_columns: bool,
     /// What the names of the columns come from, if not from the rows, for messages.
@@ -172,8 +173,11 @@ impl Decoder for Csv {
         };
         let at_start = restart.is_none_or(|at| at.header > 0);
         Ok(Self {
-            head: if at_start { Head::new(settings.skip_rows) } else { Head::passed() },
-            is_whole: restart.is_none(),
+            head: match at_start {
+                true => Head::new(settings.skip_rows),
+                false => Head::passed(),
+            },
+            shown_first: restart.map(|at| at.header),
             settings,
             max_record: info.max_record,
             names_source,
@@ -294,6 +298,8 @@ impl Csv {
     ) -> Result<usize, DecodeError> {
         let mut at = 0;
         if !self.head.is_done() {
+            let shown = self.offset + bytes.len() as u64;
+            let end = end || self.shown_first.is_some_and(|header| shown >= header);
             let read = self.head.read(&self.settings.dialect, bytes, end);
             at = read.map_err(|(at, message)| DecodeError::refused(at, message))?;
             if !self.head.is_done() {
@@ -362,8 +368,10 @@ impl Csv {
             }
         }
         let settings = &self.settings;
-        let are_cut_off =
-            settings.flexible && settings.emit == Emit::Fields && settings.names.is_none();
+        let are_cut_off = self.shown_first.is_none()
+            && settings.flexible
+            && settings.emit == Emit::Fields
+            && settings.names.is_none();
         match are_cut_off {
             true => first_widths::check(chunk, start, settings, &mut self.cells),
             false => Ok(true),
@@ -432,7 +440,7 @@ impl Csv {
         let start = row.start;
         let line = chunk.line(start);
         let settings = &self.settings;
-        if has_header || self.is_whole {
+        if has_header || self.shown_first.is_none() {
             line_ends::check(chunk, &row, &self.cells, has_header)?;
         }
         if settings.drop_repeated_header {

@@ -2,7 +2,7 @@
 //! host compares, lines to skip, ends of files, names that come twice.
 
 use pipemill_csv::Csv;
-use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits};
+use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_restarts};
 
 fn outcome(options: &[(&str, &str)], input: &str) -> Outcome {
     assert_all_splits::<Csv>(&Setup::new(options), input.as_bytes())
@@ -167,4 +167,26 @@ fn a_header_and_nothing_else() {
     setup.extensions.push(("schema".to_owned(), "int64 id\nutf8 v\n".to_owned()));
     let found = assert_all_splits::<Csv>(&setup, b"id,v\n");
     assert_eq!(found.schema.map_or(0, |fields| fields.len()), 2);
+}
+
+/// A stream that begins inside of an object is shown its header again, and nothing else at first.
+#[test]
+fn decoding_begins_again_after_a_header() {
+    for (options, head) in [
+        (&[("flexible", "true")][..], ""),
+        (&[("skip_rows", "1")], "a report\n"),
+        (&[("delimiter", ";")], "sep=;\n"),
+        (&[("emit", "dense"), ("rename_duplicates", "true")], ""),
+        (&[("names", "x,y")], ""),
+        (&[("emit", "row")], ""),
+    ] {
+        let options = [options, &[("header", "true")]].concat();
+        let delimiter = if head == "sep=;\n" { ";" } else { "," };
+        let rows: String = (0..40).map(|row| format!("{row},{row}\n")).collect();
+        let input = format!("{head}id,v\n{rows}").replace(',', delimiter);
+        let input = if head == "sep=;\n" { format!("\u{feff}{input}") } else { input };
+        let sizes = vec![7; 100];
+        let places = assert_restarts::<Csv>(&Setup::new(&options), input.as_bytes(), &sizes);
+        assert!(places.len() > 20, "{options:?}");
+    }
 }
