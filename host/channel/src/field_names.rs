@@ -36,5 +36,8 @@ fn described(field: &Field) -> String {
     if field.nullable {
         text += ", nullable";
     }
+    for (key, value) in &field.metadata {
+        text += &format!(", {key} {value}");
+    }
     text
 }

@@ -31,7 +31,7 @@ pub(super) fn find_decoder(
         source.total_size();
     }
     let rules = detect::plugin_rules(engine);
-    let (choice, source) = detect::detect(source, rules, inflate).map_err(|error| match error {
+    let (choice, source) = detect::detect(source, rules, inflate, given).map_err(|error| match error {
         DetectError::Stopped => ExitCode::SUCCESS,
         DetectError::Source(error) => {
             let code = if error.missing { exit::MISSING } else { exit::DATA };

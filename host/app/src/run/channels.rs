@@ -214,7 +214,7 @@ pub(super) fn find_decoder(
         source.total_size();
     }
     let inflate = channel.source.compression() == Some(Compression::Auto);
-    let (choice, source) = match detect::detect(source, rules, inflate) {
+    let (choice, source) = match detect::detect(source, rules, inflate, &channel.options) {
         Ok(found) => found,
         Err(DetectError::Stopped) => return Err("the run was stopped".to_owned()),
         Err(DetectError::Source(error)) => return Err(error.in_full()),
