@@ -147,6 +147,14 @@ fn what_the_first_rows_do_not_have() {
         let ended = run(&place, &[command, &["empty.csv"]].concat()).with_code(0);
         ended.says(&["warn", "so text: `force`", "types = \"auto,force:float64\""]);
     }
+    for (values, says) in [
+        ("1\nNA\n2\n", "is text, because it has words such as NA"),
+        ("1\n\"2,5\"\n", "is text, because it has decimal commas: set decimal = \",\""),
+    ] {
+        place.write("numbers.csv", format!("v\n{values}"));
+        let ended = run(&place, &["cat", "-o", "header=true", "numbers.csv"]).with_code(0);
+        ended.says(&["warn", "column 0 (`v`)", says]);
+    }
     let whole: String = (0..30_000).map(|row| format!("{row},{row}\n")).collect();
     for (value, remedy) in [("0.5", "types = \"auto,v:float64\""), ("NA", "set null = \"NA\"")] {
         place.write("late.csv", format!("id,v\n{whole}1,{value}\n"));

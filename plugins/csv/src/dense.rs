@@ -38,7 +38,11 @@ impl<'a> Dense<'a> {
     pub(crate) fn new(context: RowContext<'a>, layout: &'a Layout) -> Self {
         let columns = layout.picks.iter().map(|pick| pick.column).collect();
         let row_width = layout.names.len();
-        let fast_path = FastPath::new(&context.chunk.dialect, layout, context.empty_is_nan);
+        let dialect = &context.chunk.dialect;
+        let fast_path = match dialect.decimal_comma {
+            true => None,
+            false => FastPath::new(dialect, layout, context.empty_is_nan),
+        };
         let (cells, buffer, backoff) = (Vec::new(), Vec::new(), Backoff::new(RESET_AFTER));
         Self { context, layout, columns, row_width, cells, buffer, fast_path, backoff }
     }

@@ -13,6 +13,8 @@ pub(crate) struct Dialect {
     pub(crate) comment: Option<u8>,
     /// Whether a CR without LF ends a row.
     pub(crate) lone_cr: bool,
+    /// Whether the point of numbers is a comma.
+    pub(crate) decimal_comma: bool,
     /// Whether text may follow a closing quote, because nobody reads the fields: only where rows end
     /// matters.
     pub(crate) text_after_quote: bool,

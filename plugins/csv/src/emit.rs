@@ -16,6 +16,7 @@ use crate::layout::{Layout, Pick};
 use crate::merged_rows;
 use crate::plain_rows::PlainRows;
 use crate::scan::{RowSink, StopReason};
+use crate::written_numbers::parse_with_comma;
 use crate::{value_hint, width_hint};
 
 /// What every sink needs: the chunk, some options, and where records go.
@@ -467,6 +468,9 @@ impl RowSink for Columns<'_> {
 /// The number in a field; `None` if it is no number. `buffer` is for the value of a raw field.
 #[inline(always)]
 pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, buffer: &mut Vec<u8>) -> Option<N> {
+    if chunk.dialect.decimal_comma {
+        return parse_with_comma(trimmed(value(chunk, cell, buffer)));
+    }
     if cell.raw {
         return N::parse(trimmed(value(chunk, cell, buffer)));
     }

@@ -4,6 +4,8 @@ use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::Scalar;
 
 use crate::emit::parse_boolean;
+use crate::settings::Settings;
+use crate::written_numbers::{Written, parse_with_comma};
 
 /// The types that all values of a column have, so far. Values that stand for none don't count.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,14 @@ pub(crate) struct Guess {
     plus: bool,
     /// Whether a number is negative. Then `+` is a sign.
     minus: bool,
+    /// Whether some value is a number, in any way of writing.
+    some_number: bool,
+    /// Whether some value is a word that stands for none, a number with separators of thousands, one with
+    /// a decimal comma, or another text.
+    null_word: bool,
+    thousands: bool,
+    decimal_comma: bool,
+    word: bool,
 }
 
 impl Default for Guess {
@@ -34,26 +44,48 @@ impl Default for Guess {
             digits: true,
             plus: false,
             minus: false,
+            some_number: false,
+            null_word: false,
+            thousands: false,
+            decimal_comma: false,
+            word: false,
         }
     }
 }
 
 impl Guess {
     /// Takes one value into account.
-    pub(crate) fn add(&mut self, text: &[u8], null: &[Vec<u8>]) {
+    pub(crate) fn add(&mut self, text: &[u8], settings: &Settings) {
         let text = trimmed(text);
-        if text.is_empty() || null.iter().any(|word| word == text) {
+        if text.is_empty() || settings.null.iter().any(|word| word == text) {
             return;
         }
         self.seen = true;
-        self.boolean &= parse_boolean(text).is_some();
-        let (int64, float64) = numbers(text);
+        let boolean = parse_boolean(text).is_some();
+        self.boolean &= boolean;
+        let (int64, float64) = numbers(text, settings.dialect.decimal_comma);
         self.digits &= is_digits(unsigned(text));
         self.int64 &= int64;
         self.float64 &= float64;
         self.years &= int64 && i64::parse(text).is_some_and(|year| (1700..=2200).contains(&year));
         self.plus |= int64 && text[0] == b'+';
         self.minus |= float64 && text[0] == b'-';
+        self.some_number |= float64;
+        if !float64 {
+            self.add_text(text, boolean);
+        }
+    }
+
+    /// Notes what a value is that is no number.
+    fn add_text(&mut self, text: &[u8], boolean: bool) {
+        let written = Written::of(text);
+        self.some_number |= written.is_some();
+        match written {
+            Some(Written::Thousands) => self.thousands = true,
+            Some(Written::DecimalComma) => self.decimal_comma = true,
+            None if !boolean && is_null_word(text) => self.null_word = true,
+            None => self.word = true,
+        }
     }
 
     /// The guess of all values of both.
@@ -67,6 +99,32 @@ impl Guess {
             digits: self.digits && other.digits,
             plus: self.plus || other.plus,
             minus: self.minus || other.minus,
+            some_number: self.some_number || other.some_number,
+            null_word: self.null_word || other.null_word,
+            thousands: self.thousands || other.thousands,
+            decimal_comma: self.decimal_comma || other.decimal_comma,
+            word: self.word || other.word,
+        }
+    }
+
+    /// Why a column of numbers is text, if only this makes it text; and the option that reads it.
+    pub(crate) fn obstacle(self) -> Option<(&'static str, &'static str)> {
+        if self.word || !self.some_number || self.scalar() != Scalar::Utf8 {
+            return None;
+        }
+        match self {
+            Self { decimal_comma: true, .. } => {
+                Some(("decimal commas", "set decimal = \",\" if the comma is the point"))
+            }
+            Self { thousands: true, .. } => Some((
+                "separators of thousands, or decimal commas",
+                "rewrite such numbers, or set decimal = \",\" if the comma is the point",
+            )),
+            Self { null_word: true, .. } => Some((
+                "words such as NA, which may mean that there is none",
+                "name them by `null` to have numbers",
+            )),
+            _ => None,
         }
     }
 
@@ -97,13 +155,17 @@ impl Guess {
 
 /// Whether a value is an int64, and whether it is a float64. Digits that are not a number to people
 /// are text: `007`, and integers that an int64 can't hold, which a float64 would round.
-fn numbers(text: &[u8]) -> (bool, bool) {
+fn numbers(text: &[u8], decimal_comma: bool) -> (bool, bool) {
     let digits = unsigned(text);
     if is_digits(digits) {
         let is_number = !matches!(digits, [b'0', _, ..]) && i64::parse(text).is_some();
         return (is_number, is_number);
     }
-    (false, f64::parse(text).is_some())
+    let number: Option<f64> = match decimal_comma {
+        true => parse_with_comma(text),
+        false => f64::parse(text),
+    };
+    (false, number.is_some())
 }
 
 fn unsigned(text: &[u8]) -> &[u8] {

@@ -145,6 +145,7 @@ mod tests {
         double_quote: true,
         comment: None,
         lone_cr: false,
+        decimal_comma: false,
         text_after_quote: false,
     };
 

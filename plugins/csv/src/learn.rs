@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MIN_ROWS: u64 = 2;
 
 /// What the first rows tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learnt {
     pub(crate) header: bool,
     /// The type of each column.
@@ -37,6 +37,9 @@ pub(crate) struct Learnt {
     pub(crate) rows: u64,
     /// The columns that have no value in the window.
     pub(crate) empty: Vec<usize>,
+    /// The columns that are text, though their values are numbers to people: what is in the way, and what
+    /// to do.
+    pub(crate) obstacles: Vec<(usize, &'static str, &'static str)>,
     /// Whether the object has no more rows than the window.
     pub(crate) is_whole: bool,
 }
@@ -94,7 +97,7 @@ impl Learner {
         chunk: &Chunk,
         start: usize,
         cells: &mut Vec<Cell>,
-        null: &[Vec<u8>],
+        settings: &Settings,
     ) -> bool {
         let limit = MAX_BYTES.min(chunk.max_record);
         let is_outside = |bytes: usize, rows: u64| {
@@ -106,7 +109,7 @@ impl Learner {
                     if is_outside(next - start, self.rows) {
                         return true;
                     }
-                    self.add(chunk, cells, null);
+                    self.add(chunk, cells, settings);
                     self.at = next - start;
                 }
                 Ok(NextRow::Cut(_)) => {
@@ -127,7 +130,7 @@ impl Learner {
         true
     }
 
-    fn add(&mut self, chunk: &Chunk, cells: &[Cell], null: &[Vec<u8>]) {
+    fn add(&mut self, chunk: &Chunk, cells: &[Cell], settings: &Settings) {
         let mut buffer = Vec::new();
         if self.rows == 0 {
             let texts = cells.iter().map(|cell| value(chunk, *cell, &mut buffer).to_vec());
@@ -135,11 +138,11 @@ impl Learner {
             self.first_guesses = vec![Guess::default(); cells.len()];
             self.guesses = self.first_guesses.clone();
             for (guess, text) in self.first_guesses.iter_mut().zip(&self.first) {
-                guess.add(text, null);
+                guess.add(text, settings);
             }
         } else {
             for (guess, cell) in self.guesses.iter_mut().zip(cells) {
-                guess.add(value(chunk, *cell, &mut buffer), null);
+                guess.add(value(chunk, *cell, &mut buffer), settings);
             }
         }
         self.rows += 1;
@@ -168,6 +171,12 @@ impl Learner {
             types: all.iter().map(|guess| guess.scalar()).collect(),
             rows: self.rows,
             empty: (0..all.len()).filter(|column| !all[*column].seen).collect(),
+            obstacles: (0..all.len())
+                .filter_map(|column| {
+                    let (what, remedy) = all[column].obstacle()?;
+                    Some((column, what, remedy))
+                })
+                .collect(),
             is_whole: self.is_whole,
         }))
     }
@@ -214,7 +223,7 @@ pub(crate) fn of_fields_before(
         Header::Auto if has_all(&names) => {
             let fits = |(text, scalar): (&Vec<u8>, &Scalar)| {
                 let mut guess = Guess::default();
-                guess.add(text, &settings.null);
+                guess.add(text, settings);
                 !guess.seen || *scalar == Scalar::Utf8 || guess.scalar() != Scalar::Utf8
             };
             settings.names.is_some() && !first.iter().zip(&type_of(&names)).all(fits)
@@ -233,7 +242,7 @@ pub(crate) fn of_fields_before(
         (None, true) => type_of(&in_row),
         _ => type_of(&names),
     };
-    Ok(Learnt { header, types, rows: 1, empty: Vec::new(), is_whole: false })
+    Ok(Learnt { header, types, rows: 1, is_whole: false, ..Learnt::default() })
 }
 
 /// What was learnt, for the log.
@@ -258,8 +267,24 @@ pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String
     format!("columns by {rows}: {}{more}", shown.join(", "))
 }
 
+/// The warnings about columns that may be text only because of what the first rows have, or lack.
+pub(crate) fn warnings(learnt: &Learnt, layout: &Layout) -> Vec<String> {
+    /// Columns of which it is said.
+    const SHOWN: usize = 10;
+    let is_learnt =
+        |column: usize| layout.picks.iter().any(|pick| pick.column == column && pick.is_learnt);
+    let obstacles = learnt.obstacles.iter().filter(|(column, ..)| is_learnt(*column));
+    let told = obstacles.take(SHOWN).map(|(column, what, remedy)| {
+        format!(
+            "column {column} (`{}`) is text, because it has {what}: {remedy}",
+            layout.names[*column]
+        )
+    });
+    told_of_empty(learnt, layout).into_iter().chain(told).collect()
+}
+
 /// The warning about columns that are text only because the first rows have no value in them.
-pub(crate) fn told_of_empty(learnt: &Learnt, layout: &Layout) -> Option<String> {
+fn told_of_empty(learnt: &Learnt, layout: &Layout) -> Option<String> {
     /// Columns that are named.
     const SHOWN: usize = 20;
     let is_learnt = |column: &&usize| {
@@ -300,8 +325,7 @@ mod tests {
             (true, 2, "the first 2 rows, of which the first one is a header"),
             (false, 1000, "the first 1000 rows, of which none is a header"),
         ] {
-            let (types, empty, is_whole) = (Vec::new(), Vec::new(), false);
-            let learnt = Learnt { header, types, rows, empty, is_whole };
+            let learnt = Learnt { header, rows, ..Learnt::default() };
             assert_eq!(told(&learnt, &fields), format!("columns by {said}: id int64, x utf8"));
         }
     }

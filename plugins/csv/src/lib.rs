@@ -65,6 +65,7 @@ mod settings;
 mod simd;
 mod value_hint;
 mod width_hint;
+mod written_numbers;
 
 use std::ops::Range;
 
@@ -406,7 +407,7 @@ impl Csv {
             let text = |cell: &Cell| emit::value(chunk, *cell, &mut buffer).to_vec();
             let first: Vec<_> = self.cells.iter().map(text).collect();
             learn::of_fields_before(before, settings, &first).map(Some)
-        } else if self.learner.read(chunk, start, &mut self.cells, &settings.null) {
+        } else if self.learner.read(chunk, start, &mut self.cells, settings) {
             if let Some(row) = self.learner.bad_row() {
                 // It is why the rows don't tell more.
                 chunk.next_row(start + row, &mut self.cells)?;
@@ -454,7 +455,7 @@ impl Csv {
             out.set_schema(&layout.fields);
             if let Some(learnt) = self.learnt.as_ref().filter(|_| self.fields_before.is_none()) {
                 out.log(Level::Info, &learn::told(learnt, &layout.fields));
-                if let Some(told) = learn::told_of_empty(learnt, &layout) {
+                for told in learn::warnings(learnt, &layout) {
                     out.log(Level::Warn, &told);
                 }
             }

@@ -281,6 +281,7 @@ mod tests {
             double_quote: true,
             comment: Some(b'#'),
             lone_cr: false,
+            decimal_comma: false,
             text_after_quote: false,
         };
         let chunk = Chunk { bytes, end: false, dialect, max_record: 400, line: 1, after_cr: false };

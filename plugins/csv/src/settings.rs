@@ -127,6 +127,7 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
         text("escape", Some("none"), "makes the next byte text: a byte, or \"none\""),
         text("comment", Some("none"), "starts a line that is no row: a byte, or \"none\""),
         flag("lone_cr", false, "a CR without LF also ends a row"),
+        choice("decimal", &[".", ","], ".", "the point of numbers"),
     ]
 }
 
@@ -195,6 +196,7 @@ impl Settings {
                 ("empty", self.empty_is_nan),
                 ("flexible", self.flexible),
                 ("null", !self.null.is_empty()),
+                ("decimal", self.dialect.decimal_comma),
             ]
             .to_vec(),
             Emit::Dense => {
@@ -223,6 +225,7 @@ fn dialect(options: &Options) -> Result<Dialect, String> {
         double_quote: options.is_on("double_quote"),
         comment: byte(options, "comment")?,
         lone_cr: options.is_on("lone_cr"),
+        decimal_comma: options.text("decimal") == ",",
         text_after_quote: options.text("emit") == "row",
     };
     let used = [

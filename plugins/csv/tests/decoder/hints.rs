@@ -26,7 +26,7 @@ fn late_values_of_another_type() {
             "\"1,234\"",
             "separators of thousands: rewrite such numbers, or take text by types = \"auto,v:",
         ),
-        ("\"1,5\"", "a decimal comma"),
+        ("\"1,5\"", "it has a decimal comma: set decimal = \",\""),
         ("1'234'567", "separators of thousands"),
         ("007", "types = \"auto,v:utf8\" takes text"),
         ("+31855443322", "types = \"auto,v:utf8\" takes text"),
@@ -99,4 +99,26 @@ fn lines_above_a_table() {
 fn only_rows_that_lack_fields_are_for_flexible() {
     let outcome = decode_whole::<Csv>(&Setup::new(&[]), b"a,b\nc\n");
     assert!(outcome.errors[0].2.ends_with("set flexible = true to take such rows"));
+}
+
+#[test]
+fn the_point_may_be_a_comma() {
+    let input = "id;x;y\n1;1,5;2\n2;-0,25;3,5\n3;;-4\n";
+    let options = [("delimiter", ";"), ("header", "auto"), ("types", "auto"), ("decimal", ",")];
+    let outcome = assert_all_splits::<Csv>(&Setup::new(&options), input.as_bytes());
+    let column = |column: usize| -> Vec<_> {
+        let number = |bytes: &Vec<u8>| f64::from_le_bytes(bytes[..].try_into().expect("a float64"));
+        outcome.records.iter().map(|record| record[column].as_ref().map(number)).collect()
+    };
+    assert_eq!(column(1), [Some(1.5), Some(-0.25), None]);
+    assert_eq!(column(2), [Some(2.0), Some(3.5), Some(-4.0)]);
+    // A point may separate thousands.
+    let point = [("delimiter", ";"), ("types", "float64"), ("decimal", ",")];
+    let outcome = assert_all_splits::<Csv>(&Setup::new(&point), b"1,5;1.234\n");
+    assert!(outcome.records.is_empty() && outcome.errors.len() == 1, "{outcome:?}");
+    let dense = [("delimiter", ";"), ("emit", "dense"), ("decimal", ",")];
+    let rows = "1,5;2,25\n-3;4,125\n".repeat(20);
+    let outcome = assert_all_splits::<Csv>(&Setup::new(&dense), rows.as_bytes());
+    let numbers: Vec<u8> = [1.5f32, 2.25].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!((outcome.records.len(), &outcome.records[0][0]), (40, &Some(numbers)));
 }
