@@ -368,8 +368,14 @@ impl Columns<'_> {
     /// number it would lose what it begins with.
     #[inline(always)]
     fn is_code(&self, cell: Cell) -> bool {
-        let text = &self.context.chunk.bytes[cell.range()];
-        match text {
+        let first = self.context.chunk.bytes.get(cell.start as usize);
+        // Nearly all integers begin like this.
+        !matches!(first, Some(b'1'..=b'9')) && self.begins_like_code(cell)
+    }
+
+    #[inline(never)]
+    fn begins_like_code(&self, cell: Cell) -> bool {
+        match &self.context.chunk.bytes[cell.range()] {
             [b'0', b'0'..=b'9', ..] => true,
             [b'+', rest @ ..] => rest.len() > 7,
             _ => false,
