@@ -148,7 +148,10 @@ fn what_the_first_rows_do_not_have() {
         ended.says(&["warn", "so text: `force`", "types = \"auto,force:float64\""]);
     }
     for (values, says) in [
-        ("1\nNA\n2\n", "is text, because it has words such as NA"),
+        (
+            "1\nNA\n2\n",
+            "is text, because it has \"NA\": if that means that there is none, set null = \"NA\"",
+        ),
         ("1\n\"2,5\"\n", "is text, because it has decimal commas: set decimal = \",\""),
     ] {
         place.write("numbers.csv", format!("v\n{values}"));

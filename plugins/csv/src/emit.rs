@@ -59,9 +59,13 @@ impl Surplus {
     pub(crate) fn told(&self, layout: &Layout) -> String {
         let (fields, line) = self.first;
         let place = line.map_or(String::new(), |line| format!(" in line {line}"));
+        let hint = match line {
+            Some(line @ 2..) if layout.names.len() == 1 => width_hint::preamble(line - 1),
+            _ => String::new(),
+        };
         format!(
             "flexible = true left out the fields beyond {} in {} rows, the first with {fields} fields\
-             {place}; give more names by `names` to keep them",
+             {place}; give more names by `names` to keep them{hint}",
             layout.names.len(),
             self.rows
         )

@@ -33,6 +33,14 @@ pub(crate) struct Guess {
     word: bool,
 }
 
+/// What makes a column of numbers text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    DecimalCommas,
+    Thousands,
+    NullWord,
+}
+
 impl Default for Guess {
     fn default() -> Self {
         Self {
@@ -107,25 +115,22 @@ impl Guess {
         }
     }
 
-    /// Why a column of numbers is text, if only this makes it text; and the option that reads it.
-    pub(crate) fn obstacle(self) -> Option<(&'static str, &'static str)> {
+    /// Why a column of numbers is text, if only this makes it text.
+    pub(crate) fn obstacle(self) -> Option<Obstacle> {
         if self.word || !self.some_number || self.scalar() != Scalar::Utf8 {
             return None;
         }
         match self {
-            Self { decimal_comma: true, .. } => {
-                Some(("decimal commas", "set decimal = \",\" if the comma is the point"))
-            }
-            Self { thousands: true, .. } => Some((
-                "separators of thousands, or decimal commas",
-                "rewrite such numbers, or set decimal = \",\" if the comma is the point",
-            )),
-            Self { null_word: true, .. } => Some((
-                "words such as NA, which may mean that there is none",
-                "name them by `null` to have numbers",
-            )),
+            Self { decimal_comma: true, .. } => Some(Obstacle::DecimalCommas),
+            Self { thousands: true, .. } => Some(Obstacle::Thousands),
+            Self { null_word: true, .. } => Some(Obstacle::NullWord),
             _ => None,
         }
+    }
+
+    /// Whether some value is a word that stands for none in many files.
+    pub(crate) fn has_null_word(self) -> bool {
+        self.null_word
     }
 
     /// The type of the column.

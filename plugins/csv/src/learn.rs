@@ -8,15 +8,17 @@
 //!
 //! **The next objects** of a channel have the types of the first one: the host passes its schema.
 
+use pipemill_parsing::numbers::trimmed;
 use pipemill_plugin::{Field, Scalar};
 
-use crate::chunk::{Chunk, NextRow};
+use crate::chunk::{Chunk, NextRow, shown};
 use crate::dialect::Cell;
 use crate::emit::value;
-use crate::guess::Guess;
+use crate::guess::{Guess, Obstacle};
 use crate::header_guess::FirstRows;
 use crate::layout::{Layout, default_name};
 use crate::settings::{Header, Settings};
+use crate::value_hint;
 
 /// Rows of the window, if the object is there as a whole. To wait for them costs nothing.
 pub(crate) const MAX_ROWS: u64 = 20_480;
@@ -39,7 +41,7 @@ pub(crate) struct Learnt {
     pub(crate) empty: Vec<usize>,
     /// The columns that are text, though their values are numbers to people: what is in the way, and what
     /// to do.
-    pub(crate) obstacles: Vec<(usize, &'static str, &'static str)>,
+    pub(crate) obstacles: Vec<(usize, String)>,
     /// Whether the object has no more rows than the window.
     pub(crate) is_whole: bool,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Learner {
     first_guesses: Vec<Guess>,
     /// What the rows after the first tell.
     guesses: Vec<Guess>,
+    /// The first word of each column that stands for none in many files.
+    null_words: Vec<Vec<u8>>,
 }
 
 impl Learner {
@@ -77,6 +81,7 @@ impl Learner {
             first: Vec::new(),
             first_guesses: Vec::new(),
             guesses: Vec::new(),
+            null_words: Vec::new(),
         }
     }
 
@@ -137,12 +142,20 @@ impl Learner {
             self.first = texts.collect();
             self.first_guesses = vec![Guess::default(); cells.len()];
             self.guesses = self.first_guesses.clone();
-            for (guess, text) in self.first_guesses.iter_mut().zip(&self.first) {
-                guess.add(text, settings);
+            self.null_words = vec![Vec::new(); cells.len()];
+            for (column, text) in self.first.iter().enumerate() {
+                self.first_guesses[column].add(text, settings);
+                if self.first_guesses[column].has_null_word() {
+                    self.null_words[column] = trimmed(text).to_vec();
+                }
             }
         } else {
-            for (guess, cell) in self.guesses.iter_mut().zip(cells) {
-                guess.add(value(chunk, *cell, &mut buffer), settings);
+            for (column, (guess, cell)) in self.guesses.iter_mut().zip(cells).enumerate() {
+                let (text, had) = (value(chunk, *cell, &mut buffer), guess.has_null_word());
+                guess.add(text, settings);
+                if guess.has_null_word() && !had {
+                    self.null_words[column] = trimmed(text).to_vec();
+                }
             }
         }
         self.rows += 1;
@@ -173,12 +186,32 @@ impl Learner {
             empty: (0..all.len()).filter(|column| !all[*column].seen).collect(),
             obstacles: (0..all.len())
                 .filter_map(|column| {
-                    let (what, remedy) = all[column].obstacle()?;
-                    Some((column, what, remedy))
+                    Some((column, self.told(all[column].obstacle()?, column, settings)))
                 })
                 .collect(),
             is_whole: self.is_whole,
         }))
+    }
+}
+
+impl Learner {
+    /// What makes the column text, and what to do.
+    fn told(&self, obstacle: Obstacle, column: usize, settings: &Settings) -> String {
+        let comma = "set decimal = \",\" if the comma is the point";
+        match obstacle {
+            Obstacle::DecimalCommas => format!("it has decimal commas: {comma}"),
+            Obstacle::Thousands => {
+                format!("it has separators of thousands: rewrite such numbers, or {comma}")
+            }
+            Obstacle::NullWord => {
+                let word = &self.null_words[column];
+                format!(
+                    "it has {}: if that means that there is none, set {}",
+                    shown(word),
+                    value_hint::null_with(&settings.null, word)
+                )
+            }
+        }
     }
 }
 
@@ -273,12 +306,9 @@ pub(crate) fn warnings(learnt: &Learnt, layout: &Layout) -> Vec<String> {
     const SHOWN: usize = 10;
     let is_learnt =
         |column: usize| layout.picks.iter().any(|pick| pick.column == column && pick.is_learnt);
-    let obstacles = learnt.obstacles.iter().filter(|(column, ..)| is_learnt(*column));
-    let told = obstacles.take(SHOWN).map(|(column, what, remedy)| {
-        format!(
-            "column {column} (`{}`) is text, because it has {what}: {remedy}",
-            layout.names[*column]
-        )
+    let obstacles = learnt.obstacles.iter().filter(|(column, _)| is_learnt(*column));
+    let told = obstacles.take(SHOWN).map(|(column, why)| {
+        format!("column {column} (`{}`) is text, because {why}", layout.names[*column])
     });
     told_of_empty(learnt, layout).into_iter().chain(told).collect()
 }

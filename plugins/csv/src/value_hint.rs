@@ -61,9 +61,14 @@ fn null(context: &RowContext, text: &[u8]) -> String {
             "; if it means that there is none, set empty = \"nan\" and null = \"{word}\""
         );
     }
-    let others = context.null.iter().map(|word| format!("{},", String::from_utf8_lossy(word)));
+    format!("; if it means that there is none, set {}", null_with(context.null, text))
+}
+
+/// The option `null` with one more word.
+pub(crate) fn null_with(others: &[Vec<u8>], word: &[u8]) -> String {
+    let others = others.iter().map(|word| format!("{},", String::from_utf8_lossy(word)));
     let others: String = others.collect();
-    format!("; if it means that there is none, set null = \"{others}{word}\"")
+    format!("null = \"{others}{}\"", String::from_utf8_lossy(word))
 }
 
 /// Whether a text is a number that is no integer.

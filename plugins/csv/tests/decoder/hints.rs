@@ -90,6 +90,8 @@ fn lines_above_a_table() {
     let report = "Station report\nby tool 3\nid,temp,hum\n1,20.5,40\n2,21.0,41\n";
     says(&[], report, "set skip_rows = 2");
     says(&[("flexible", "true")], &report.replace("by tool 3\n", ""), "set skip_rows = 1");
+    says(&[("flexible", "true")], report, "set skip_rows = 2");
+    says(&[("flexible", "true"), ("header", "true")], report, "set skip_rows = 2");
     let options = [("skip_rows", "2"), ("header", "auto"), ("types", "auto")];
     let outcome = assert_all_splits::<Csv>(&Setup::new(&options), report.as_bytes());
     assert_eq!((outcome.records.len(), outcome.errors.len()), (2, 0));
