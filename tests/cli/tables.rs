@@ -1,5 +1,5 @@
-//! Tables that `cat` finds by itself: read, or refused with the option that reads them. None is read
-//! wrong.
+//! Tables that `cat` finds by itself: read, or refused with the option that reads them. None is
+//! read wrong.
 
 use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};

@@ -610,7 +610,8 @@ fn decode_fault(message: String, resume: Resume) -> Fault {
     }
 }
 
-/// Whether the message of a decoder names the option that reads the record, as in `set null = "NA"`.
+/// Whether the message of a decoder names the option that reads the record, as in `set null =
+/// "NA"`.
 fn names_option(message: &str) -> bool {
     message.contains("; ") && message.contains(" = ")
 }

@@ -103,8 +103,8 @@ impl<'a> Dense<'a> {
     }
 }
 
-/// NaN for an empty or missing field and for a word that means none, if the option `empty` allows it:
-/// `nan` has these words then.
+/// NaN for an empty or missing field and for a word that means none, if the option `empty` allows
+/// it: `nan` has these words then.
 #[cold]
 fn empty_value(
     chunk: &Chunk,

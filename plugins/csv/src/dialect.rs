@@ -15,8 +15,8 @@ pub(crate) struct Dialect {
     pub(crate) lone_cr: bool,
     /// Whether the point of numbers is a comma.
     pub(crate) decimal_comma: bool,
-    /// Whether text may follow a closing quote, because nobody reads the fields: only where rows end
-    /// matters.
+    /// Whether text may follow a closing quote, because nobody reads the fields: only where rows
+    /// end matters.
     pub(crate) text_after_quote: bool,
 }
 

@@ -368,8 +368,8 @@ impl Columns<'_> {
         self.context.null.iter().any(|word| word == text)
     }
 
-    /// Whether the first rows would have made such a value text: `007`, or a phone number with `+`. As a
-    /// number it would lose what it begins with.
+    /// Whether the first rows would have made such a value text: `007`, or a phone number with `+`.
+    /// As a number it would lose what it begins with.
     #[inline(always)]
     fn is_code(&self, cell: Cell) -> bool {
         let first = self.context.chunk.bytes.get(cell.start as usize);

@@ -1,5 +1,5 @@
-//! With `flexible`, fields beyond those of the first row are left out. If the rows after it have such
-//! fields, the first row is not what tells the columns: then the object is refused.
+//! With `flexible`, fields beyond those of the first row are left out. If the rows after it have
+//! such fields, the first row is not what tells the columns: then the object is refused.
 
 use pipemill_plugin::DecodeError;
 
@@ -47,8 +47,8 @@ pub(crate) fn check(
     }
 }
 
-/// The number of rows above those that have more fields than the first; they are one row, or lines with
-/// one field.
+/// The number of rows above those that have more fields than the first; they are one row, or lines
+/// with one field.
 fn rows_above(rows: &[(usize, usize)]) -> Option<usize> {
     let (_, columns) = *rows.first()?;
     let above = rows.iter().take_while(|(_, width)| *width <= columns).count();

@@ -25,8 +25,8 @@ pub(crate) struct Guess {
     minus: bool,
     /// Whether some value is a number, in any way of writing.
     some_number: bool,
-    /// Whether some value is a word that stands for none, a number with separators of thousands, one with
-    /// a decimal comma, or another text.
+    /// Whether some value is a word that stands for none, a number with separators of thousands,
+    /// one with a decimal comma, or another text.
     null_word: bool,
     thousands: bool,
     decimal_comma: bool,
@@ -146,8 +146,8 @@ impl Guess {
         }
     }
 
-    /// Whether there are values, and none of them is a word: they are numbers, booleans, or digits that
-    /// are text, such as `007`.
+    /// Whether there are values, and none of them is a word: they are numbers, booleans, or digits
+    /// that are text, such as `007`.
     pub(crate) fn is_no_word(self) -> bool {
         self.seen && (self.digits || self.scalar() != Scalar::Utf8)
     }

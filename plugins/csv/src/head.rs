@@ -45,8 +45,8 @@ impl Head {
         self.stage == Stage::Done
     }
 
-    /// Reads on in these bytes. `end` says that all of the head is in them. Returns how many of them
-    /// belong to it; [`Self::is_done`] says whether that is all of it.
+    /// Reads on in these bytes. `end` says that all of the head is in them. Returns how many of
+    /// them belong to it; [`Self::is_done`] says whether that is all of it.
     ///
     /// # Errors
     /// The object is not what the options say: where in the bytes, and a text for the operator.
@@ -101,8 +101,8 @@ impl Head {
     }
 }
 
-/// Whether these bytes may be the start of a line that names the delimiter, and more of them must be
-/// seen.
+/// Whether these bytes may be the start of a line that names the delimiter, and more of them must
+/// be seen.
 fn may_name_delimiter(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\"").unwrap_or(bytes);
     SEP.starts_with(text)

@@ -1,8 +1,8 @@
 //! Whether the first row of an object is a header, for `header = "auto"`: right, or refused.
 //!
 //! **A header** has text above a column of numbers or booleans: as a record, it would make the column
-//! text. **A record** has numbers. If the first row has both, or its numbers look like names (years,
-//! 0, 1, 2, …, `inf`), nobody can tell, unless all of it speaks for a header.
+//! text. **A record** has numbers. If the first row has both, or its numbers look like names
+//! (years, 0, 1, 2, …, `inf`), nobody can tell, unless all of it speaks for a header.
 
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::Scalar;
@@ -100,8 +100,8 @@ impl FirstRows<'_> {
         f64::parse(trimmed(&self.first[column])).filter(|value| value.is_finite())
     }
 
-    /// Whether the value would be strange in a record: `inf` or `nan`, a boolean above other values, a
-    /// year above numbers that are none.
+    /// Whether the value would be strange in a record: `inf` or `nan`, a boolean above other
+    /// values, a year above numbers that are none.
     fn is_odd(&self, column: usize) -> bool {
         let (first, below) = (self.first_guesses[column], self.below[column]);
         match first.scalar() {

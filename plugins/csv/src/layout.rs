@@ -117,8 +117,8 @@ impl Layout {
     }
 }
 
-/// Says the names of a header in fields that do not have these names, so that the host compares them
-/// with those of the objects before.
+/// Says the names of a header in fields that do not have these names, so that the host compares
+/// them with those of the objects before.
 fn say_header(
     settings: &Settings,
     header: &[String],

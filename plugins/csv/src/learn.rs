@@ -2,9 +2,9 @@
 //! column. For `header = "auto"` and `types = "auto"`.
 //!
 //! **The window** is the first rows of the object, [`MAX_ROWS`] of one whose size is known and
-//! [`MAX_ROWS_OF_STREAM`] of a pipe, without those that end after [`MAX_BYTES`]; at least two rows, if
-//! they are not larger than `max_record` together. It depends only on the object: the decoder waits
-//! until all of the window is in the chunk, and emits nothing before.
+//! [`MAX_ROWS_OF_STREAM`] of a pipe, without those that end after [`MAX_BYTES`]; at least two rows,
+//! if they are not larger than `max_record` together. It depends only on the object: the decoder
+//! waits until all of the window is in the chunk, and emits nothing before.
 //!
 //! **The next objects** of a channel have the types of the first one: the host passes its schema.
 
@@ -39,8 +39,8 @@ pub(crate) struct Learnt {
     pub(crate) rows: u64,
     /// The columns that have no value in the window.
     pub(crate) empty: Vec<usize>,
-    /// The columns that are text, though their values are numbers to people: what is in the way, and what
-    /// to do.
+    /// The columns that are text, though their values are numbers to people: what is in the way,
+    /// and what to do.
     pub(crate) obstacles: Vec<(usize, String)>,
     /// Whether the object has no more rows than the window.
     pub(crate) is_whole: bool,

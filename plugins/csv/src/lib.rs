@@ -5,27 +5,29 @@
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
 //! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
 //! mark at the start of an object is skipped. Bytes that are not UTF-8 are valid in columns of type
-//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers may
-//! have blanks around them. Columns count from 0, lines from 1.
+//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers
+//! may have blanks around them. Columns count from 0, lines from 1.
 //!
 //! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
 //! header that is read as a record is noticed at once; a record that is read as a header is lost
 //! silently.
 //!
 //! **Schema.** With `names` or `emit = "row"`, and without a header, the fields are known at `open`;
-//! else the first row tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
-//! NaN, by the option `empty`. Empty bytes and text are empty values.
+//! else the first row tells them. An empty field of a number type is absent; with `emit = "dense"`
+//! it is an error or NaN, by the option `empty`. Empty bytes and text are empty values.
 //!
 //! **As in Python's `csv`**, a quote in an unquoted field is text, and escapes work inside and outside
-//! quotes. `docs/decoders.md` lists the differences; `tests/decoder/differences.rs` gives the reasons. A
-//! CR at the end of the input is a line end, as in Python, because an LF may have been cut off.
+//! quotes. `docs/decoders.md` lists the differences; `tests/decoder/differences.rs` gives the
+//! reasons. A CR at the end of the input is a line end, as in Python, because an LF may have been
+//! cut off.
 //!
 //! **Right or refused.** What another option would read ends the channel, with the name of that option:
-//! text after a closing quote (`dialect.rs`), rows that quotes have merged (`merged_rows.rs`), lines that
-//! end at CR (`line_ends.rs`), rows that `flexible` would cut (`first_widths.rs`), another delimiter or
-//! no text at all (`head.rs`), a first row of which nobody can tell what it is (`header_guess.rs`). An
-//! error of one row names that option, too: `delimiter_hint.rs`, `quote_hint.rs`, `width_hint.rs`,
-//! `value_hint.rs`. All of that is looked at only in the first rows, or when a row is bad.
+//! text after a closing quote (`dialect.rs`), rows that quotes have merged (`merged_rows.rs`),
+//! lines that end at CR (`line_ends.rs`), rows that `flexible` would cut (`first_widths.rs`),
+//! another delimiter or no text at all (`head.rs`), a first row of which nobody can tell what it is
+//! (`header_guess.rs`). An error of one row names that option, too: `delimiter_hint.rs`,
+//! `quote_hint.rs`, `width_hint.rs`, `value_hint.rs`. All of that is looked at only in the first
+//! rows, or when a row is bad.
 //!
 //! **Headers are compared.** The host ends a channel whose objects have different fields. So the names of
 //! a header are always a part of the fields: as their names, or as a fact about them (`names.rs`).
@@ -96,8 +98,8 @@ pub struct Csv {
     max_record: u64,
     /// What stands before the first row.
     head: Head,
-    /// Bytes of the object that the stream is shown before those from another place on; `None` if it
-    /// begins at the object's start. Another stream has looked at the first rows.
+    /// Bytes of the object that the stream is shown before those from another place on; `None` if
+    /// it begins at the object's start. Another stream has looked at the first rows.
     shown_first: Option<u64>,
     /// Whether a stream that begins inside of the object has the same columns, without a header.
     knows_columns: bool,
@@ -289,6 +291,17 @@ impl Csv {
         self.line += if self.line > 0 { lines } else { 0 };
     }
 
+    /// Reads what stands before the first row. Returns how many bytes that is, as far as it is there.
+    fn read_head(&mut self, bytes: &[u8], end: bool) -> Result<usize, DecodeError> {
+        if self.head.is_done() {
+            return Ok(0);
+        }
+        let shown = self.offset + bytes.len() as u64;
+        let end = end || self.shown_first.is_some_and(|header| shown >= header);
+        let read = self.head.read(&self.settings.dialect, bytes, end);
+        read.map_err(|(at, message)| DecodeError::refused(at, message))
+    }
+
     /// Emits the rows of a chunk. Returns how many bytes are done with.
     fn decode_rows(
         &mut self,
@@ -297,15 +310,9 @@ impl Csv {
         counted: &mut LineCount,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
-        let mut at = 0;
+        let mut at = self.read_head(bytes, end)?;
         if !self.head.is_done() {
-            let shown = self.offset + bytes.len() as u64;
-            let end = end || self.shown_first.is_some_and(|header| shown >= header);
-            let read = self.head.read(&self.settings.dialect, bytes, end);
-            at = read.map_err(|(at, message)| DecodeError::refused(at, message))?;
-            if !self.head.is_done() {
-                return Ok(at);
-            }
+            return Ok(at);
         }
         let chunk = Chunk {
             bytes,
@@ -356,8 +363,8 @@ impl Csv {
 }
 
 impl Csv {
-    /// Looks at the first rows, which begin at `start`, for what must be known before the first record.
-    /// Whether that is known now, or more bytes must be seen.
+    /// Looks at the first rows, which begin at `start`, for what must be known before the first
+    /// record. Whether that is known now, or more bytes must be seen.
     ///
     /// # Errors
     /// The rows don't tell it, or don't fit the options.
@@ -379,7 +386,8 @@ impl Csv {
         }
     }
 
-    /// Whether the object has a header and nothing else, and its types are for the next object to tell.
+    /// Whether the object has a header and nothing else, and its types are for the next object to
+    /// tell.
     fn is_only_header(&self, end: bool) -> bool {
         let types = self.settings.types.default;
         let is_header = |learnt: &Learnt| learnt.header && learnt.rows == 1 && learnt.is_whole;
@@ -464,8 +472,8 @@ impl Csv {
         Ok(if has_header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
     }
 
-    /// The names of the columns, by the options, the header, or their numbers. `start` is the first row,
-    /// whose fields are known.
+    /// The names of the columns, by the options, the header, or their numbers. `start` is the first
+    /// row, whose fields are known.
     ///
     /// # Errors
     /// The header is bad.

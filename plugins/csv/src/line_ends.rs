@@ -1,5 +1,5 @@
-//! Refuses an object whose lines end at CR, by its first row: without `lone_cr`, that row may be the
-//! whole object.
+//! Refuses an object whose lines end at CR, by its first row: without `lone_cr`, that row may be
+//! the whole object.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::chunk::{Chunk, shown};
 use crate::dialect::Cell;
 use crate::names::not_utf8;
 
-/// Checks the first row, whose fields are `cells`. A header has no CR outside of quotes. A record may
-/// have one in a text: there must be more that speaks for lines.
+/// Checks the first row, whose fields are `cells`. A header has no CR outside of quotes. A record
+/// may have one in a text: there must be more that speaks for lines.
 pub(crate) fn check(
     chunk: &Chunk,
     row: &Range<usize>,

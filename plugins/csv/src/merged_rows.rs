@@ -1,10 +1,10 @@
 //! Finds rows that quotes have merged which are part of the text: a row over several lines, each of
 //! which is a row by itself.
 //!
-//! Text with line ends is what quotes are for, so there must be more than that. Each line, without a
-//! meaning of quotes, has as many fields as the table has columns. A comma is in many texts; with
-//! commas, the values of each line must have the types of the columns, too, of which one is a number or
-//! a boolean.
+//! Text with line ends is what quotes are for, so there must be more than that. Each line, without
+//! a meaning of quotes, has as many fields as the table has columns. A comma is in many texts; with
+//! commas, the values of each line must have the types of the columns, too, of which one is a
+//! number or a boolean.
 
 use std::ops::Range;
 

@@ -66,8 +66,8 @@ pub(crate) fn without_duplicates(names: Vec<String>) -> Vec<String> {
     names.into_iter().map(unique).collect()
 }
 
-/// Names as a fact about a field, so that the host compares them with those of other objects: a JSON
-/// array, or a checksum of it if it is long.
+/// Names as a fact about a field, so that the host compares them with those of other objects: a
+/// JSON array, or a checksum of it if it is long.
 pub(crate) fn as_fact<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut json = String::from("[");
     for (column, name) in names.enumerate() {

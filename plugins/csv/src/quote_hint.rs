@@ -1,5 +1,5 @@
-//! Hints for rows in which quotes, escapes or line ends seem to mean something else than the options
-//! say. They name the option that reads such rows.
+//! Hints for rows in which quotes, escapes or line ends seem to mean something else than the
+//! options say. They name the option that reads such rows.
 
 use crate::dialect::Dialect;
 

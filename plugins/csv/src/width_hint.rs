@@ -1,5 +1,5 @@
-//! Hints for rows with a wrong number of fields: what seems to be meant, and the option that reads it.
-//! `flexible` is named only where it loses nothing.
+//! Hints for rows with a wrong number of fields: what seems to be meant, and the option that reads
+//! it. `flexible` is named only where it loses nothing.
 
 use std::ops::Range;
 

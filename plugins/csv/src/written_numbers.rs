@@ -1,5 +1,5 @@
-//! Numbers as people write them, which no type of a column reads: with separators of thousands, or with
-//! a comma in place of the point. The option `decimal` reads the latter.
+//! Numbers as people write them, which no type of a column reads: with separators of thousands, or
+//! with a comma in place of the point. The option `decimal` reads the latter.
 
 use pipemill_parsing::numbers::Number;
 
@@ -50,8 +50,8 @@ impl Written {
     }
 }
 
-/// The number in a text without blanks around it, whose point is a comma. A point is no part of it: it
-/// may separate thousands.
+/// The number in a text without blanks around it, whose point is a comma. A point is no part of it:
+/// it may separate thousands.
 pub(crate) fn parse_with_comma<N: Number>(text: &[u8]) -> Option<N> {
     if text.contains(&b'.') {
         return None;

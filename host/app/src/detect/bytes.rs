@@ -36,8 +36,8 @@ pub(super) enum Sniffed {
     },
 }
 
-/// Says what the first bytes of an object are, and what rows they have with this dialect. `ended` says
-/// that `head` is the whole object. `None` means that more bytes are needed.
+/// Says what the first bytes of an object are, and what rows they have with this dialect. `ended`
+/// says that `head` is the whole object. `None` means that more bytes are needed.
 pub(super) fn sniff(head: &[u8], ended: bool, dialect: &Dialect) -> Option<Sniffed> {
     if !ended && head.len() < SIGNATURE_BYTES {
         return None;

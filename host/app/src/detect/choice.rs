@@ -8,7 +8,8 @@ use super::Format;
 use super::bytes::Sniffed;
 use super::dialect::Dialect;
 use super::name::{self, NameSays, by_name};
-use super::text::{Json, Obstacle, Text};
+use super::obstacle::Obstacle;
+use super::text::{Json, Text};
 
 /// The decoder of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +50,8 @@ impl Choice {
         matches!(self.format, Format::Csv { .. }) && dialect.finds_header
     }
 
-    /// The same choice for a table with a header, which the next object shows: the delimiter is also the
-    /// one of that object.
+    /// The same choice for a table with a header, which the next object shows: the delimiter is
+    /// also the one of that object.
     pub(super) fn with_header_as(mut self, next: &Self) -> Self {
         if matches!(next.format, Format::Csv { .. }) {
             (self.format, self.found) = (next.format.clone(), next.found.clone());
@@ -333,94 +334,6 @@ fn named_csv(named: Option<u8>, ending: &str, text: &Text) -> Result<Found, Refu
         (Some(delimiter), false) => chosen(Some(delimiter), &format!(" {other}")),
         (None, false) => Err(several_delimiters(text)),
     }
-}
-
-impl Obstacle {
-    /// Says what is in the way, and the option that reads it.
-    fn refusal(&self) -> Refusal {
-        let say = |option: &str, value: &str, in_file: &str| {
-            let shell = match value.contains(['\\', '#', '%', ' ', '"', '\'']) {
-                true => format!("-o '{option}={value}'"),
-                false => format!("-o {option}={value}"),
-            };
-            format!("`{shell}`, in a file `options = {{ {option} = {in_file} }}`")
-        };
-        let (message, remedy) = match self {
-            Self::Comments(mark) => {
-                let mark = char::from(*mark).to_string();
-                (
-                    format!("its first lines begin with `{mark}`, and a table follows"),
-                    format!(
-                        "if these lines are comments, say {}",
-                        say("comment", &mark, &format!("{mark:?}"))
-                    ),
-                )
-            }
-            Self::Quotes(_) => (
-                "its quotes cut it into rows of different lengths; without them it is a table"
-                    .to_owned(),
-                format!(
-                    "if quotes are part of the text, say {}",
-                    say("quote", "none", "\"none\"")
-                ),
-            ),
-            Self::Escapes => (
-                "its rows have different numbers of fields, unless backslashes are escapes".to_owned(),
-                format!(
-                    "if a backslash makes the next byte text, say {}",
-                    say("escape", "\\", "'\\'")
-                ),
-            ),
-            Self::RowNames(names) => (
-                format!(
-                    "its first row has {} fields, and each other row one more",
-                    names.len()
-                ),
-                row_names_remedy(names),
-            ),
-            Self::Preamble(lines, columns) => (
-                format!(
-                    "its first {} fewer fields than the rows after, which have {columns}",
-                    if *lines == 1 { "line has".to_owned() } else { format!("{lines} lines have") }
-                ),
-                format!(
-                    "if the table begins after {}, say {}",
-                    if *lines == 1 { "it" } else { "them" },
-                    say("skip_rows", &lines.to_string(), &lines.to_string())
-                ),
-            ),
-            Self::ShortRows => (
-                "its rows have different numbers of fields".to_owned(),
-                format!(
-                    "if it is a table, {}, takes rows that lack some; else name another decoder",
-                    say("flexible", "true", "true")
-                ),
-            ),
-            Self::LongRow(line, found, first) => (
-                format!(
-                    "its rows have different numbers of fields: the row in line {line} has {found}, \
-                     the first one {first}"
-                ),
-                "a delimiter in a value needs quotes around the value; if it is no table, name another \
-                 decoder"
-                    .to_owned(),
-            ),
-        };
-        Refusal::new(RefusalKind::Unsure, message, remedy)
-    }
-}
-
-/// How to read a table whose first column has no name.
-fn row_names_remedy(names: &[String]) -> String {
-    let is_plain = |name: &String| !name.is_empty() && !name.contains([',', '\'', '"', '`']);
-    let all = match names.len() <= 20 && names.iter().all(is_plain) {
-        true => format!("row,{}", names.join(",")),
-        false => "row,…".to_owned(),
-    };
-    format!(
-        "if the first column has no name, as in R's files, give all names: `-o header=true -o \
-         'names={all}'`, in a file `options = {{ header = true, names = \"{all}\" }}`"
-    )
 }
 
 fn document() -> Refusal {

@@ -1,8 +1,8 @@
-//! How `csv` splits text into rows and fields, by the options that the user has given: the search for
-//! the decoder looks at an object as the decoder will.
+//! How `csv` splits text into rows and fields, by the options that the user has given: the search
+//! for the decoder looks at an object as the decoder will.
 
-/// The options of `csv` that matter for rows and fields. Those that have no meaning for it are as if
-/// they were not given: the decoder says so.
+/// The options of `csv` that matter for rows and fields. Those that have no meaning for it are as
+/// if they were not given: the decoder says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dialect {
     /// The delimiter, if it was given.
@@ -88,8 +88,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// The rows of a text with this delimiter. `whole` says that no byte follows; else the last row,
-    /// which may go on, is left out.
+    /// The rows of a text with this delimiter. `whole` says that no byte follows; else the last
+    /// row, which may go on, is left out.
     pub(super) fn of(text: &[u8], whole: bool, delimiter: u8, dialect: &Dialect) -> Self {
         let mut rows = Self::default();
         let mut at = dialect.skipped(text);
@@ -147,8 +147,8 @@ impl Rows {
         self.uniform().filter(|columns| self.widths.len() >= 2 && *columns >= 2)
     }
 
-    /// The number of rows above a table, and its columns: the rows from there on have the same number
-    /// of fields, and all rows above have fewer.
+    /// The number of rows above a table, and its columns: the rows from there on have the same
+    /// number of fields, and all rows above have fewer.
     pub(super) fn above_table(&self) -> Option<(usize, usize)> {
         let columns = *self.widths.last().filter(|columns| **columns >= 2)?;
         let above = self.widths.iter().rposition(|width| *width != columns)? + 1;

@@ -39,9 +39,9 @@ impl From<SourceError> for DetectError {
     }
 }
 
-/// Finds the decoder of a source by its first object that is not empty, and by the options that were
-/// given. Returns it with the source, which gives all its objects, and checks that they agree. With
-/// `inflate`, compressed objects are known by their first bytes, too.
+/// Finds the decoder of a source by its first object that is not empty, and by the options that
+/// were given. Returns it with the source, which gives all its objects, and checks that they agree.
+/// With `inflate`, compressed objects are known by their first bytes, too.
 ///
 /// # Errors
 /// No decoder fits, several do, or the source can't be read.
@@ -124,7 +124,8 @@ fn look_at(mut object: Object, rules: &Rules) -> Result<Looked, DetectError> {
     Ok(Looked { object, sniffed, choice })
 }
 
-/// The only row of a table of which nobody has said whether it is a header: the next object may tell.
+/// The only row of a table of which nobody has said whether it is a header: the next object may
+/// tell.
 fn only_row(choice: &Choice, sniffed: &Sniffed, dialect: &Dialect) -> Option<Vec<u8>> {
     match sniffed {
         Sniffed::Text(text) if text.is_one_row && choice.may_have_header(dialect) => {
@@ -134,8 +135,8 @@ fn only_row(choice: &Choice, sniffed: &Sniffed, dialect: &Dialect) -> Option<Vec
     }
 }
 
-/// The choice by an object with one row, after the next object: if that begins with the same row, the
-/// row is a header.
+/// The choice by an object with one row, after the next object: if that begins with the same row,
+/// the row is a header.
 fn with_header(
     first: Choice,
     row: &[u8],

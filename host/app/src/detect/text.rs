@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 
 use super::dialect::{Dialect, Rows};
+use super::obstacle::{self, Obstacle};
 
 /// Lines that are looked at.
 const MAX_LINES: usize = 64;
@@ -19,8 +20,8 @@ pub(super) struct Text {
     /// The delimiters that cut every row into the same number of fields, at least two, and that
     /// number.
     pub(super) tables: Vec<(u8, usize)>,
-    /// What seems to be in the way if no delimiter makes a table; or if tabs do, but text follows quotes
-    /// that close.
+    /// What seems to be in the way if no delimiter makes a table; or if tabs do, but text follows
+    /// quotes that close.
     pub(super) obstacle: Option<Obstacle>,
     /// Whether commas are only in the middle of numbers.
     pub(super) decimal_commas: bool,
@@ -36,25 +37,6 @@ pub(super) struct Text {
     pub(super) is_one_row: bool,
     /// Whether the text is whole, and ends inside of quotes. The decoder says where they begin.
     pub(super) is_open: bool,
-}
-
-/// Why rows have different numbers of fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Obstacle {
-    /// The first lines begin with this byte, as comments do.
-    Comments(u8),
-    /// Quotes are part of the text: without a meaning of quotes it is a table, with this delimiter.
-    Quotes(u8),
-    /// Backslashes make the next byte text.
-    Escapes,
-    /// The first row has a name less than the rows have fields. These are the names.
-    RowNames(Vec<String>),
-    /// This number of lines stands above a table with this number of columns.
-    Preamble(usize, usize),
-    /// Some rows have fewer fields than the first.
-    ShortRows,
-    /// The row in this line, from 1, has more fields than the first: its and their number.
-    LongRow(usize, usize, usize),
 }
 
 /// What JSON the lines of a text are.
@@ -131,8 +113,8 @@ pub(super) fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 impl Text {
-    /// Looks at the first lines of a text, as `csv` would with this dialect. `whole` says that they are
-    /// all of it.
+    /// Looks at the first lines of a text, as `csv` would with this dialect. `whole` says that they
+    /// are all of it.
     pub(super) fn of(window: &[u8], whole: bool, given: &Dialect) -> Self {
         let window = window.strip_prefix(b"\xef\xbb\xbf").unwrap_or(window);
         let json = json(window, whole);
@@ -159,8 +141,8 @@ impl Text {
             .collect();
         let first = &all[0].1;
         let obstacle = match tables.is_empty() {
-            true => obstacle(table, whole, &all, &dialect),
-            false => text_with_quotes(table, whole, &all, &dialect),
+            true => obstacle::find(table, whole, &all, &dialect),
+            false => obstacle::text_with_quotes(table, whole, &all, &dialect),
         };
         Self {
             json,
@@ -191,89 +173,6 @@ fn named_delimiter(text: &[u8]) -> Option<(u8, usize)> {
     let &[delimiter] = plain.strip_prefix(b"sep=")? else { return None };
     let line_end = if text[end..].starts_with(b"\r\n") { 2 } else { 1 };
     Some((delimiter, end + line_end))
-}
-
-/// The rows of a text delimited by tabs whose quotes are part of the text, as in many corpora: text
-/// follows closing quotes, and no quote seems to be escaped.
-fn text_with_quotes(
-    text: &[u8],
-    whole: bool,
-    all: &[(u8, Rows)],
-    dialect: &Dialect,
-) -> Option<Obstacle> {
-    let is_odd = |(delimiter, rows): &(u8, Rows)| *delimiter == b'\t' && rows.has_text_after_quote;
-    let quote = dialect.quote?;
-    let has_escapes = text.windows(2).any(|pair| pair == [b'\\', quote]);
-    if has_escapes || !all.iter().any(is_odd) {
-        return None;
-    }
-    let rows = Rows::of(text, whole, b'\t', &Dialect { quote: None, ..dialect.clone() });
-    rows.table().map(|_| Obstacle::Quotes(b'\t'))
-}
-
-/// What is in the way of a text whose rows make no table with any delimiter.
-fn obstacle(text: &[u8], whole: bool, all: &[(u8, Rows)], dialect: &Dialect) -> Option<Obstacle> {
-    if dialect.flexible {
-        return None;
-    }
-    // What these rows would be with another dialect, if they are no rows of one length with this.
-    let with = |dialect: &Dialect| {
-        let is_bad = |rows: &Rows| rows.uniform().is_none() || rows.has_text_after_quote;
-        let table = |(delimiter, _): &(u8, Rows)| {
-            let rows = Rows::of(text, whole, *delimiter, dialect);
-            (!rows.is_open && rows.table().is_some()).then_some(*delimiter)
-        };
-        all.iter().filter(|(_, rows)| is_bad(rows)).find_map(table)
-    };
-    let begins = text[dialect.skipped(text)..].trim_ascii_start().first().copied();
-    if let (None, Some(mark @ (b'#' | b'%'))) = (dialect.comment, begins)
-        && with(&Dialect { comment: Some(mark), ..dialect.clone() }).is_some()
-    {
-        return Some(Obstacle::Comments(mark));
-    }
-    let has_escapes = dialect.escape.is_none() && text.contains(&b'\\');
-    if has_escapes && with(&Dialect { escape: Some(b'\\'), ..dialect.clone() }).is_some() {
-        return Some(Obstacle::Escapes);
-    }
-    let has_quotes = dialect.quote.is_some_and(|quote| text.contains(&quote));
-    let unquoted = Dialect { quote: None, ..dialect.clone() };
-    if let Some(delimiter) = has_quotes.then(|| with(&unquoted)).flatten() {
-        return Some(Obstacle::Quotes(delimiter));
-    }
-    let (delimiter, rows) = &all[0];
-    let columns = rows.widths.first().copied().unwrap_or(0);
-    let is_named =
-        |(above, found): (usize, usize)| above == 1 && columns > 1 && found == columns + 1;
-    match rows.above_table() {
-        Some(table) if is_named(table) => {
-            return Some(Obstacle::RowNames(names(&text[rows.first.clone()], *delimiter, dialect)));
-        }
-        _ => {}
-    }
-    let preamble = all.iter().find_map(|(_, rows)| Some((rows, rows.above_table()?)));
-    if let Some((rows, (above, columns))) = preamble {
-        return Some(Obstacle::Preamble(rows.lines[above], columns));
-    }
-    if rows.uniform().is_some() || rows.widths.is_empty() || whole && rows.is_open {
-        return None;
-    }
-    let long = rows.widths.iter().position(|width| *width > columns);
-    Some(match long {
-        Some(row) => Obstacle::LongRow(rows.lines[row] + 1, rows.widths[row], columns),
-        None => Obstacle::ShortRows,
-    })
-}
-
-/// The fields of a row, without their quotes.
-fn names(row: &[u8], delimiter: u8, dialect: &Dialect) -> Vec<String> {
-    let name = |field: &[u8]| {
-        let text = String::from_utf8_lossy(field).trim().to_owned();
-        match dialect.quote.map(char::from) {
-            Some(quote) => text.trim_matches(quote).to_owned(),
-            None => text,
-        }
-    };
-    row.split(|byte| *byte == delimiter).map(name).collect()
 }
 
 /// The lines that are known to be complete, without blank ones.

@@ -87,8 +87,9 @@ fn ragged() {
     assert_eq!(outcome.records[1], [Some(b"c".to_vec()), None]);
 }
 
-/// Python appends it to the field, without `strict=True`. The decoder refuses it: the quotes are part of
-/// the text, or backslashes are escapes, and rows may have been merged. Blanks are appended.
+/// Python appends it to the field, without `strict=True`. The decoder refuses it: the quotes are
+/// part of the text, or backslashes are escapes, and rows may have been merged. Blanks are
+/// appended.
 #[test]
 fn text_after_a_closing_quote() {
     let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\"\n");

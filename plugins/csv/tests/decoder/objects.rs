@@ -1,5 +1,5 @@
-//! What stands around the rows of an object, and how objects differ from each other: headers that the
-//! host compares, lines to skip, ends of files, names that come twice.
+//! What stands around the rows of an object, and how objects differ from each other: headers that
+//! the host compares, lines to skip, ends of files, names that come twice.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_restarts};

@@ -1,5 +1,5 @@
-//! Quotes and backslashes that mean something else than the options say: refused with the option that
-//! reads them. No row is merged with the next one, and no text loses its quotes.
+//! Quotes and backslashes that mean something else than the options say: refused with the option
+//! that reads them. No row is merged with the next one, and no text loses its quotes.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits};
