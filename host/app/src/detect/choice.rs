@@ -66,7 +66,7 @@ impl Choice {
         let mut options = given.to_vec();
         let has = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut add = |name: &str, value: &str| {
-            if !has(name) {
+            if !options.iter().any(|(other, _)| other == name) {
                 options.push((name.to_owned(), value.to_owned()));
             }
         };
