@@ -64,6 +64,11 @@ impl Choice {
     /// The options of the decoder: those that were given, and those of the format that were not.
     pub fn options(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let mut options = given.to_vec();
+        for (name, value) in &self.found {
+            // What the first rows tell is found.
+            let asked = |(other, value): &&mut (String, String)| other == name && value == "auto";
+            options.iter_mut().filter(asked).for_each(|option| option.1.clone_from(value));
+        }
         let has = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut add = |name: &str, value: &str| {
             if !options.iter().any(|(other, _)| other == name) {
