@@ -91,6 +91,7 @@ impl FirstRows<'_> {
         let is_run = is_sequence(&values)
             || matches!(values[..], [0.0] | [0.0, 1.0]) && numbers.len() == all_columns
             || values.len() > 2
+                && are_distinct(&values)
                 && numbers.iter().all(|column| self.is_integer_above_floats(*column));
         others.clone().all(odd) && (is_run || numbers.iter().all(odd))
     }
@@ -115,6 +116,13 @@ impl FirstRows<'_> {
         self.first_guesses[column].scalar() == Scalar::Int64
             && self.below[column].scalar() == Scalar::Float64
     }
+}
+
+/// Whether no number comes twice, as names don't.
+fn are_distinct(values: &[f64]) -> bool {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 /// Whether these are at least three numbers with the same distance: 0, 1, 2 or 2010, 2015, 2020.

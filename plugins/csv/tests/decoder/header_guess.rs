@@ -55,6 +55,7 @@ fn numbers_are_a_record() {
         "true,5\nfalse,6\n",
         "1,2\n3.5,4\n",
         "12,nan\n3,4.5\n",
+        "0,0,0\n0.5,0.25,1.5\n",
     ] {
         assert_eq!(told(input), Told::NoHeader, "{input}");
     }
