@@ -1,10 +1,10 @@
 //! Finds rows that quotes have merged which are part of the text: a row over several lines, each of
 //! which is a row by itself.
 //!
-//! Text with line ends is what quotes are for, so there must be more than that. Each line, without
-//! a meaning of quotes, has as many fields as the table has columns. A comma is in many texts; with
-//! commas, the values of each line must have the types of the columns, too, of which one is a
-//! number or a boolean.
+//! Text with line ends is what quotes are for, so there must be more than that. Each line, without a
+//! meaning of quotes, has as many fields as the table has columns. Tabs are in no text by chance.
+//! Other delimiters are: with them, there must be three columns or more, and the values of each line
+//! must have the types of the columns, of which one is a number or a boolean.
 
 use std::ops::Range;
 
@@ -26,15 +26,16 @@ pub(crate) fn check(
     let (chunk, columns) = (context.chunk, layout.names.len());
     let text = &chunk.bytes[row.clone()];
     let delimiter = chunk.dialect.delimiter;
-    let lines: Vec<_> = text.split(|byte| *byte == b'\n').collect();
-    if columns < 2 || lines.len() < 2 || chunk.dialect.quote.is_none() {
+    let least = if delimiter == b'\t' { 2 } else { 3 };
+    if columns < least || !chunk.dialect.quote.is_some_and(|quote| text.contains(&quote)) {
         return Ok(());
     }
-    let fields = |line: &[u8]| line.split(|byte| *byte == delimiter).count();
-    let is_row = |line: &&[u8]| {
-        fields(line) == columns && (delimiter != b',' || has_types(context, layout, line))
+    let fields = |line: &[u8]| line.iter().filter(|byte| **byte == delimiter).count() + 1;
+    let is_row = |line: &[u8]| {
+        fields(line) == columns && (delimiter == b'\t' || has_types(context, layout, line))
     };
-    if !lines.iter().all(is_row) {
+    let lines = || text.split(|byte| *byte == b'\n');
+    if !lines().all(is_row) {
         return Ok(());
     }
     let hint = quote_hint::of_open_quote(&chunk.dialect, text);
@@ -43,14 +44,15 @@ pub(crate) fn check(
         format_args!(
             "found {} lines in one row, because of its quotes, and each of them has the {columns} \
              fields of a row{hint}",
-            lines.len()
+            lines().count()
         ),
     ))
 }
 
 /// Whether the values of a line have the types of their columns, and one is a number or a boolean.
 fn has_types(context: &RowContext, layout: &Layout, line: &[u8]) -> bool {
-    let values: Vec<_> = line.split(|byte| *byte == b',').map(trimmed).collect();
+    let delimiter = context.chunk.dialect.delimiter;
+    let values: Vec<_> = line.split(|byte| *byte == delimiter).map(trimmed).collect();
     let is_null = |text: &[u8]| text.is_empty() || context.null.iter().any(|word| word == text);
     let mut is_typed = false;
     let fits = |(column, scalar): (usize, Scalar)| {

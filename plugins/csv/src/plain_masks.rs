@@ -47,7 +47,7 @@ impl Reader {
             delimiter: dialect.delimiter,
             quote: dialect.quote.unwrap_or(0),
             has_quote: if dialect.quote.is_some() { !0 } else { 0 },
-            no_inner_lines: if dialect.delimiter == b',' { 0 } else { !0 },
+            no_inner_lines: if dialect.delimiter == b'\t' { !0 } else { 0 },
             in_quotes: 0,
             field_starts: 1,
             after_opening: 0,

@@ -69,14 +69,20 @@ fn merged_rows() {
     refused(&[TAB, ("null", "-")], two, "set quote = \"none\"");
     let three = "1\tx\t\" We go .\n2\ty\tRain .\n3\tz\tThey said \"\n4\tw\tv\n";
     refused(&[TAB], &format!("0\ta\tb\n{three}"), "found 3 lines");
-    refused(&[("delimiter", ";")], &three.replace('\t', ";"), "found 3 lines");
+    let semicolons = three.replace('\t', ";");
+    refused(&[("delimiter", ";"), ("types", "0:int32")], &semicolons, "found 3 lines");
+    assert_eq!(outcome(&[("delimiter", ";")], &semicolons).records.len(), 2);
     // With commas, the values must have the types of the columns, too.
     let typed = [("header", "true"), ("types", "auto")];
-    let commas = "id,text\n1,\"We go\n2,they said\"\n3,Rain\n";
+    let commas = "id,n,text\n1,5,\"We go\n2,6,they said\"\n3,7,Rain\n";
     refused(&typed, commas, "found 2 lines");
     assert_eq!(outcome(&[("header", "true")], commas).records.len(), 2);
-    let text = "id,text\n1,\"Well\nyes, of course\"\n3,Rain\n";
-    assert_eq!(outcome(&typed, text).errors, []);
+    for text in [
+        "id,n,text\n1,5,\"Well\nyes, of, course\"\n3,7,Rain\n",
+        "id,text\n1,\"Mix:\n2, then bake\"\n3,Rain\n",
+    ] {
+        assert_eq!(outcome(&typed, text).errors, [], "{text}");
+    }
     // Text with line ends and tabs.
     let text = "1\t\"a\tb\nc\td\te\"\n";
     assert_eq!(outcome(&[TAB], text).records.len(), 1);
