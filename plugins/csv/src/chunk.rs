@@ -119,7 +119,7 @@ impl Chunk<'_> {
     #[cold]
     fn after_quote(&self, row: usize, text: usize) -> DecodeError {
         let line = match self.line(text).filter(|line| Some(*line) != self.line(row)) {
-            Some(line) => format!(" (in line {line})"),
+            Some(line) => format!(" in line {line}"),
             None => String::new(),
         };
         // Only what stands before it is surely in the chunk.

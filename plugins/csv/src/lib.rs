@@ -534,9 +534,10 @@ impl Csv {
             is_dense: settings.emit == Emit::Dense,
             empty_is_nan: settings.empty_is_nan,
             null: &settings.null,
-            first_record: (self.header_end > 0)
-                .then(|| self.header_end.checked_sub(self.offset))
-                .flatten()
+            first_record: self
+                .header_end
+                .checked_sub(self.offset)
+                .filter(|_| self.header_end > 0 && self.shown_first.is_none())
                 .and_then(|at| usize::try_from(at).ok()),
             surplus: &mut self.surplus,
             first_row,
