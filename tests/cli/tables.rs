@@ -17,7 +17,7 @@ fn fields(text: &str) -> Vec<Value> {
 fn read(name: &str, text: &str, options: &[&str], expected: &[Value]) {
     let place = TestDir::new();
     place.write(name, text);
-    let ended = run(&place, &[&["cat"], options, &[name]].concat()).with_code(0);
+    let ended = run(&place, &[&["cat"][..], options, &[name]].concat()).with_code(0);
     assert_eq!(fields(&ended.text()), expected, "{text:?}");
 }
 
@@ -29,7 +29,7 @@ fn refused(name: &str, text: &str, words: &[&str]) {
     let ended = run(&place, &["cat", name]);
     assert!(matches!(ended.code, Some(64 | 65)), "{text:?}: {ended:#?}");
     assert_eq!(ended.text(), "", "{text:?}");
-    ended.says(words);
+    let ended = ended.says(words);
     assert!(!ended.stderr.contains("flexible"), "{ended:#?}");
 }
 
@@ -126,7 +126,7 @@ fn headers_are_compared_in_every_mode() {
             &["-o", "names=a,b,c"],
             &[],
         ] {
-            let args = [&["cat", "-d", "csv", "-o", "header=true"], options, &[name]].concat();
+            let args = [&["cat", "-d", "csv", "-o", "header=true"][..], options, &[name]].concat();
             let ended = run(&place, &args);
             assert!(ended.code != Some(0), "{name} {options:?}: {ended:#?}");
             assert_eq!(ended.text().lines().count(), 2, "{name} {options:?}");
@@ -162,7 +162,7 @@ fn what_the_first_rows_do_not_have() {
     for (value, remedy) in [("0.5", "types = \"auto,v:float64\""), ("NA", "set null = \"NA\"")] {
         place.write("late.csv", format!("id,v\n{whole}1,{value}\n"));
         let ended = run(&place, &["cat", "--output", "count", "late.csv"]).with_code(65);
-        ended.says(&[remedy]);
+        let ended = ended.says(&[remedy]);
         assert!(!ended.stderr.contains("on-error"), "{ended:#?}");
         place.write("early.csv", format!("id,v\n1,1\n1,{value}\n{whole}"));
         run(&place, &["cat", "--output", "count", "early.csv"]).with_code(0);
