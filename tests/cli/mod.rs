@@ -8,6 +8,7 @@ mod doctor;
 mod golden;
 mod names;
 mod on_error;
+mod tables;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

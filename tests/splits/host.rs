@@ -213,9 +213,13 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
 }
 
 /// A message of the `csv` decoder without what only a decoder knows that saw the first lines: the
-/// number of the line, what the row is compared with, and whether it is the first.
+/// number of the line, what the row is compared with, whether it is the first, and whether it is near
+/// the first.
 fn without_lines(message: &str) -> String {
-    let message = message.replace("; if this row is the header, set header = true", "");
+    let mut message = message.replace("; if this row is the header, set header = true", "");
+    for hint in ["; if the first ", "; a delimiter in a value needs quotes"] {
+        message.truncate(message.find(hint).unwrap_or(message.len()));
+    }
     let message = match (message.find(", as "), message.find(", found")) {
         (Some(from), Some(to)) if from < to => message[..from].to_owned() + &message[to..],
         _ => message,

@@ -600,8 +600,18 @@ fn decode_fault(message: String, resume: Resume) -> Fault {
             Fault::new(ErrorKind::Refused, message, remedy)
         }
         Resume::At(_) | Resume::Scan(_) | Resume::None => {
-            let remedy = "see `on_error` to skip records that can't be decoded";
+            // What an option reads would be lost if it were skipped.
+            let remedy = match names_option(&message) {
+                true => "",
+                false => "see `on_error` to skip records that can't be decoded",
+            };
             Fault::new(ErrorKind::Decode, message, remedy)
         }
     }
+}
+
+/// Whether the message of a decoder names the option that reads the record, as in `set null =
+/// "NA"`.
+fn names_option(message: &str) -> bool {
+    message.contains("; ") && message.contains(" = ")
 }

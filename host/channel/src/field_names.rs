@@ -51,5 +51,8 @@ fn described(field: &Field) -> String {
     if field.nullable {
         text += ", nullable";
     }
+    for (key, value) in &field.metadata {
+        text += &format!(", {key} {value}");
+    }
     text
 }

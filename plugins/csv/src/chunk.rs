@@ -6,6 +6,7 @@ use std::ops::Range;
 use pipemill_plugin::{DecodeError, Resume};
 
 use crate::dialect::{Cell, Dialect, RowEnd, count_lf};
+use crate::quote_hint;
 
 /// How many bytes of a value a message shows.
 const MAX_SHOWN: usize = 40;
@@ -79,10 +80,15 @@ impl Chunk<'_> {
                 RowEnd::Unclosed { quote } => {
                     self.check_length(at..self.bytes.len())?;
                     let place = self.shown_line(quote);
+                    let hint = quote_hint::of_open_quote(&self.dialect, &self.bytes[at..]);
                     return Err(self.fatal(at, format_args!(
                         "expected a closing quote for the one opened{place}, found the end of the \
-                         input"
+                         input{hint}"
                     )));
+                }
+                RowEnd::AfterQuote { text } => {
+                    self.check_length(at..text)?;
+                    return Err(self.after_quote(at, text));
                 }
                 RowEnd::Dangling { escape } => {
                     self.check_length(at..self.bytes.len())?;
@@ -99,6 +105,35 @@ impl Chunk<'_> {
                 }
             }
         }
+    }
+
+    /// Where text is that follows a closing quote in the row at `row`, if the row has such text.
+    pub(crate) fn text_after_quote(&self, row: usize, cells: &mut Vec<Cell>) -> Option<usize> {
+        match self.dialect.row(self.bytes, row, self.end, cells) {
+            RowEnd::AfterQuote { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The refusal of a row in which the byte at `text` follows a closing quote.
+    #[cold]
+    fn after_quote(&self, row: usize, text: usize) -> DecodeError {
+        let line = match self.line(text).filter(|line| Some(*line) != self.line(row)) {
+            Some(line) => format!(" in line {line}"),
+            None => String::new(),
+        };
+        // Only what stands before it is surely in the chunk.
+        let from = row.max((text + 1).saturating_sub(MAX_SHOWN));
+        let more = if from > row { "…" } else { "" };
+        let seen = self.bytes[from..=text].escape_ascii();
+        let hint = quote_hint::of_text_after_quote(&self.dialect, &self.bytes[row..=text]);
+        self.refused(
+            row,
+            format_args!(
+                "expected a delimiter or a line end after a closing quote{line}, found text after \
+                 it: \"{more}{seen}\"{hint}"
+            ),
+        )
     }
 
     /// Where the row that starts at `row` ends, without its line end, if the next line starts at
@@ -175,10 +210,9 @@ impl Chunk<'_> {
             Some(at) => Resume::At(at as u64 + 1),
             None => Resume::Scan(from as u64),
         };
-        let message = format!(
-            "the row is larger than max_record ({} bytes); a quote may have been left open",
-            self.max_record
-        );
+        let hint = quote_hint::of_long_row(&self.dialect, &self.bytes[row..from]);
+        let message =
+            format!("the row is larger than max_record ({} bytes); {hint}", self.max_record);
         let message = self.at_line(row, ": ", message);
         DecodeError { offset: row, message, resume }
     }

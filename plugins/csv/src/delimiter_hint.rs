@@ -81,6 +81,8 @@ mod tests {
         double_quote: true,
         comment: None,
         lone_cr: false,
+        decimal_comma: false,
+        text_after_quote: false,
     };
 
     /// The delimiter that is hinted at.

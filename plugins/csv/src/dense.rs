@@ -38,7 +38,11 @@ impl<'a> Dense<'a> {
     pub(crate) fn new(context: RowContext<'a>, layout: &'a Layout) -> Self {
         let columns = layout.picks.iter().map(|pick| pick.column).collect();
         let row_width = layout.names.len();
-        let fast_path = FastPath::new(&context.chunk.dialect, layout, context.empty_is_nan);
+        let dialect = &context.chunk.dialect;
+        let fast_path = match dialect.decimal_comma {
+            true => None,
+            false => FastPath::new(dialect, layout, context.empty_is_nan),
+        };
         let (cells, buffer, backoff) = (Vec::new(), Vec::new(), Backoff::new(RESET_AFTER));
         Self { context, layout, columns, row_width, cells, buffer, fast_path, backoff }
     }
@@ -52,7 +56,7 @@ impl<'a> Dense<'a> {
             self.row_width = width;
         }
         let Self { context, cells, buffer, columns, .. } = self;
-        let (chunk, nan) = (context.chunk, context.empty_is_nan);
+        let (chunk, nan) = (context.chunk, context.nan());
         context.out.field_made(|x| {
             let from = x.len();
             x.resize(from + 4 * columns.len(), 0);
@@ -78,7 +82,7 @@ impl<'a> Dense<'a> {
         let cell = cells.get(column).copied();
         let float = cell
             .and_then(|cell| read::<f32>(context.chunk, cell, buffer))
-            .or_else(|| empty_value(context.chunk, cell, buffer, context.empty_is_nan))
+            .or_else(|| empty_value(context.chunk, cell, buffer, context.nan()))
             .ok_or(column)?;
         context.out.field_bytes(&float.to_le_bytes());
         Ok(())
@@ -92,18 +96,26 @@ impl<'a> Dense<'a> {
         match cell.map_or(&[][..], |cell| trimmed(value(chunk, *cell, &mut self.buffer))) {
             [] => {
                 let found = "an empty field; set empty = \"nan\" to take it as NaN".to_owned();
-                ValueError { column, expected: f32::NAME, found, taken_by: None }
+                ValueError::of_other(column, f32::NAME, found)
             }
             text => ValueError::new(column, f32::NAME, text),
         }
     }
 }
 
-/// NaN for an empty or missing field, if the option `empty` allows it.
+/// NaN for an empty or missing field and for a word that means none, if the option `empty` allows
+/// it: `nan` has these words then.
 #[cold]
-fn empty_value(chunk: &Chunk, cell: Option<Cell>, buffer: &mut Vec<u8>, nan: bool) -> Option<f32> {
-    let empty = cell.is_none_or(|cell| trimmed(value(chunk, cell, buffer)).is_empty());
-    (empty && nan).then_some(f32::NAN)
+fn empty_value(
+    chunk: &Chunk,
+    cell: Option<Cell>,
+    buffer: &mut Vec<u8>,
+    nan: Option<&[Vec<u8>]>,
+) -> Option<f32> {
+    let null = nan?;
+    let is_none = |text: &[u8]| text.is_empty() || null.iter().any(|word| word == text);
+    let empty = cell.is_none_or(|cell| is_none(trimmed(value(chunk, cell, buffer))));
+    empty.then_some(f32::NAN)
 }
 
 impl RowSink for Dense<'_> {

@@ -13,6 +13,11 @@ pub(crate) struct Dialect {
     pub(crate) comment: Option<u8>,
     /// Whether a CR without LF ends a row.
     pub(crate) lone_cr: bool,
+    /// Whether the point of numbers is a comma.
+    pub(crate) decimal_comma: bool,
+    /// Whether text may follow a closing quote, because nobody reads the fields: only where rows
+    /// end matters.
+    pub(crate) text_after_quote: bool,
 }
 
 /// A field of a row: a range of the chunk.
@@ -50,6 +55,8 @@ pub(crate) enum RowEnd {
     Unclosed { quote: usize },
     /// The input ends after the escape at `escape`.
     Dangling { escape: usize },
+    /// Text follows a closing quote: the byte at `text` is the first that is no blank.
+    AfterQuote { text: usize },
 }
 
 /// Number of LFs.
@@ -124,6 +131,11 @@ impl Dialect {
         };
         let mut at = start;
         while let Some(&byte) = chunk.get(at) {
+            if reader.state == FieldState::Closed
+                && let Some(text) = self.text_after_quote(chunk, at)
+            {
+                return RowEnd::AfterQuote { text };
+            }
             if Some(byte) == self.escape && self.escapes(reader.state) {
                 if at + 1 == chunk.len() {
                     return if end { RowEnd::Dangling { escape: at } } else { RowEnd::Cut };
@@ -150,7 +162,7 @@ impl Dialect {
                 // The CR of a line end. Any other CR after a closing quote is text.
                 FieldState::Closed
                     if byte == b'\r' && chunk.get(at + 1).is_none_or(|next| *next == b'\n') => {}
-                // Text after a closing quote is part of the field, and quotes in it are text, too.
+                // Blanks after a closing quote are part of the field.
                 _ => {
                     reader.raw |= reader.state == FieldState::Closed;
                     reader.state = FieldState::Plain;
@@ -165,6 +177,22 @@ impl Dialect {
             return RowEnd::Unclosed { quote: reader.quote };
         }
         self.end_row(chunk, start, at, &reader, cells)
+    }
+
+    /// Where text is that follows a closing quote directly before `at`: the first byte that is no
+    /// blank, if it does not end the field. `None` also if that byte is not in the chunk.
+    fn text_after_quote(&self, chunk: &[u8], at: usize) -> Option<usize> {
+        if self.text_after_quote || self.double_quote && Some(chunk[at]) == self.quote {
+            return None;
+        }
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t') && *byte != self.delimiter;
+        let blanks = chunk[at..].iter().take_while(|byte| is_blank(byte)).count();
+        let (text, rest) = (at + blanks, &chunk[at + blanks..]);
+        match rest {
+            [] | [b'\r'] | [b'\r', b'\n', ..] => None,
+            [byte, ..] if *byte == self.delimiter || self.ends_line(*byte) => None,
+            _ => Some(text),
+        }
     }
 
     /// Whether the escape byte escapes in this state. As in Python's `csv`, it is text directly

@@ -11,9 +11,13 @@ use crate::backoff::Backoff;
 use crate::chunk::{Chunk, LineCount, shown};
 use crate::delimiter_hint;
 use crate::dialect::Cell;
-use crate::layout::Layout;
+use crate::guess::is_null_word;
+use crate::layout::{Layout, Pick};
+use crate::merged_rows;
 use crate::plain_rows::PlainRows;
 use crate::scan::{RowSink, StopReason};
+use crate::written_numbers::parse_with_comma;
+use crate::{value_hint, width_hint};
 
 /// What every sink needs: the chunk, some options, and where records go.
 pub(crate) struct RowContext<'a> {
@@ -21,10 +25,51 @@ pub(crate) struct RowContext<'a> {
     /// The header, if later rows equal to it are dropped.
     pub(crate) header: Option<&'a [u8]>,
     pub(crate) flexible: bool,
+    pub(crate) is_dense: bool,
     pub(crate) empty_is_nan: bool,
+    /// Values that stand for an absent value.
+    pub(crate) null: &'a [Vec<u8>],
+    /// Where the first record starts, if that is in the chunk and after a header.
+    pub(crate) first_record: Option<usize>,
+    /// Rows with more fields than the columns, of which the fields beyond are left out.
+    pub(crate) surplus: &'a mut Surplus,
     /// For the message about a value in the first row.
     pub(crate) first_row: FirstRow,
     pub(crate) out: &'a mut Records,
+}
+
+/// Rows with fields beyond the columns.
+#[derive(Debug, Default)]
+pub(crate) struct Surplus {
+    pub(crate) rows: u64,
+    /// The number of fields of the first of them, and its line.
+    first: (usize, Option<u64>),
+}
+
+impl Surplus {
+    #[cold]
+    fn add(&mut self, chunk: &Chunk, row: usize, fields: usize) {
+        if self.rows == 0 {
+            self.first = (fields, chunk.line(row));
+        }
+        self.rows += 1;
+    }
+
+    /// The warning about them, at the end of an object.
+    pub(crate) fn told(&self, layout: &Layout) -> String {
+        let (fields, line) = self.first;
+        let place = line.map_or(String::new(), |line| format!(" in line {line}"));
+        let hint = match line {
+            Some(line @ 2..) if layout.names.len() == 1 => width_hint::preamble(line - 1),
+            _ => String::new(),
+        };
+        format!(
+            "flexible = true left out the fields beyond {} in {} rows, the first with {fields} fields\
+             {place}; give more names by `names` to keep them{hint}",
+            layout.names.len(),
+            self.rows
+        )
+    }
 }
 
 /// What the first row is. If it is a record, it may be a header that the operator forgot to
@@ -36,7 +81,7 @@ pub(crate) enum FirstRow {
     IsData(Option<u64>),
 }
 
-impl RowContext<'_> {
+impl<'a> RowContext<'a> {
     #[inline(always)]
     pub(crate) fn is_header(&self, row: &Range<usize>) -> bool {
         self.header.is_some_and(|header| self.chunk.bytes[row.clone()] == *header)
@@ -44,14 +89,20 @@ impl RowContext<'_> {
 
     #[inline(always)]
     pub(crate) fn check_width(
-        &self,
+        &mut self,
         layout: &Layout,
         found: usize,
         row: &Range<usize>,
         next: usize,
     ) -> Result<(), DecodeError> {
         let expected = layout.names.len();
-        if found == expected || self.flexible {
+        if found == expected {
+            return Ok(());
+        }
+        if self.flexible {
+            if found > expected && !(self.is_dense && layout.all) {
+                self.surplus.add(self.chunk, row.start, found);
+            }
             return Ok(());
         }
         Err(self.wrong_width(layout, found, row, next))
@@ -67,14 +118,11 @@ impl RowContext<'_> {
     ) -> DecodeError {
         let (expected, source) = (layout.names.len(), &layout.source);
         let fields = if expected == 1 { "field" } else { "fields" };
-        let hint = self.delimiter_hint(layout, row.clone());
+        let hint = width_hint::of_row(self, layout, found, row);
         self.chunk.error(
             row.start,
             ": ",
-            format_args!(
-                "expected {expected} {fields}, as {source}, found {found}; set flexible = true to \
-                 take such rows{hint}"
-            ),
+            format_args!("expected {expected} {fields}, as {source}, found {found}{hint}"),
             next,
         )
     }
@@ -83,6 +131,11 @@ impl RowContext<'_> {
     fn delimiter_hint(&self, layout: &Layout, row: Range<usize>) -> String {
         let Chunk { bytes, dialect, .. } = self.chunk;
         delimiter_hint::of_row(dialect, &bytes[row], layout.names.len(), layout.are_named)
+    }
+
+    /// The words that are NaN, if empty values are.
+    pub(crate) fn nan(&self) -> Option<&'a [Vec<u8>]> {
+        self.empty_is_nan.then_some(self.null)
     }
 
     /// Emits the value of a raw field.
@@ -97,14 +150,23 @@ pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
-    /// The type that takes the value: text, or bytes for what is no text.
-    pub(crate) taken_by: Option<Scalar>,
+    /// What was found, if it is text that another type or option may take.
+    text: Vec<u8>,
+    /// Whether it is no text.
+    is_binary: bool,
 }
 
 impl ValueError {
+    /// A value that is text.
     #[cold]
     pub(crate) fn new(column: usize, expected: &'static str, found: &[u8]) -> Self {
-        Self { column, expected, found: shown(found), taken_by: Some(Scalar::Utf8) }
+        Self { column, expected, found: shown(found), text: found.to_vec(), is_binary: false }
+    }
+
+    /// What stands there says nothing about types: `found` says all.
+    #[cold]
+    pub(crate) fn of_other(column: usize, expected: &'static str, found: String) -> Self {
+        Self { column, expected, found, text: Vec::new(), is_binary: false }
     }
 
     #[cold]
@@ -115,32 +177,42 @@ impl ValueError {
         row: usize,
         next: usize,
     ) -> DecodeError {
-        let Self { column, expected, found, taken_by } = self;
-        let name = &layout.names[column.min(layout.names.len() - 1)];
-        let hint = match (taken_by, context.first_row) {
-            (Some(Scalar::Bytes), _) if layout.types_are_learnt => {
-                format!("; types = \"auto,{name}:bytes\" takes it as it is")
-            }
-            (Some(Scalar::Bytes), _) => "; types = \"bytes\" takes it as it is".to_owned(),
-            (Some(_), _) if layout.types_are_learnt => {
-                format!("; the first rows have this type: types = \"auto,{name}:utf8\" takes text")
-            }
-            (_, FirstRow::IsData(Some(line)))
-                if Some(line) == context.chunk.line(row) && expected != Scalar::Utf8.word() =>
-            {
-                "; if this row is the header, set header = true".to_owned()
-            }
-            _ => String::new(),
-        };
-        let other = match taken_by {
-            // What is empty or no text says nothing about the delimiter.
-            None | Some(Scalar::Bytes) => String::new(),
-            Some(_) => context.delimiter_hint(layout, row..context.chunk.row_end(row, next)),
-        };
-        let message = format_args!(
-            "column {column} (`{name}`): expected {expected}, found {found}{hint}{other}"
-        );
+        let name = &layout.names[self.column.min(layout.names.len() - 1)];
+        let hint = self.hint(context, layout, row, next);
+        let Self { column, expected, found, .. } = self;
+        let message =
+            format_args!("column {column} (`{name}`): expected {expected}, found {found}{hint}");
         context.chunk.error(row, ", ", message, next)
+    }
+
+    /// What may be meant, and the option that says so.
+    fn hint(&self, context: &RowContext, layout: &Layout, row: usize, next: usize) -> String {
+        let column = self.column.min(layout.names.len() - 1);
+        if self.is_binary {
+            return match layout.types_are_learnt {
+                true => {
+                    let name = layout.name_in_types(column);
+                    format!("; types = \"auto,{name}:bytes\" takes it as it is")
+                }
+                false => "; types = \"bytes\" takes it as it is".to_owned(),
+            };
+        }
+        if self.text.is_empty() {
+            return String::new();
+        }
+        let row_end = context.chunk.row_end(row, next);
+        let other = context.delimiter_hint(layout, row..row_end);
+        let is_first = matches!(context.first_row, FirstRow::IsData(Some(line))
+            if Some(line) == context.chunk.line(row));
+        let value = value_hint::of_value(context, layout, column, self.expected, &self.text);
+        let may_be_header =
+            is_first && !layout.types_are_learnt && !is_null_word(trimmed(&self.text));
+        match (may_be_header, other.is_empty()) {
+            (true, _) => format!("; if this row is the header, set header = true{other}"),
+            (false, true) => value,
+            (false, false) if layout.types_are_learnt => format!("{value}{other}"),
+            (false, false) => other,
+        }
     }
 }
 
@@ -218,6 +290,11 @@ impl RowSink for AllFields<'_> {
         self.context.out.abandon_record();
     }
 
+    fn check_lines(&mut self, row: &Range<usize>) -> Result<(), DecodeError> {
+        let checked = merged_rows::check(&self.context, self.layout, row);
+        checked.inspect_err(|_| self.discard_row())
+    }
+
     fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
         let Self { context, layout, plain: Some(plain), backoff } = self else {
             return StopReason::Fallback(start);
@@ -240,8 +317,6 @@ impl RowSink for AllFields<'_> {
 pub(crate) struct Columns<'a> {
     pub(crate) context: RowContext<'a>,
     pub(crate) layout: &'a Layout,
-    /// Values that stand for an absent value.
-    pub(crate) null: &'a [Vec<u8>],
     /// Whether the chunk is known to be UTF-8. Then every value in it is.
     pub(crate) is_utf8: bool,
     /// The fields of the current row.
@@ -251,17 +326,19 @@ pub(crate) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    fn column(&mut self, column: usize, scalar: Scalar) -> Result<(), ValueError> {
+    fn column(&mut self, pick: Pick) -> Result<(), ValueError> {
+        let Pick { column, scalar, is_learnt } = pick;
         let Some(cell) = self.cells.get(column).copied() else {
             self.context.out.absent();
             return Ok(());
         };
-        if !self.null.is_empty() && self.is_null(cell) {
+        if !self.context.null.is_empty() && self.is_null(cell) {
             self.context.out.absent();
             return Ok(());
         }
         match scalar {
             Scalar::Int32 => self.number::<i32, 4>(column, cell, i32::to_le_bytes),
+            Scalar::Int64 if is_learnt && self.is_code(cell) => Err(self.code(column, cell)),
             Scalar::Int64 => self.number::<i64, 8>(column, cell, i64::to_le_bytes),
             Scalar::Float32 => self.number::<f32, 4>(column, cell, f32::to_le_bytes),
             Scalar::Float64 => self.number::<f64, 8>(column, cell, f64::to_le_bytes),
@@ -288,7 +365,31 @@ impl Columns<'_> {
 
     fn is_null(&mut self, cell: Cell) -> bool {
         let text = trimmed(value(self.context.chunk, cell, &mut self.value));
-        self.null.iter().any(|word| word == text)
+        self.context.null.iter().any(|word| word == text)
+    }
+
+    /// Whether the first rows would have made such a value text: `007`, or a phone number with `+`.
+    /// As a number it would lose what it begins with.
+    #[inline(always)]
+    fn is_code(&self, cell: Cell) -> bool {
+        let first = self.context.chunk.bytes.get(cell.start as usize);
+        // Nearly all integers begin like this.
+        !matches!(first, Some(b'1'..=b'9')) && self.begins_like_code(cell)
+    }
+
+    #[inline(never)]
+    fn begins_like_code(&self, cell: Cell) -> bool {
+        match &self.context.chunk.bytes[cell.range()] {
+            [b'0', b'0'..=b'9', ..] => true,
+            [b'+', rest @ ..] => rest.len() > 7,
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn code(&mut self, column: usize, cell: Cell) -> ValueError {
+        let text = trimmed(value(self.context.chunk, cell, &mut self.value));
+        ValueError::new(column, i64::NAME, text)
     }
 
     fn boolean(&mut self, column: usize, cell: Cell) -> Result<(), ValueError> {
@@ -338,7 +439,7 @@ fn not_utf8(column: usize, text: &[u8], at: usize) -> ValueError {
         shown(&text[at..]),
         looks_like(text, at),
     );
-    ValueError { column, expected: "utf8", found, taken_by: Some(Scalar::Bytes) }
+    ValueError { is_binary: true, ..ValueError::of_other(column, Scalar::Utf8.word(), found) }
 }
 
 impl RowSink for Columns<'_> {
@@ -354,7 +455,7 @@ impl RowSink for Columns<'_> {
         self.context.check_width(layout, self.cells.len(), &row, next)?;
         if !self.context.is_header(&row) {
             for pick in &layout.picks {
-                if let Err(error) = self.column(pick.column, pick.scalar) {
+                if let Err(error) = self.column(*pick) {
                     self.context.out.abandon_record();
                     return Err(error.into_decode_error(&self.context, layout, row.start, next));
                 }
@@ -368,11 +469,18 @@ impl RowSink for Columns<'_> {
     fn discard_row(&mut self) {
         self.cells.clear();
     }
+
+    fn check_lines(&mut self, row: &Range<usize>) -> Result<(), DecodeError> {
+        merged_rows::check(&self.context, self.layout, row)
+    }
 }
 
 /// The number in a field; `None` if it is no number. `buffer` is for the value of a raw field.
 #[inline(always)]
 pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, buffer: &mut Vec<u8>) -> Option<N> {
+    if chunk.dialect.decimal_comma {
+        return parse_with_comma(trimmed(value(chunk, cell, buffer)));
+    }
     if cell.raw {
         return N::parse(trimmed(value(chunk, cell, buffer)));
     }

@@ -3,6 +3,7 @@
 use pipemill_plugin::{Field, Scalar};
 
 use crate::delimiter_hint;
+use crate::names;
 use crate::settings::{Emit, Settings};
 
 /// The columns of an object.
@@ -28,11 +29,23 @@ pub(crate) struct Layout {
     pub(crate) types_are_learnt: bool,
 }
 
+/// The names of the columns, and where they come from.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnNames {
+    pub(crate) names: Vec<String>,
+    /// Where the number of columns comes from, for messages: "the header has".
+    pub(crate) source: String,
+    /// The names in the object's own header, if it has one.
+    pub(crate) header: Option<Vec<String>>,
+}
+
 /// A column that is emitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) column: usize,
     pub(crate) scalar: Scalar,
+    /// Whether the first rows tell the type, and no option.
+    pub(crate) is_learnt: bool,
 }
 
 /// The name of a column that has none.
@@ -45,10 +58,10 @@ impl Layout {
     /// rows; those that are missing are text. An error is a text for the operator.
     pub(crate) fn new(
         settings: &Settings,
-        names: Vec<String>,
-        source: String,
+        columns: ColumnNames,
         learnt: &[Scalar],
     ) -> Result<Self, String> {
+        let ColumnNames { names, source, header } = columns;
         let label = match &settings.label {
             Some(label) => Some(find(settings, &names, label, "label")?),
             None => None,
@@ -58,8 +71,11 @@ impl Layout {
             settings.types.default.unwrap_or_else(learnt)
         };
         let mut scalars: Vec<_> = (0..names.len()).map(of_column).collect();
+        let mut typed = Vec::new();
         for (column, scalar) in &settings.types.named {
-            scalars[find(settings, &names, column, "types")?] = *scalar;
+            let column = find(settings, &names, column, "types")?;
+            scalars[column] = *scalar;
+            typed.push(column);
         }
         let columns: Vec<usize> = match &settings.columns {
             Some(columns) => {
@@ -68,17 +84,59 @@ impl Layout {
             }
             None => (0..names.len()).filter(|column| Some(*column) != label).collect(),
         };
-        let picks: Vec<_> =
-            columns.into_iter().map(|column| Pick { column, scalar: scalars[column] }).collect();
-        let fields = match settings.emit {
+        let types_are_learnt = settings.types.default.is_none();
+        let pick = |column: usize| {
+            let is_learnt = types_are_learnt && !typed.contains(&column);
+            Pick { column, scalar: scalars[column], is_learnt }
+        };
+        let picks: Vec<_> = columns.into_iter().map(pick).collect();
+        let mut fields = match settings.emit {
             Emit::Fields => fields(&names, &picks, settings)?,
             Emit::Row => vec![Field::bytes("row")],
             Emit::Dense => dense(settings, &picks),
         };
+        if let Some(header) = header {
+            let label = label.map(|label| names[label].as_str());
+            say_header(settings, &header, &names, &picks, label, &mut fields);
+        }
         let all = settings.columns.is_none();
-        let types_are_learnt = settings.types.default.is_none();
         let are_named = settings.names.is_some();
         Ok(Self { names, source, are_named, picks, label, all, fields, types_are_learnt })
+    }
+
+    /// How the option `types` names a column: by its name, or by its number if the option can't say
+    /// the name.
+    pub(crate) fn name_in_types(&self, column: usize) -> String {
+        let name = &self.names[column];
+        let is_unique = self.names.iter().filter(|other| *other == name).count() == 1;
+        if is_unique && name.trim() == name && !name.contains([',', '"', '\n']) {
+            name.clone()
+        } else {
+            column.to_string()
+        }
+    }
+}
+
+/// Says the names of a header in fields that do not have these names, so that the host compares
+/// them with those of the objects before.
+fn say_header(
+    settings: &Settings,
+    header: &[String],
+    names: &[String],
+    picks: &[Pick],
+    label: Option<&str>,
+    fields: &mut [Field],
+) {
+    let fact = |key: &str, value: String| (key.to_owned(), value);
+    if settings.emit == Emit::Dense {
+        let columns = picks.iter().map(|pick| names[pick.column].as_str());
+        fields[0].metadata.push(fact("columns", names::as_fact(columns)));
+        if let (Some(label), [_, y]) = (label, &mut *fields) {
+            y.metadata.push(fact("columns", names::as_fact([label].into_iter())));
+        }
+    }
+    if let ([first, ..], true) = (fields, settings.names.is_some() || settings.emit == Emit::Row) {
+        first.metadata.push(fact("header", names::as_fact(header.iter().map(String::as_str))));
     }
 }
 
@@ -144,8 +202,8 @@ fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<F
         let name = &names[pick.column];
         if let Some(other) = at.insert(name, pick.column) {
             return Err(format!(
-                "columns {other} and {} are both called `{name}`, and fields must differ in name; \
-                 give others by `names`, or leave one out by `columns`",
+                "columns {other} and {} are both called `{name}`, and fields must differ in name; set \
+                 rename_duplicates = true, give others by `names`, or leave one out by `columns`",
                 pick.column
             ));
         }

@@ -1,43 +1,61 @@
 //! What the first rows of an object tell: whether the first one is a header, and the type of each
 //! column. For `header = "auto"` and `types = "auto"`.
 //!
-//! **The window** is the first [`MAX_ROWS`] rows of the object, without those that end after
-//! [`MAX_BYTES`]; at least two rows, if they are not larger than `max_record` together. It depends
-//! only on the object: the decoder waits until all of the window is in the chunk, and emits nothing
-//! before.
+//! **The window** is the first rows of the object, [`MAX_ROWS`] of one whose size is known and
+//! [`MAX_ROWS_OF_STREAM`] of a pipe, without those that end after [`MAX_BYTES`]; at least two rows,
+//! if they are not larger than `max_record` together. It depends only on the object: the decoder
+//! waits until all of the window is in the chunk, and emits nothing before.
 //!
 //! **The next objects** of a channel have the types of the first one: the host passes its schema.
 
-use pipemill_parsing::numbers::{Number, trimmed};
+use pipemill_parsing::numbers::trimmed;
 use pipemill_plugin::{Field, Scalar};
 
-use crate::chunk::{Chunk, NextRow};
+use crate::chunk::{Chunk, NextRow, shown};
 use crate::dialect::Cell;
-use crate::emit::{parse_boolean, value};
-use crate::layout::default_name;
+use crate::emit::value;
+use crate::guess::{Guess, Obstacle};
+use crate::header_guess::FirstRows;
+use crate::layout::{Layout, default_name};
 use crate::settings::{Header, Settings};
+use crate::value_hint;
 
-/// Rows of the window.
-const MAX_ROWS: u64 = 1000;
+/// Rows of the window, if the object is there as a whole. To wait for them costs nothing.
+pub(crate) const MAX_ROWS: u64 = 20_480;
+/// Rows of the window, if the object may be a pipe, whose rows may come slowly.
+pub(crate) const MAX_ROWS_OF_STREAM: u64 = 1000;
 /// Bytes of the window.
 const MAX_BYTES: u64 = 1 << 20;
 /// Rows without which a header can't be told from a record.
 const MIN_ROWS: u64 = 2;
 
 /// What the first rows tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learnt {
     pub(crate) header: bool,
     /// The type of each column.
     pub(crate) types: Vec<Scalar>,
     /// The rows of the window, with the header.
     pub(crate) rows: u64,
+    /// The columns that have no value in the window.
+    pub(crate) empty: Vec<usize>,
+    /// The columns that are text, though their values are numbers to people: what is in the way,
+    /// and what to do.
+    pub(crate) obstacles: Vec<(usize, String)>,
+    /// Whether the object has no more rows than the window.
+    pub(crate) is_whole: bool,
 }
 
 /// The rows of the window that were read so far. The bytes of these rows are not consumed: they
 /// are decoded later.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Learner {
+    /// Rows of the window at most.
+    max_rows: u64,
+    /// Whether the object ends with the window.
+    is_whole: bool,
+    /// The row that can't be read, if that ended the window.
+    bad_row: Option<usize>,
     /// Where the next row starts, counted from the start of the window.
     at: usize,
     rows: u64,
@@ -47,72 +65,36 @@ pub(crate) struct Learner {
     first_guesses: Vec<Guess>,
     /// What the rows after the first tell.
     guesses: Vec<Guess>,
-}
-
-/// The types that all values of a column have, so far. Values that stand for none don't count.
-#[derive(Debug, Clone, Copy)]
-struct Guess {
-    seen: bool,
-    boolean: bool,
-    int64: bool,
-    float64: bool,
-}
-
-impl Default for Guess {
-    fn default() -> Self {
-        Self { seen: false, boolean: true, int64: true, float64: true }
-    }
-}
-
-impl Guess {
-    /// Takes one value into account.
-    fn add(&mut self, text: &[u8], null: &[Vec<u8>]) {
-        let text = trimmed(text);
-        if text.is_empty() || null.iter().any(|word| word == text) {
-            return;
-        }
-        self.seen = true;
-        self.boolean &= parse_boolean(text).is_some();
-        let (int64, float64) = numbers(text);
-        self.int64 &= int64;
-        self.float64 &= float64;
-    }
-
-    fn merged(self, other: Self) -> Self {
-        Self {
-            seen: self.seen || other.seen,
-            boolean: self.boolean && other.boolean,
-            int64: self.int64 && other.int64,
-            float64: self.float64 && other.float64,
-        }
-    }
-
-    fn scalar(self) -> Scalar {
-        match self {
-            Self { seen: false, .. } => Scalar::Utf8,
-            Self { boolean: true, .. } => Scalar::Boolean,
-            Self { int64: true, .. } => Scalar::Int64,
-            Self { float64: true, .. } => Scalar::Float64,
-            _ => Scalar::Utf8,
-        }
-    }
-}
-
-/// Whether a value is an int64, and whether it is a float64. Digits that are not a number to people
-/// are text: `007`, and integers that an int64 can't hold, which a float64 would round.
-fn numbers(text: &[u8]) -> (bool, bool) {
-    let digits = match text {
-        [b'+' | b'-', rest @ ..] => rest,
-        all => all,
-    };
-    if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
-        let is_number = !matches!(digits, [b'0', _, ..]) && i64::parse(text).is_some();
-        return (is_number, is_number);
-    }
-    (false, f64::parse(text).is_some())
+    /// The first word of each column that stands for none in many files.
+    null_words: Vec<Vec<u8>>,
 }
 
 impl Learner {
+    /// A window of at most this many rows.
+    pub(crate) fn new(max_rows: u64) -> Self {
+        Self {
+            max_rows,
+            is_whole: false,
+            bad_row: None,
+            at: 0,
+            rows: 0,
+            first: Vec::new(),
+            first_guesses: Vec::new(),
+            guesses: Vec::new(),
+            null_words: Vec::new(),
+        }
+    }
+
+    /// Begins again: the row after a bad one is the first.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.max_rows);
+    }
+
+    /// The row that ended the window because it can't be read, counted from the window's start.
+    pub(crate) fn bad_row(&self) -> Option<usize> {
+        self.bad_row
+    }
+
     /// Reads the rows of the window that are in the chunk, in which the window begins at `start`.
     /// `Ok` once the window is complete.
     pub(crate) fn read(
@@ -120,44 +102,60 @@ impl Learner {
         chunk: &Chunk,
         start: usize,
         cells: &mut Vec<Cell>,
-        null: &[Vec<u8>],
+        settings: &Settings,
     ) -> bool {
         let limit = MAX_BYTES.min(chunk.max_record);
         let is_outside = |bytes: usize, rows: u64| {
             bytes as u64 > chunk.max_record || bytes as u64 > limit && rows >= MIN_ROWS
         };
-        while self.rows < MAX_ROWS {
+        while self.rows < self.max_rows {
             match chunk.next_row(start + self.at, cells) {
                 Ok(NextRow::Whole { next, .. }) => {
                     if is_outside(next - start, self.rows) {
                         return true;
                     }
-                    self.add(chunk, cells, null);
+                    self.add(chunk, cells, settings);
                     self.at = next - start;
                 }
                 Ok(NextRow::Cut(_)) => {
-                    return chunk.end || is_outside(chunk.bytes.len() - start, self.rows);
+                    let is_outside = is_outside(chunk.bytes.len() - start, self.rows);
+                    self.is_whole = chunk.end && !is_outside;
+                    return chunk.end || is_outside;
                 }
-                // The row is reported when it is decoded.
-                Err(_) => return true,
+                Err(_) => {
+                    let text = chunk.text_after_quote(start + self.at, cells);
+                    if text.is_some_and(|text| !is_outside(text + 1 - start, self.rows)) {
+                        self.bad_row = Some(self.at);
+                    }
+                    // Other errors are reported when the row is decoded.
+                    return true;
+                }
             }
         }
         true
     }
 
-    fn add(&mut self, chunk: &Chunk, cells: &[Cell], null: &[Vec<u8>]) {
+    fn add(&mut self, chunk: &Chunk, cells: &[Cell], settings: &Settings) {
         let mut buffer = Vec::new();
         if self.rows == 0 {
             let texts = cells.iter().map(|cell| value(chunk, *cell, &mut buffer).to_vec());
             self.first = texts.collect();
             self.first_guesses = vec![Guess::default(); cells.len()];
             self.guesses = self.first_guesses.clone();
-            for (guess, text) in self.first_guesses.iter_mut().zip(&self.first) {
-                guess.add(text, null);
+            self.null_words = vec![Vec::new(); cells.len()];
+            for (column, text) in self.first.iter().enumerate() {
+                self.first_guesses[column].add(text, settings);
+                if self.first_guesses[column].has_null_word() {
+                    self.null_words[column] = trimmed(text).to_vec();
+                }
             }
         } else {
-            for (guess, cell) in self.guesses.iter_mut().zip(cells) {
-                guess.add(value(chunk, *cell, &mut buffer), null);
+            for (column, (guess, cell)) in self.guesses.iter_mut().zip(cells).enumerate() {
+                let (text, had) = (value(chunk, *cell, &mut buffer), guess.has_null_word());
+                guess.add(text, settings);
+                if guess.has_null_word() && !had {
+                    self.null_words[column] = trimmed(text).to_vec();
+                }
             }
         }
         self.rows += 1;
@@ -171,37 +169,49 @@ impl Learner {
         let header = match settings.header {
             Header::Yes => true,
             Header::No => false,
-            Header::Auto => self.has_header()?,
+            Header::Auto => {
+                let unseen = vec![Guess::default(); self.guesses.len()];
+                let below = if self.rows == 1 { &unseen } else { &self.guesses };
+                let Self { first, first_guesses, rows, .. } = self;
+                FirstRows { first, first_guesses, below, rows: *rows }.has_header()?
+            }
         };
         let guesses = self.guesses.iter().zip(&self.first_guesses);
-        let types = guesses.map(|(rest, first)| {
-            let guess = if header { *rest } else { first.merged(*rest) };
-            guess.scalar()
-        });
-        Ok(Some(Learnt { header, types: types.collect(), rows: self.rows }))
+        let all = guesses.map(|(rest, first)| if header { *rest } else { first.merged(*rest) });
+        let all: Vec<_> = all.collect();
+        Ok(Some(Learnt {
+            header,
+            types: all.iter().map(|guess| guess.scalar()).collect(),
+            rows: self.rows,
+            empty: (0..all.len()).filter(|column| !all[*column].seen).collect(),
+            obstacles: (0..all.len())
+                .filter_map(|column| {
+                    Some((column, self.told(all[column].obstacle()?, column, settings)))
+                })
+                .collect(),
+            is_whole: self.is_whole,
+        }))
     }
+}
 
-    /// The first row is a header if none of its values has the type of the values below it, and at
-    /// least one column is not text. If all columns are text, nobody can tell.
-    fn has_header(&self) -> Result<bool, String> {
-        let (mut some, mut others) = (false, false);
-        for (first, rest) in self.first_guesses.iter().zip(&self.guesses) {
-            let below = if self.rows == 1 { Scalar::Utf8 } else { rest.scalar() };
-            if first.seen && first.scalar() != Scalar::Utf8 {
-                // A number or a boolean is no name.
-                return Ok(false);
+impl Learner {
+    /// What makes the column text, and what to do.
+    fn told(&self, obstacle: Obstacle, column: usize, settings: &Settings) -> String {
+        let comma = "set decimal = \",\" if the comma is the point";
+        match obstacle {
+            Obstacle::DecimalCommas => format!("it has decimal commas: {comma}"),
+            Obstacle::Thousands => {
+                format!("it has separators of thousands: rewrite such numbers, or {comma}")
             }
-            some |= below != Scalar::Utf8;
-            others |= below != Scalar::Utf8 && first.seen;
+            Obstacle::NullWord => {
+                let word = &self.null_words[column];
+                format!(
+                    "it has {}: if that means that there is none, set {}",
+                    shown(word),
+                    value_hint::null_with(&settings.null, word)
+                )
+            }
         }
-        if some && others {
-            return Ok(true);
-        }
-        let rows = if self.rows == 1 { "there is one row" } else { "all columns are text" };
-        Err(format!(
-            "header = \"auto\" can't tell whether the first row is a header, because {rows}: set \
-             header = true or header = false"
-        ))
     }
 }
 
@@ -246,7 +256,7 @@ pub(crate) fn of_fields_before(
         Header::Auto if has_all(&names) => {
             let fits = |(text, scalar): (&Vec<u8>, &Scalar)| {
                 let mut guess = Guess::default();
-                guess.add(text, &settings.null);
+                guess.add(text, settings);
                 !guess.seen || *scalar == Scalar::Utf8 || guess.scalar() != Scalar::Utf8
             };
             settings.names.is_some() && !first.iter().zip(&type_of(&names)).all(fits)
@@ -265,7 +275,7 @@ pub(crate) fn of_fields_before(
         (None, true) => type_of(&in_row),
         _ => type_of(&names),
     };
-    Ok(Learnt { header, types, rows: 1 })
+    Ok(Learnt { header, types, rows: 1, is_whole: false, ..Learnt::default() })
 }
 
 /// What was learnt, for the log.
@@ -290,6 +300,46 @@ pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String
     format!("columns by {rows}: {}{more}", shown.join(", "))
 }
 
+/// The warnings about columns that may be text only because of what the first rows have, or lack.
+pub(crate) fn warnings(learnt: &Learnt, layout: &Layout) -> Vec<String> {
+    /// Columns of which it is said.
+    const SHOWN: usize = 10;
+    let is_learnt =
+        |column: usize| layout.picks.iter().any(|pick| pick.column == column && pick.is_learnt);
+    let obstacles = learnt.obstacles.iter().filter(|(column, _)| is_learnt(*column));
+    let told = obstacles.take(SHOWN).map(|(column, why)| {
+        format!("column {column} (`{}`) is text, because {why}", layout.names[*column])
+    });
+    told_of_empty(learnt, layout).into_iter().chain(told).collect()
+}
+
+/// The warning about columns that are text only because the first rows have no value in them.
+fn told_of_empty(learnt: &Learnt, layout: &Layout) -> Option<String> {
+    /// Columns that are named.
+    const SHOWN: usize = 20;
+    let is_learnt = |column: &&usize| {
+        let pick = layout.picks.iter().find(|pick| pick.column == **column);
+        pick.is_some_and(|pick| pick.is_learnt)
+    };
+    let empty: Vec<_> = learnt.empty.iter().filter(is_learnt).collect();
+    let records = learnt.rows - u64::from(learnt.header);
+    if empty.is_empty() || records == 0 {
+        return None;
+    }
+    let shown: Vec<_> =
+        empty.iter().take(SHOWN).map(|column| format!("`{}`", layout.names[**column])).collect();
+    let more = match empty.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let name = layout.name_in_types(*empty[0]);
+    Some(format!(
+        "no value in the first {records} records, so text: {}{more}; if they have numbers later, say \
+         so, as in types = \"auto,{name}:float64\"",
+        shown.join(", ")
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use pipemill_plugin::Field;
@@ -305,7 +355,7 @@ mod tests {
             (true, 2, "the first 2 rows, of which the first one is a header"),
             (false, 1000, "the first 1000 rows, of which none is a header"),
         ] {
-            let learnt = Learnt { header, types: Vec::new(), rows };
+            let learnt = Learnt { header, rows, ..Learnt::default() };
             assert_eq!(told(&learnt, &fields), format!("columns by {said}: id int64, x utf8"));
         }
     }

@@ -5,21 +5,32 @@
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
 //! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
 //! mark at the start of an object is skipped. Bytes that are not UTF-8 are valid in columns of type
-//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers may have blanks around them. Columns count from 0, lines from
-//! 1.
+//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers
+//! may have blanks around them. Columns count from 0, lines from 1.
 //!
 //! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
 //! header that is read as a record is noticed at once; a record that is read as a header is lost
 //! silently.
 //!
-//! **Schema.** With `names` or `emit = "row"` the fields are known at `open`; else the first row
-//! tells them. An empty field of a number type is absent; with `emit = "dense"` it is an error or
-//! NaN, by the option `empty`. Empty bytes and text are empty values.
+//! **Schema.** With `names` or `emit = "row"`, and without a header, the fields are known at `open`;
+//! else the first row tells them. An empty field of a number type is absent; with `emit = "dense"`
+//! it is an error or NaN, by the option `empty`. Empty bytes and text are empty values.
 //!
-//! **As in Python's `csv`**, text after a closing quote is appended (`"a"b` is `ab`), a quote in an
-//! unquoted field is text, and escapes work inside and outside quotes. `docs/decoders.md` lists the
-//! differences; `tests/decoder/differences.rs` gives the reasons. A CR at the end of the input is a
-//! line end, as in Python, because an LF may have been cut off.
+//! **As in Python's `csv`**, a quote in an unquoted field is text, and escapes work inside and outside
+//! quotes. `docs/decoders.md` lists the differences; `tests/decoder/differences.rs` gives the
+//! reasons. A CR at the end of the input is a line end, as in Python, because an LF may have been
+//! cut off.
+//!
+//! **Right or refused.** What another option would read ends the channel, with the name of that option:
+//! text after a closing quote (`dialect.rs`), rows that quotes have merged (`merged_rows.rs`),
+//! lines that end at CR (`line_ends.rs`), rows that `flexible` would cut (`first_widths.rs`),
+//! another delimiter or no text at all (`head.rs`), a first row of which nobody can tell what it is
+//! (`header_guess.rs`). An error of one row names that option, too: `delimiter_hint.rs`,
+//! `quote_hint.rs`, `width_hint.rs`, `value_hint.rs`. All of that is looked at only in the first
+//! rows, or when a row is bad.
+//!
+//! **Headers are compared.** The host ends a channel whose objects have different fields. So the names of
+//! a header are always a part of the fields: as their names, or as a fact about them (`names.rs`).
 //!
 //! # The files, for the next person
 //!
@@ -27,8 +38,7 @@
 //! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
 //! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
 //! fields, four numbers at a time (`parse_f32x4.rs`), and leaves all other rows to the scanner.
-//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. `delimiter_hint.rs` only
-//! adds to their messages. If you change the
+//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. If you change the
 //! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
 mod backoff;
@@ -38,25 +48,37 @@ mod dense;
 mod dialect;
 mod emit;
 mod fast_path;
+mod first_widths;
+mod guess;
+mod head;
+mod header_guess;
 mod layout;
 mod learn;
+mod line_ends;
+mod merged_rows;
+mod names;
 mod parse_f32x4;
 mod plain_masks;
 mod plain_rows;
+mod quote_hint;
 mod scan;
 mod search;
 mod settings;
 mod simd;
+mod value_hint;
+mod width_hint;
+mod written_numbers;
 
 use std::ops::Range;
 
-use chunk::{Chunk, LineCount, NextRow, shown};
+use chunk::{Chunk, LineCount, NextRow};
 use dense::Dense;
 use dialect::Cell;
-use emit::{AllFields, Columns, FirstRow, RowContext, WholeRows};
-use layout::{Layout, default_name};
-use learn::{Learner, Learnt};
-use pipemill_parsing::encoding::{looks_like, valid_up_to};
+use emit::{AllFields, Columns, FirstRow, RowContext, Surplus, WholeRows};
+use head::Head;
+use layout::{ColumnNames, Layout, default_name};
+use learn::{Learner, Learnt, MAX_ROWS, MAX_ROWS_OF_STREAM};
+use pipemill_parsing::encoding::valid_up_to;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
     Scalar, StreamInfo,
@@ -65,8 +87,8 @@ use plain_rows::PlainRows;
 use search::Search;
 use settings::{Emit, Header, Settings};
 
-/// The byte order mark of UTF-8.
-const BOM: &[u8] = b"\xef\xbb\xbf";
+/// The end of a file for DOS, which some programs still write.
+const DOS_END: u8 = 0x1a;
 
 /// The `csv` decoder.
 #[derive(Debug)]
@@ -74,8 +96,11 @@ pub struct Csv {
     settings: Settings,
     /// Largest row in bytes.
     max_record: u64,
-    /// Whether nothing of the object was decoded yet.
-    at_start: bool,
+    /// What stands before the first row.
+    head: Head,
+    /// Bytes of the object that the stream is shown before those from another place on; `None` if
+    /// it begins at the object's start. Another stream has looked at the first rows.
+    shown_first: Option<u64>,
     /// Whether a stream that begins inside of the object has the same columns, without a header.
     knows_columns: bool,
     /// What the names of the columns come from, if not from the rows, for messages.
@@ -105,6 +130,8 @@ pub struct Csv {
     cells: Vec<Cell>,
     /// Memory of the fast path of plain rows.
     plain: PlainRows,
+    /// Rows with fields beyond the columns.
+    surplus: Surplus,
     /// The search for a row, if decoding began inside of the object and nothing was decoded there.
     search: Option<Search>,
 }
@@ -131,19 +158,32 @@ impl Decoder for Csv {
                 settings.names = names_before(&settings, info);
             }
         }
+        // Else the header is a part of what the records are.
         let layout = match (&settings.names, settings.emit) {
+            _ if settings.header != Header::No => None,
             (Some(names), _) if settings.types.default.is_some() => {
-                Some(Layout::new(&settings, names.clone(), names_source.to_owned(), &[])?)
+                let (names, source) = (names.clone(), names_source.to_owned());
+                Some(Layout::new(&settings, ColumnNames { names, source, header: None }, &[])?)
             }
-            (None, Emit::Row) => Some(Layout::new(&settings, Vec::new(), String::new(), &[])?),
+            (None, Emit::Row) => Some(Layout::new(&settings, ColumnNames::default(), &[])?),
             _ => None,
         };
         let is_learnt = settings.learns() && settings.emit == Emit::Fields;
+        // Only types are worth more rows.
+        let max_rows = match info.size {
+            Some(_) if is_learnt && settings.types.default.is_none() => MAX_ROWS,
+            _ => MAX_ROWS_OF_STREAM,
+        };
+        let at_start = restart.is_none_or(|at| at.header > 0);
         Ok(Self {
+            head: match at_start {
+                true => Head::new(settings.skip_rows),
+                false => Head::passed(),
+            },
+            shown_first: restart.map(|at| at.header),
             settings,
             max_record: info.max_record,
             names_source,
-            at_start: restart.is_none_or(|at| at.header > 0),
             knows_columns,
             offset: 0,
             header_end: 0,
@@ -152,11 +192,12 @@ impl Decoder for Csv {
             first_row: None,
             header: Vec::new(),
             fields_before: if is_learnt { info.fields_before() } else { None },
-            learner: Learner::default(),
+            learner: Learner::new(max_rows),
             learnt: None,
             layout,
             cells: Vec::new(),
             plain: PlainRows::default(),
+            surplus: Surplus::default(),
             search: restart.map(|at| Search::new(at.header)),
         })
     }
@@ -175,9 +216,11 @@ impl Decoder for Csv {
         let place = match self.first_row {
             Some(FirstRow::IsHeader) => Some(self.header_end),
             Some(FirstRow::IsData(_)) => self.knows_columns.then_some(0),
+            // The first row may still be refused.
+            None if self.offset > 0 => None,
             None => (self.settings.header == Header::No && self.knows_columns).then_some(0),
         };
-        place.filter(|_| is_said)
+        place.filter(|_| is_said && self.head.is_done())
     }
 
     fn decode(
@@ -189,7 +232,13 @@ impl Decoder for Csv {
         // It begins here, and is not asked for a place: the chunk has more than the header.
         self.search.take_if(|search| self.offset + bytes.len() as u64 > search.header);
         let mut counted = LineCount::default();
-        let result = self.decode_rows(bytes, end, &mut counted, out);
+        let dos_end = bytes.iter().rev().take_while(|byte| end && **byte == DOS_END).count();
+        let text = &bytes[..bytes.len() - dos_end];
+        let result = self.decode_rows(text, end, &mut counted, out);
+        let result = result.map(|read| if read == text.len() { bytes.len() } else { read });
+        if end && self.surplus.rows > 0 {
+            self.tell_surplus(out);
+        }
         let done = match &result {
             Ok(consumed) => *consumed,
             Err(DecodeError { resume: Resume::At(to) | Resume::Scan(to), .. }) => *to as usize,
@@ -242,6 +291,17 @@ impl Csv {
         self.line += if self.line > 0 { lines } else { 0 };
     }
 
+    /// Reads what stands before the first row. Returns how many bytes that is, as far as it is there.
+    fn read_head(&mut self, bytes: &[u8], end: bool) -> Result<usize, DecodeError> {
+        if self.head.is_done() {
+            return Ok(0);
+        }
+        let shown = self.offset + bytes.len() as u64;
+        let end = end || self.shown_first.is_some_and(|header| shown >= header);
+        let read = self.head.read(&self.settings.dialect, bytes, end);
+        read.map_err(|(at, message)| DecodeError::refused(at, message))
+    }
+
     /// Emits the rows of a chunk. Returns how many bytes are done with.
     fn decode_rows(
         &mut self,
@@ -250,13 +310,9 @@ impl Csv {
         counted: &mut LineCount,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
-        let mut at = 0;
-        if self.at_start {
-            if !end && bytes.len() < BOM.len() && BOM.starts_with(bytes) {
-                return Ok(0);
-            }
-            self.at_start = false;
-            at = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
+        let mut at = self.read_head(bytes, end)?;
+        if !self.head.is_done() {
+            return Ok(at);
         }
         let chunk = Chunk {
             bytes,
@@ -266,11 +322,12 @@ impl Csv {
             line: self.line,
             after_cr: self.after_cr,
         };
-        if self.first_row.is_none() && self.settings.learns() && self.learnt.is_none() {
-            match self.learn_from_rows(&chunk, at)? {
-                Some(learnt) => self.learnt = Some(learnt),
-                None if !end => return Ok(at),
-                None => {}
+        if self.first_row.is_none() {
+            if !self.look_ahead(&chunk, at)? {
+                return Ok(at);
+            }
+            if self.is_only_header(end) {
+                return Ok(bytes.len());
             }
         }
         let has_header = self
@@ -288,13 +345,15 @@ impl Csv {
                     self.header_end = self.offset + next as u64;
                     *self.first_row.insert(first_row)
                 }
+                Err(error) if error.resume == Resume::Refused => return Err(error),
                 // Without the header the columns are not known, so no other row can be decoded.
                 Err(error) if has_header => {
                     return Err(DecodeError { resume: Resume::None, ..error });
                 }
                 Err(error) => {
                     // The next row is the first, and tells what this one would have told.
-                    (self.learner, self.learnt) = (Learner::default(), None);
+                    self.learner.reset();
+                    self.learnt = None;
                     return Err(error);
                 }
             },
@@ -304,6 +363,39 @@ impl Csv {
 }
 
 impl Csv {
+    /// Looks at the first rows, which begin at `start`, for what must be known before the first
+    /// record. Whether that is known now, or more bytes must be seen.
+    ///
+    /// # Errors
+    /// The rows don't tell it, or don't fit the options.
+    fn look_ahead(&mut self, chunk: &Chunk, start: usize) -> Result<bool, DecodeError> {
+        if self.settings.learns() && self.learnt.is_none() {
+            self.learnt = self.learn_from_rows(chunk, start)?;
+            if self.learnt.is_none() && !chunk.end {
+                return Ok(false);
+            }
+        }
+        let settings = &self.settings;
+        let are_cut_off = self.shown_first.is_none()
+            && settings.flexible
+            && settings.emit == Emit::Fields
+            && settings.names.is_none();
+        match are_cut_off {
+            true => first_widths::check(chunk, start, settings, &mut self.cells),
+            false => Ok(true),
+        }
+    }
+
+    /// Whether the object has a header and nothing else, and its types are for the next object to
+    /// tell.
+    fn is_only_header(&self, end: bool) -> bool {
+        let types = self.settings.types.default;
+        let is_header = |learnt: &Learnt| learnt.header && learnt.rows == 1 && learnt.is_whole;
+        end && types.is_none()
+            && self.fields_before.is_none()
+            && self.learnt.as_ref().is_some_and(is_header)
+    }
+
     /// Learns header and types from the rows at `start`, or from the objects before. `None` if there
     /// are no rows, or if more of them must be seen.
     ///
@@ -323,12 +415,24 @@ impl Csv {
             let text = |cell: &Cell| emit::value(chunk, *cell, &mut buffer).to_vec();
             let first: Vec<_> = self.cells.iter().map(text).collect();
             learn::of_fields_before(before, settings, &first).map(Some)
-        } else if self.learner.read(chunk, start, &mut self.cells, &settings.null) {
+        } else if self.learner.read(chunk, start, &mut self.cells, settings) {
+            if let Some(row) = self.learner.bad_row() {
+                // It is why the rows don't tell more.
+                chunk.next_row(start + row, &mut self.cells)?;
+            }
             self.learner.learnt(settings)
         } else {
             Ok(None)
         };
         learnt.map_err(|message| chunk.refused(start, message))
+    }
+
+    /// Says once at the end of the object what `flexible` has left out.
+    fn tell_surplus(&mut self, out: &mut Records) {
+        if let Some(layout) = &self.layout {
+            out.log(Level::Warn, &self.surplus.told(layout));
+        }
+        self.surplus = Surplus::default();
     }
 
     /// Learns the columns from the first row, if the options did not give them.
@@ -345,37 +449,71 @@ impl Csv {
         let start = row.start;
         let line = chunk.line(start);
         let settings = &self.settings;
-        if has_header {
-            check_line_ends(chunk, start, &self.cells)?;
+        if has_header || self.shown_first.is_none() {
+            line_ends::check(chunk, &row, &self.cells, has_header)?;
         }
         if settings.drop_repeated_header {
             self.header = chunk.bytes[row].to_vec();
         }
         if self.layout.is_none() {
             let types = self.learnt.as_ref().map_or(&[][..], |learnt| &learnt.types);
-            let (names, source) = if let Some(names) = &settings.names {
-                (names.clone(), self.names_source.to_owned())
-            } else if has_header {
-                let names = header_names(chunk, &self.cells);
-                (names.map_err(|message| chunk.fatal(start, message))?, "the header has".to_owned())
-            } else {
-                let names = (0..self.cells.len()).map(default_name).collect();
-                (
-                    names,
-                    line.map_or("the first row has".into(), |line| {
-                        format!("the first row (line {line}) has")
-                    }),
-                )
-            };
-            let layout = Layout::new(settings, names, source, types)
+            let columns = self.column_names(chunk, start, has_header)?;
+            let layout = Layout::new(settings, columns, types)
                 .map_err(|message| chunk.refused(start, message))?;
             out.set_schema(&layout.fields);
             if let Some(learnt) = self.learnt.as_ref().filter(|_| self.fields_before.is_none()) {
                 out.log(Level::Info, &learn::told(learnt, &layout.fields));
+                for told in learn::warnings(learnt, &layout) {
+                    out.log(Level::Warn, &told);
+                }
             }
             self.layout = Some(layout);
         }
         Ok(if has_header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
+    }
+
+    /// The names of the columns, by the options, the header, or their numbers. `start` is the first
+    /// row, whose fields are known.
+    ///
+    /// # Errors
+    /// The header is bad.
+    fn column_names(
+        &self,
+        chunk: &Chunk,
+        start: usize,
+        has_header: bool,
+    ) -> Result<ColumnNames, DecodeError> {
+        let settings = &self.settings;
+        let header = match (has_header, &settings.names) {
+            // These names are compared, but not read.
+            (true, Some(_)) => Some(names::as_written(chunk, &self.cells)),
+            (true, None) if settings.emit == Emit::Row => {
+                Some(names::as_written(chunk, &self.cells))
+            }
+            (true, None) => {
+                let names = names::of_header(chunk, &self.cells);
+                let names = names.map_err(|message| chunk.fatal(start, message))?;
+                Some(match settings.rename_duplicates {
+                    true => names::without_duplicates(names),
+                    false => names,
+                })
+            }
+            (false, _) => None,
+        };
+        let (names, source) = match (&settings.names, &header) {
+            (Some(names), _) => (names.clone(), self.names_source.to_owned()),
+            (None, Some(header)) => (header.clone(), "the header has".to_owned()),
+            (None, None) => {
+                let names = (0..self.cells.len()).map(default_name).collect();
+                let source = match chunk.line(start) {
+                    Some(line) => format!("the first row (line {line}) has"),
+                    None => "the first row has".to_owned(),
+                };
+                (names, source)
+            }
+        };
+        let names = if settings.emit == Emit::Row { Vec::new() } else { names };
+        Ok(ColumnNames { names, source, header })
     }
 
     /// Emits the rows from `at` on, as the option `emit` says.
@@ -393,7 +531,15 @@ impl Csv {
             chunk,
             header: settings.drop_repeated_header.then_some(&self.header),
             flexible: settings.flexible,
+            is_dense: settings.emit == Emit::Dense,
             empty_is_nan: settings.empty_is_nan,
+            null: &settings.null,
+            first_record: self
+                .header_end
+                .checked_sub(self.offset)
+                .filter(|_| self.header_end > 0 && self.shown_first.is_none())
+                .and_then(|at| usize::try_from(at).ok()),
+            surplus: &mut self.surplus,
             first_row,
             out,
         };
@@ -408,79 +554,20 @@ impl Csv {
             Scalar::Utf8 => is_utf8,
             _ => false,
         });
-        let null = &settings.null;
+        let has_null = !settings.null.is_empty();
         let (row, plain) = (&mut self.cells, &mut self.plain);
         let (cells, value) = (Vec::new(), Vec::new());
         match settings.emit {
             Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { context }),
-            Emit::Fields if layout.all && is_plain && !settings.flexible && null.is_empty() => {
+            Emit::Fields if layout.all && is_plain && !settings.flexible && !has_null => {
                 let rows = &mut AllFields::new(context, layout, plain);
                 scan::scan(chunk, at, row, counted, rows)
             }
             Emit::Fields => {
-                let columns = &mut Columns { context, layout, null, is_utf8, cells, value };
+                let columns = &mut Columns { context, layout, is_utf8, cells, value };
                 scan::scan(chunk, at, row, counted, columns)
             }
             Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(context, layout)),
         }
     }
-}
-
-/// Refuses a header with a CR outside of quotes. In a file whose lines end at CR, the header would
-/// be the whole file, and no row would come after it.
-fn check_line_ends(chunk: &Chunk, row: usize, cells: &[Cell]) -> Result<(), DecodeError> {
-    let is_quoted = |cell: &Cell| {
-        let before = (cell.start as usize).checked_sub(1).map(|at| chunk.bytes[at]);
-        cell.raw || before.is_some() && before == chunk.dialect.quote
-    };
-    let cr = |cell: &Cell| cell.range().find(|at| chunk.bytes[*at] == b'\r');
-    let Some(at) = cells.iter().filter(|cell| !is_quoted(cell)).find_map(cr) else {
-        return Ok(());
-    };
-    if let Err(error) = str::from_utf8(&chunk.bytes[row..at]) {
-        // Compressed bytes, for example: where their lines seem to end says nothing.
-        let message = not_utf8("the header", &chunk.bytes[row..at], error.valid_up_to());
-        return Err(chunk.refused(row, message));
-    }
-    Err(chunk.refused(
-        row,
-        format_args!(
-            "the header has a CR without LF after {} bytes, {}; if lines end at CR in this file, \
-             set `lone_cr`; if it is a part of a name, put the name in quotes",
-            at - row,
-            shown(&chunk.bytes[row..at])
-        ),
-    ))
-}
-
-/// The names in a header. A column with an empty name gets its default name.
-fn header_names(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {
-    let name = |(column, cell): (usize, &Cell)| {
-        let text = &chunk.bytes[cell.range()];
-        let mut name = Vec::new();
-        if cell.raw {
-            chunk.dialect.unescape(text, &mut name);
-        } else {
-            name.extend_from_slice(text);
-        }
-        if name.is_empty() {
-            return Ok(default_name(column));
-        }
-        String::from_utf8(name).map_err(|error| {
-            let at = error.utf8_error().valid_up_to();
-            let what = format!("the name of column {column}");
-            let message = not_utf8(&what, error.as_bytes(), at);
-            format!("{message}; to leave the header's names out, give others by `names`")
-        })
-    };
-    cells.iter().enumerate().map(name).collect()
-}
-
-/// The message about a text whose byte `at` is not UTF-8.
-fn not_utf8(what: &str, text: &[u8], at: usize) -> String {
-    format!(
-        "expected {what} in UTF-8, found {}; it looks like {}",
-        shown(text),
-        looks_like(text, at)
-    )
 }

@@ -9,6 +9,8 @@ pub(crate) struct Reader {
     quote: u8,
     /// All bits set if there is a quote byte, else no bit.
     has_quote: u64,
+    /// All bits set if a line end in quotes is for the scanner, else no bit: see `merged_rows.rs`.
+    no_inner_lines: u64,
     /// All bits set inside quotes, else no bit.
     in_quotes: u64,
     /// Where fields start in the block because of what ends before it: at bit 0, or at bit 1 after a
@@ -45,6 +47,7 @@ impl Reader {
             delimiter: dialect.delimiter,
             quote: dialect.quote.unwrap_or(0),
             has_quote: if dialect.quote.is_some() { !0 } else { 0 },
+            no_inner_lines: if dialect.delimiter == b'\t' { !0 } else { 0 },
             in_quotes: 0,
             field_starts: 1,
             after_opening: 0,
@@ -86,7 +89,8 @@ impl Reader {
         let starts = fields << 1 | crs << 2 | self.field_starts;
         let after_closing = closing << 1 | self.after_closing;
         // A quote opens where no field starts, or text follows one that closes.
-        let odd = (opening & !starts) | (after_closing & !ends & real);
+        let inner_lines = lfs & within & self.no_inner_lines;
+        let odd = (opening & !starts) | (after_closing & !ends & real) | inner_lines;
         let masks = Masks {
             starts: (starts & !opening) | opening << 1 | self.after_opening,
             ends: (ends & !after_closing) | closing,

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::chunk::Chunk;
     use crate::dialect::Dialect;
-    use crate::emit::FirstRow;
+    use crate::emit::{FirstRow, Surplus};
 
     struct NoHost;
 
@@ -281,16 +281,23 @@ mod tests {
             double_quote: true,
             comment: Some(b'#'),
             lone_cr: false,
+            decimal_comma: false,
+            text_after_quote: false,
         };
         let chunk = Chunk { bytes, end: false, dialect, max_record: 400, line: 1, after_cr: false };
         let mut out = Records::new(Box::new(NoHost), true);
         let fields: Vec<_> = (0..width).map(|i| Field::bytes(i.to_string())).collect();
         out.set_schema(&fields);
+        let mut surplus = Surplus::default();
         let mut context = RowContext {
             chunk: &chunk,
             header: Some(b"head"),
             flexible: false,
+            is_dense: false,
             empty_is_nan: false,
+            null: &[],
+            first_record: None,
+            surplus: &mut surplus,
             first_row: FirstRow::IsHeader,
             out: &mut out,
         };

@@ -58,6 +58,12 @@ pub(crate) trait RowSink {
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError>;
     /// Removes the fields of the row that was not ended: they will come again.
     fn discard_row(&mut self);
+    /// Refuses a row over several lines that seems to be several rows. It is called before
+    /// [`row`](Self::row).
+    fn check_lines(&mut self, row: &Range<usize>) -> Result<(), DecodeError> {
+        let _ = row;
+        Ok(())
+    }
     /// Emits the rows from `start` on as long as the sink has a faster way to read them. Returns
     /// why and where it stopped.
     fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
@@ -91,7 +97,10 @@ pub(crate) fn scan<R: RowSink>(
             sink.discard_row();
         }
         at = match stop {
-            StopReason::ChunkEnd(row) if !chunk.end => return chunk.check_cut(row).map(|()| row),
+            // A row that is too long may have another fault: the reference reader sees it.
+            StopReason::ChunkEnd(row) if !chunk.end && chunk.check_cut(row).is_ok() => {
+                return Ok(row);
+            }
             StopReason::ChunkEnd(row) => row,
             StopReason::Fallback(row) if sink.fast_path_due() => {
                 at = row;
@@ -102,6 +111,9 @@ pub(crate) fn scan<R: RowSink>(
         let next = match chunk.next_row(at, cells)? {
             NextRow::Whole { row, next } => {
                 if R::FIELDS {
+                    if chunk.bytes[row.clone()].contains(&b'\n') {
+                        sink.check_lines(&row)?;
+                    }
                     cells.iter().for_each(|cell| sink.field(*cell));
                 }
                 sink.row(row, next)?;
@@ -139,6 +151,7 @@ fn scan_blocks<R: RowSink>(
         in_quotes: 0,
         last_doubled: 0,
         after_quote: 0,
+        last_inner_line: 0,
     };
     if scanner.starts_comment() {
         return Ok(StopReason::Fallback(start));
@@ -185,6 +198,8 @@ struct Scanner<'a> {
     last_doubled: usize,
     /// The offset after the last quote before the block; 0 if there is none.
     after_quote: usize,
+    /// The offset after the last line end in quotes; 0 if there is none.
+    last_inner_line: usize,
 }
 
 /// The masks of one block: bit i is for byte i.
@@ -198,6 +213,8 @@ struct BlockMasks {
     quotes: u64,
     /// The second quotes of two that mean one.
     doubled: u64,
+    /// The line ends in quotes.
+    inner_lines: u64,
     /// Whether the block has a quote that the scanner does not understand.
     fallback: bool,
 }
@@ -224,6 +241,9 @@ impl Scanner<'_> {
         let flow = self.emit_ends::<R, true>(base, masks, sink)?;
         if let Some(bit) = masks.doubled.checked_ilog2() {
             self.last_doubled = base + bit as usize;
+        }
+        if let Some(bit) = masks.inner_lines.checked_ilog2() {
+            self.last_inner_line = base + bit as usize + 1;
         }
         if let Some(bit) = masks.quotes.checked_ilog2() {
             self.after_quote = base + bit as usize + 1;
@@ -261,6 +281,9 @@ impl Scanner<'_> {
                     continue;
                 }
                 self.chunk.check_length(self.row..end)?;
+                if R::FIELDS && self.has_inner_line::<QUOTED>(masks, base, bit) {
+                    sink.check_lines(&(self.row..end))?;
+                }
                 sink.row(self.row..end, at + 1)?;
             }
             (self.row, self.field) = (at + 1, at + 1);
@@ -269,6 +292,20 @@ impl Scanner<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether the row that ends at this bit of the block at `base` has a line end in quotes.
+    #[inline(always)]
+    fn has_inner_line<const QUOTED: bool>(
+        &self,
+        masks: &BlockMasks,
+        base: usize,
+        bit: u32,
+    ) -> bool {
+        let before = if QUOTED { masks.inner_lines & !(!0 << bit) } else { 0 };
+        let last =
+            before.checked_ilog2().map_or(self.last_inner_line, |bit| base + bit as usize + 1);
+        last > self.row
     }
 
     /// `at`, or the offset of a CR directly before it, which then belongs to the line end.
@@ -292,7 +329,8 @@ impl Scanner<'_> {
         let plain = quotes | self.in_quotes == 0;
         let ends = if plain && !R::FIELDS { 0 } else { bytes.eq(dialect.delimiter) & real } | lines;
         if plain {
-            return BlockMasks { ends, lines, quotes: 0, doubled: 0, fallback: false };
+            let (quotes, doubled, inner_lines, fallback) = (0, 0, 0, false);
+            return BlockMasks { ends, lines, quotes, doubled, inner_lines, fallback };
         }
         self.quoted_masks::<R>(quotes, ends, lines)
     }
@@ -317,7 +355,8 @@ impl Scanner<'_> {
         let known = (not_allowed & not_allowed.wrapping_neg()).wrapping_sub(1);
         self.in_quotes = ((within as i64) >> 63) as u64;
         let ends = (if R::FIELDS { ends } else { lines }) & !within & known;
-        BlockMasks { ends, lines, quotes, doubled, fallback: not_allowed != 0 }
+        let (inner_lines, fallback) = (lines & within, not_allowed != 0);
+        BlockMasks { ends, lines, quotes, doubled, inner_lines, fallback }
     }
 
     /// The current field, which ends at `end`. `doubled` is the mask of second quotes before `end`

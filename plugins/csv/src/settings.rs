@@ -28,8 +28,11 @@ pub(crate) enum Header {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) dialect: Dialect,
+    /// Lines at the start of an object that are no rows.
+    pub(crate) skip_rows: u64,
     pub(crate) header: Header,
     pub(crate) drop_repeated_header: bool,
+    pub(crate) rename_duplicates: bool,
     pub(crate) names: Option<Vec<String>>,
     pub(crate) columns: Option<Vec<String>>,
     pub(crate) types: ColumnTypes,
@@ -73,6 +76,16 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             false,
             "drop later rows that are equal to the header, as in concatenated files",
         ),
+        flag(
+            "rename_duplicates",
+            false,
+            "a name that the header has again gets a number: a, a_1, a_2",
+        ),
+        OptionSpec::int(
+            "skip_rows",
+            Some("0"),
+            "lines to skip at the start of each object, before the header",
+        ),
         text(
             "names",
             None,
@@ -90,7 +103,11 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "bytes, utf8, boolean, int32, int64, float32, float64, or auto (by the first rows), for \
              all columns, or for one, as in \"float32,id:int64\"",
         ),
-        text("null", None, "values that mean that there is none, with commas between them"),
+        text(
+            "null",
+            None,
+            "values that mean that there is none, with commas between them; \"\" is empty text",
+        ),
         text(
             "label",
             None,
@@ -100,7 +117,8 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
             "empty",
             &["error", "nan"],
             "error",
-            "with emit = \"dense\": whether an empty field is an error or NaN",
+            "with emit = \"dense\": whether an empty field is an error or NaN; nan also takes the words \
+             of `null`",
         ),
         flag("flexible", false, "take rows with fewer or more fields than the first"),
         text("delimiter", Some(","), "separates fields: a byte, or \"tab\""),
@@ -109,6 +127,7 @@ pub(crate) fn specs() -> Vec<OptionSpec> {
         text("escape", Some("none"), "makes the next byte text: a byte, or \"none\""),
         text("comment", Some("none"), "starts a line that is no row: a byte, or \"none\""),
         flag("lone_cr", false, "a CR without LF also ends a row"),
+        choice("decimal", &[".", ","], ".", "the point of numbers"),
     ]
 }
 
@@ -116,12 +135,14 @@ impl Settings {
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let settings = Self {
             dialect: dialect(options)?,
+            skip_rows: options.int("skip_rows").unwrap_or(0),
             header: match options.text("header") {
                 "true" => Header::Yes,
                 "auto" => Header::Auto,
                 _ => Header::No,
             },
             drop_repeated_header: options.is_on("drop_repeated_header"),
+            rename_duplicates: options.is_on("rename_duplicates"),
             names: list(options, "names")?,
             columns: list(options, "columns")?,
             types: types(options.text("types"))?,
@@ -133,11 +154,7 @@ impl Settings {
             label: options.get("label").map(str::to_owned),
             empty_is_nan: options.text("empty") == "nan",
             flexible: options.is_on("flexible"),
-            null: list(options, "null")?
-                .unwrap_or_default()
-                .into_iter()
-                .map(String::into_bytes)
-                .collect(),
+            null: words(options, "null").into_iter().map(String::into_bytes).collect(),
         };
         settings.check(options)?;
         Ok(settings)
@@ -161,8 +178,13 @@ impl Settings {
 
     /// Refuses options that have no meaning together.
     fn check(&self, options: &Options) -> Result<(), String> {
-        if self.drop_repeated_header && self.header == Header::No {
-            return Err("option `drop_repeated_header` needs header = true".into());
+        for (name, set) in [
+            ("drop_repeated_header", self.drop_repeated_header),
+            ("rename_duplicates", self.rename_duplicates),
+        ] {
+            if set && self.header == Header::No {
+                return Err(format!("option `{name}` needs header = true"));
+            }
         }
         let untyped = matches!(options.text("types"), "utf8" | "bytes");
         let meaningless = match self.emit {
@@ -174,12 +196,18 @@ impl Settings {
                 ("empty", self.empty_is_nan),
                 ("flexible", self.flexible),
                 ("null", !self.null.is_empty()),
+                ("decimal", self.dialect.decimal_comma),
             ]
             .to_vec(),
-            Emit::Dense => vec![("types", !untyped), ("null", !self.null.is_empty())],
+            Emit::Dense => {
+                vec![("types", !untyped), ("null", !self.null.is_empty() && !self.empty_is_nan)]
+            }
             Emit::Fields => vec![("label", self.label.is_some()), ("empty", self.empty_is_nan)],
         };
         match meaningless.iter().find(|(_, set)| *set) {
+            Some((name, _)) if self.emit == Emit::Dense && *name == "null" => {
+                Err("option `null` needs empty = \"nan\" with emit = \"dense\"".to_owned())
+            }
             Some((name, _)) => Err(format!(
                 "option `{name}` has no meaning with emit = {:?}",
                 options.text("emit")
@@ -197,6 +225,8 @@ fn dialect(options: &Options) -> Result<Dialect, String> {
         double_quote: options.is_on("double_quote"),
         comment: byte(options, "comment")?,
         lone_cr: options.is_on("lone_cr"),
+        decimal_comma: options.text("decimal") == ",",
+        text_after_quote: options.text("emit") == "row",
     };
     let used = [
         ("delimiter", Some(dialect.delimiter)),
@@ -231,10 +261,16 @@ fn no_byte(options: &Options, name: &str) -> String {
     format!("option `{name}` takes one byte of ASCII that is no line end{words}, not {value:?}")
 }
 
-/// The words of an option that is a list; `None` if the option is not set.
+/// The words of an option that is a list; one of them may be empty.
+fn words(options: &Options, name: &str) -> Vec<String> {
+    let Some(text) = options.get(name) else { return Vec::new() };
+    text.split(',').map(|word| word.trim().to_owned()).collect()
+}
+
+/// The names of an option that is a list; `None` if the option is not set.
 fn list(options: &Options, name: &str) -> Result<Option<Vec<String>>, String> {
     let Some(text) = options.get(name) else { return Ok(None) };
-    let words: Vec<_> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    let words = words(options, name);
     if words.iter().any(String::is_empty) {
         return Err(format!("option `{name}` takes names with a comma between them, not {text:?}"));
     }

@@ -31,13 +31,14 @@ pub(super) fn find_decoder(
         source.total_size();
     }
     let rules = detect::plugin_rules(engine);
-    let (choice, source) = detect::detect(source, rules, inflate).map_err(|error| match error {
-        DetectError::Stopped => ExitCode::SUCCESS,
-        DetectError::Source(error) => {
-            let code = if error.missing { exit::MISSING } else { exit::DATA };
-            exit::because(code, s3::with_option_names(&error.in_full()))
-        }
-    })?;
+    let (choice, source) =
+        detect::detect(source, rules, inflate, given).map_err(|error| match error {
+            DetectError::Stopped => ExitCode::SUCCESS,
+            DetectError::Source(error) => {
+                let code = if error.missing { exit::MISSING } else { exit::DATA };
+                exit::because(code, s3::with_option_names(&error.in_full()))
+            }
+        })?;
     let object = Printable::name(&choice.object);
     log::info!("{object}: {}", choice.explanation(given));
     let options = choice.options(given);

@@ -6,6 +6,7 @@
 use pipemill_source::Compression;
 
 use super::Format;
+use super::dialect::Dialect;
 use super::text::{self, Text};
 
 /// Bytes in which signatures are looked for: one block of a tar archive.
@@ -30,12 +31,14 @@ pub(super) enum Sniffed {
     Unknown {
         /// Whether it can be MessagePack.
         msgpack: bool,
+        /// The first byte that is in no text, and its place: the offset, and the line, from 1.
+        odd: Option<(u8, usize, usize)>,
     },
 }
 
-/// Says what the first bytes of an object are. `ended` says that `head` is the whole object. `None`
-/// means that more bytes are needed.
-pub(super) fn sniff(head: &[u8], ended: bool) -> Option<Sniffed> {
+/// Says what the first bytes of an object are, and what rows they have with this dialect. `ended`
+/// says that `head` is the whole object. `None` means that more bytes are needed.
+pub(super) fn sniff(head: &[u8], ended: bool, dialect: &Dialect) -> Option<Sniffed> {
     if !ended && head.len() < SIGNATURE_BYTES {
         return None;
     }
@@ -46,6 +49,14 @@ pub(super) fn sniff(head: &[u8], ended: bool) -> Option<Sniffed> {
     if let Some(found) = signature(first) {
         return Some(found);
     }
+    // At the end of a text, what DOS writes there is no part of it.
+    let text = text::without_dos_end(head);
+    let may_end = text.len() < head.len() && text::is_text(&text[..text.len().min(first.len())]);
+    if !ended && may_end && head.len() < text::MAX_BYTES {
+        return None;
+    }
+    let head = if ended { text } else { head };
+    let first = &head[..head.len().min(SIGNATURE_BYTES)];
     // Text that begins like this is rare, so it must not be text to be MessagePack.
     let window = match text::window(head, ended) {
         _ if !text::is_text(first) => first,
@@ -56,11 +67,11 @@ pub(super) fn sniff(head: &[u8], ended: bool) -> Option<Sniffed> {
         let whole = ended && window.len() == head.len();
         return Some(match text::markup(window) {
             Some((what, remedy)) => Sniffed::Unsupported(what, remedy),
-            None => Sniffed::Text(Text::of(window, whole)),
+            None => Sniffed::Text(Text::of(window, whole, dialect)),
         });
     }
     let cut = !(ended && first.len() == head.len());
-    Some(Sniffed::Unknown { msgpack: is_msgpack(first, cut) })
+    Some(Sniffed::Unknown { msgpack: is_msgpack(first, cut), odd: text::odd_byte(window) })
 }
 
 fn signature(first: &[u8]) -> Option<Sniffed> {

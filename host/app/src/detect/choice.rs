@@ -6,7 +6,9 @@ use pipemill_source::SourceError;
 
 use super::Format;
 use super::bytes::Sniffed;
+use super::dialect::Dialect;
 use super::name::{self, NameSays, by_name};
+use super::obstacle::Obstacle;
 use super::text::{Json, Text};
 
 /// The decoder of a channel.
@@ -15,6 +17,8 @@ pub struct Choice {
     /// The object that it was chosen by.
     pub object: String,
     pub(super) format: Format,
+    /// Options of the format that its first rows tell, and that were not given.
+    pub(super) found: Vec<(&'static str, String)>,
     /// The reason, for people.
     why: String,
 }
@@ -41,12 +45,33 @@ impl Choice {
         format!("decoder {}{options}: {}", self.decoder(), self.why)
     }
 
+    /// Whether it is a table, of which the first rows say if there is a header.
+    pub(super) fn may_have_header(&self, dialect: &Dialect) -> bool {
+        matches!(self.format, Format::Csv { .. }) && dialect.finds_header
+    }
+
+    /// The same choice for a table with a header, which the next object shows: the delimiter is
+    /// also the one of that object.
+    pub(super) fn with_header_as(mut self, next: &Self) -> Self {
+        if matches!(next.format, Format::Csv { .. }) {
+            (self.format, self.found) = (next.format.clone(), next.found.clone());
+            self.found.push(("header", "true".to_owned()));
+            self.why += &format!("; its only row is the header of {}", next.object);
+        }
+        self
+    }
+
     /// The options of the decoder: those that were given, and those of the format that were not.
     pub fn options(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let mut options = given.to_vec();
+        for (name, value) in &self.found {
+            // What the first rows tell is found.
+            let asked = |(other, value): &&mut (String, String)| other == name && value == "auto";
+            options.iter_mut().filter(asked).for_each(|option| option.1.clone_from(value));
+        }
         let has = |name: &str| given.iter().any(|(given, _)| given == name);
         let mut add = |name: &str, value: &str| {
-            if !has(name) {
+            if !options.iter().any(|(other, _)| other == name) {
                 options.push((name.to_owned(), value.to_owned()));
             }
         };
@@ -55,6 +80,9 @@ impl Choice {
                 None | Some(b',') => {}
                 Some(b'\t') => add("delimiter", "tab"),
                 Some(other) => add("delimiter", &(*other as char).to_string()),
+            }
+            for (name, value) in &self.found {
+                add(name, value);
             }
             for (name, value) in CSV_OPTIONS {
                 // `types` means nothing for rows and tensors, and a row has no header.
@@ -134,7 +162,13 @@ pub(super) fn choose(
         Some(found) => Ok(found),
         None => builtin(object, sniffed),
     };
-    found.map(|Found { format, why }| Choice { object: object.to_owned(), format, why })
+    found.map(|Found { format, why }| {
+        let found = match (&format, sniffed) {
+            (Format::Csv { delimiter }, Sniffed::Text(text)) => text.found_options(*delimiter),
+            _ => Vec::new(),
+        };
+        Choice { object: object.to_owned(), format, found, why }
+    })
 }
 
 /// A format, and the reason.
@@ -182,15 +216,33 @@ fn named(format: Format, ending: &str, sniffed: &Sniffed) -> Result<Found, Refus
             chosen(format, ", and its first bytes say the same")
         }
         (_, Sniffed::Format(other)) => disagree(&other.to_string(), other.decoder()),
-        (Format::MessagePack, Sniffed::Unknown { msgpack: true }) => {
+        (Format::MessagePack, Sniffed::Unknown { msgpack: true, .. }) => {
             chosen(format, ", and its first bytes can be that")
         }
         (one, Sniffed::Text(text)) if one.is_text() => named_text(format, ending, text),
         (_, Sniffed::Text(_)) => disagree("text", "lines"),
+        (one, Sniffed::Unknown { odd: Some((byte, at, line)), .. }) if one.is_text() => {
+            let name = control_name(*byte);
+            disagree(
+                &format!("no text: byte 0x{byte:02x}{name} stands at offset {at}, in line {line}"),
+                "fixed",
+            )
+        }
         (one, _) => {
             let bytes = if one.is_text() { "no text" } else { "something else" };
             disagree(bytes, "fixed")
         }
+    }
+}
+
+/// The name of a control code that is met in text, for a message.
+fn control_name(byte: u8) -> &'static str {
+    match byte {
+        0 => " (NUL)",
+        0x0b => " (a vertical tab)",
+        0x1a => " (the end of a file for DOS)",
+        0x7f => " (DEL)",
+        _ => "",
     }
 }
 
@@ -226,35 +278,66 @@ fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusa
         (_, Json::Cut | Json::No) => {}
     }
     match &format {
+        Format::Lines if text.lone_cr => Err(Refusal::new(
+            RefusalKind::Unsupported,
+            "its lines end at CR, which `lines` reads as one line",
+            "convert it: `tr '\\r' '\\n'`; if it is a table, say `-d csv -o lone_cr=true`, in a file \
+             `decoder = \"csv\"` and `options = { lone_cr = true }`",
+        )),
         Format::Lines => match text.tables.iter().find(|(_, columns)| *columns > 2) {
             Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
             None => chosen(format, ""),
         },
-        Format::Csv { delimiter: Some(b'\t') } => match text.tables.first() {
-            _ if text.tables.iter().any(|(delimiter, _)| *delimiter == b'\t') => chosen(format, ""),
-            Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
+        Format::Csv { delimiter } => named_csv(*delimiter, ending, text),
+        _ => chosen(format, ""),
+    }
+}
+
+/// Text that is named as a table, with this delimiter if its name tells one.
+fn named_csv(named: Option<u8>, ending: &str, text: &Text) -> Result<Found, Refusal> {
+    let chosen = |delimiter: Option<u8>, and: &str| {
+        let why = format!("its name ends in {ending}, and it is text{and}");
+        Ok(Found { why, format: Format::Csv { delimiter } })
+    };
+    let other = "whose rows have the same number of fields with this delimiter";
+    match (&text.obstacle, text.given_delimiter) {
+        (Some(Obstacle::Quotes(b'\t')), _) => {
+            return chosen(Some(b'\t'), " whose quotes are part of its text");
+        }
+        (Some(obstacle), _) => return Err(obstacle.refusal()),
+        (None, Some(given)) => return chosen(Some(given), ""),
+        (None, None) => {}
+    }
+    if let Some(delimiter) = text.named_delimiter {
+        return chosen(Some(delimiter), " whose first line names the delimiter");
+    }
+    if named == Some(b'\t') {
+        return match text.tables.first() {
+            _ if text.tables.iter().any(|(delimiter, _)| *delimiter == b'\t') => {
+                chosen(Some(b'\t'), "")
+            }
+            Some((delimiter, _)) => {
+                let found = Format::Csv { delimiter: Some(*delimiter) };
+                let message = format!(
+                    "its name ends in {ending}, which is text delimited by tabs, but its first lines \
+                     are {found}"
+                );
+                Err(Refusal::new(RefusalKind::Disagree, message, say_it(&["csv"])))
+            }
+            None if text.is_open => chosen(Some(b'\t'), ""),
             None => Err(Refusal::new(
                 RefusalKind::Unsure,
                 format!("its name ends in {ending}, but tabs don't cut its first rows into fields"),
                 "if it is a table, say `-d csv -o delimiter=tab`, in a file `decoder = \"csv\"` and \
                  `options = { delimiter = \"tab\" }`; else name another decoder",
             )),
-        },
-        _ if text.is_ragged => Err(Refusal::new(
-            RefusalKind::Unsure,
-            "its rows have different numbers of fields",
-            "if it is a table, `-d csv -o flexible=true` takes such rows, in a file `decoder = \
-             \"csv\"` and `options = { flexible = true }`; else name another decoder",
-        )),
-        _ => match (text.delimiter(), text.tables.is_empty()) {
-            (delimiter, true) => chosen(Format::Csv { delimiter }, ""),
-            (Some(b','), false) => chosen(Format::Csv { delimiter: Some(b',') }, ""),
-            (Some(delimiter), false) => {
-                let format = Format::Csv { delimiter: Some(delimiter) };
-                chosen(format, " whose rows have the same number of fields with this delimiter")
-            }
-            (None, false) => Err(several_delimiters(text)),
-        },
+        };
+    }
+    match (text.delimiter(), text.tables.is_empty()) {
+        (delimiter, true) => chosen(delimiter, ""),
+        (Some(b','), false) => chosen(Some(b','), ""),
+        (Some(delimiter), false) => chosen(Some(delimiter), &format!(" {other}")),
+        (None, false) => Err(several_delimiters(text)),
     }
 }
 
@@ -399,5 +482,19 @@ impl Text {
             [b'\t', b'|'] => Some(b'\t'),
             _ => None,
         }
+    }
+
+    /// Options of `csv` that the rows tell, with this delimiter.
+    fn found_options(&self, delimiter: Option<u8>) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        if self.lone_cr {
+            found.push(("lone_cr", "true".to_owned()));
+        }
+        if let Some(Obstacle::Quotes(other)) = self.obstacle
+            && delimiter == Some(other)
+        {
+            found.push(("quote", "none".to_owned()));
+        }
+        found
     }
 }

@@ -2,13 +2,16 @@
 //! bytes.
 //!
 //! `name` says what an ending of a name stands for, `bytes` and `text` what the first bytes are,
-//! `choice` decides and explains, `source` looks at the objects of a channel while they are read.
-//! The rule is: right or refused. Nothing is chosen if name and bytes disagree, or if several
-//! decoders fit. Only the start of an object is looked at, never its middle.
+//! for tables by the options of `dialect`, `obstacle` names the option that a table lacks, `choice`
+//! decides and explains, `source` looks at the objects of a channel while they are read. The rule
+//! is: right or refused. Nothing is chosen if name and bytes disagree, or if several decoders fit.
+//! Only the start of an object is looked at, never its middle.
 
 mod bytes;
 mod choice;
+mod dialect;
 mod name;
+mod obstacle;
 mod source;
 #[cfg(test)]
 mod tests;

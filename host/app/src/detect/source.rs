@@ -18,6 +18,7 @@ use pipemill_types::ListIdentity;
 
 use super::bytes::{Sniffed, sniff};
 use super::choice::{Choice, Refusal, RefusalKind, choose, say_it};
+use super::dialect::Dialect;
 use super::name::is_compressed;
 use super::text::MAX_BYTES;
 
@@ -39,9 +40,9 @@ impl From<SourceError> for DetectError {
     }
 }
 
-/// Finds the decoder of a source by its first object that is not empty. Returns it with the source,
-/// which gives all its objects, and checks that they agree. With `inflate`, compressed objects are
-/// known by their first bytes, too.
+/// Finds the decoder of a source by its first object that is not empty, and by the options that
+/// were given. Returns it with the source, which gives all its objects, and checks that they agree.
+/// With `inflate`, compressed objects are known by their first bytes, too.
 ///
 /// # Errors
 /// No decoder fits, several do, or the source can't be read.
@@ -49,33 +50,36 @@ pub fn detect(
     mut source: Box<dyn Source>,
     plugins: Vec<(String, DetectionRule)>,
     inflate: bool,
+    options: &[(String, String)],
 ) -> Result<(Choice, Box<dyn Source>), DetectError> {
-    let plugins: Arc<[_]> = plugins.into();
+    let rules = Rules { plugins: plugins.into(), dialect: Dialect::of(options), inflate };
     let mut pending = VecDeque::new();
-    let mut of_empty = None;
+    // The decoder by an empty object, and by one whose only row may be a header.
+    let (mut of_empty, mut of_row) = (None, None::<(Choice, Vec<u8>)>);
     loop {
         match source.next()? {
-            SourceEvent::Object(mut object) => {
-                let mut peek = Peek::new(&object.name, object.input, inflate);
-                let sniffed = loop {
-                    match peek.look(None)? {
-                        Look::Known(sniffed) => break sniffed,
-                        Look::NotYet(ReadOutcome::Stopped) => return Err(DetectError::Stopped),
-                        Look::NotYet(_) => {}
-                    }
-                };
-                let choice = choose(&object.name, &sniffed, &peek.head, &plugins);
+            SourceEvent::Object(object) => {
+                let Looked { object, sniffed, choice } = look_at(object, &rules)?;
                 let name = object.name.clone();
-                object.input = Box::new(peek);
                 pending.push_back(SourceEvent::Object(object));
                 if sniffed == Sniffed::Empty {
                     of_empty.get_or_insert((name, choice));
                     continue;
                 }
-                let choice = choice.map_err(|refusal| refusal.of(&name))?;
-                return Ok(Detected::boxed(source, pending, choice, plugins, inflate));
+                let choice = match of_row.take() {
+                    Some((first, row)) => with_header(first, &row, &sniffed, &choice),
+                    None => choice.map_err(|refusal| refusal.of(&name))?,
+                };
+                match only_row(&choice, &sniffed, &rules.dialect) {
+                    Some(row) => of_row = Some((choice, row)),
+                    None => return Ok(Detected::boxed(source, pending, choice, rules)),
+                }
             }
             end => {
+                pending.push_back(end);
+                if let Some((choice, _)) = of_row {
+                    return Ok(Detected::boxed(source, pending, choice, rules));
+                }
                 // All objects of the epoch are empty.
                 let Some((name, choice)) = of_empty else {
                     let message = "its decoder is not known: the source has no object";
@@ -83,9 +87,8 @@ pub fn detect(
                         SourceError { object: None, ..SourceError::new("", message, say_it(&[])) };
                     return Err(error.into());
                 };
-                pending.push_back(end);
                 let choice = choice.map_err(|refusal| refusal.of(&name))?;
-                return Ok(Detected::boxed(source, pending, choice, plugins, inflate));
+                return Ok(Detected::boxed(source, pending, choice, rules));
             }
         }
     }
@@ -97,8 +100,68 @@ pub fn expecting(
     choice: Choice,
     plugins: Vec<(String, DetectionRule)>,
     inflate: bool,
+    options: &[(String, String)],
 ) -> Box<dyn Source> {
-    Detected::boxed(source, VecDeque::new(), choice, plugins.into(), inflate).1
+    let rules = Rules { plugins: plugins.into(), dialect: Dialect::of(options), inflate };
+    Detected::boxed(source, VecDeque::new(), choice, rules).1
+}
+
+/// What the search goes by.
+#[derive(Clone)]
+struct Rules {
+    plugins: Arc<[(String, DetectionRule)]>,
+    dialect: Dialect,
+    /// Whether compressed objects are known by their first bytes.
+    inflate: bool,
+}
+
+/// An object whose first bytes were looked at.
+struct Looked {
+    object: Object,
+    sniffed: Sniffed,
+    choice: Result<Choice, Refusal>,
+}
+
+/// Looks at the first bytes of an object, and waits for them.
+fn look_at(mut object: Object, rules: &Rules) -> Result<Looked, DetectError> {
+    let mut peek = Peek::new(&object.name, object.input, rules);
+    let sniffed = loop {
+        match peek.look(None)? {
+            Look::Known(sniffed) => break sniffed,
+            Look::NotYet(ReadOutcome::Stopped) => return Err(DetectError::Stopped),
+            Look::NotYet(_) => {}
+        }
+    };
+    let choice = choose(&object.name, &sniffed, &peek.head, &rules.plugins);
+    object.input = Box::new(peek);
+    Ok(Looked { object, sniffed, choice })
+}
+
+/// The only row of a table of which nobody has said whether it is a header: the next object may
+/// tell.
+fn only_row(choice: &Choice, sniffed: &Sniffed, dialect: &Dialect) -> Option<Vec<u8>> {
+    match sniffed {
+        Sniffed::Text(text) if text.is_one_row && choice.may_have_header(dialect) => {
+            Some(text.first_row.clone())
+        }
+        _ => None,
+    }
+}
+
+/// The choice by an object with one row, after the next object: if that begins with the same row,
+/// the row is a header.
+fn with_header(
+    first: Choice,
+    row: &[u8],
+    sniffed: &Sniffed,
+    next: &Result<Choice, Refusal>,
+) -> Choice {
+    match (sniffed, next) {
+        (Sniffed::Text(text), Ok(next)) if text.first_row == row && !text.is_one_row => {
+            first.with_header_as(next)
+        }
+        _ => first,
+    }
 }
 
 /// A source whose objects must agree with the first.
@@ -107,7 +170,6 @@ struct Detected {
     /// The events that were looked at before the decoder was known.
     pending: VecDeque<SourceEvent>,
     expected: Arc<Expected>,
-    inflate: bool,
     /// Where to begin; `None` after the first event from there.
     start: Option<Start>,
     /// What the list of that epoch has to be.
@@ -117,7 +179,7 @@ struct Detected {
 /// What the objects of the channel must agree with.
 struct Expected {
     choice: Choice,
-    plugins: Arc<[(String, DetectionRule)]>,
+    rules: Rules,
 }
 
 impl Detected {
@@ -125,23 +187,35 @@ impl Detected {
         source: Box<dyn Source>,
         pending: VecDeque<SourceEvent>,
         choice: Choice,
-        plugins: Arc<[(String, DetectionRule)]>,
-        inflate: bool,
+        rules: Rules,
     ) -> (Choice, Box<dyn Source>) {
-        let expected = Arc::new(Expected { choice: choice.clone(), plugins });
-        (choice, Box::new(Self { source, pending, expected, inflate, start: None, list: None }))
+        let expected = Arc::new(Expected { choice: choice.clone(), rules });
+        // Objects after the one that chose must agree, too.
+        let mut is_after = false;
+        let checked = |event| match event {
+            SourceEvent::Object(object) if is_after => {
+                SourceEvent::Object(checked(object, &expected))
+            }
+            SourceEvent::Object(object) => {
+                is_after = object.name == choice.object;
+                SourceEvent::Object(object)
+            }
+            other => other,
+        };
+        let pending = pending.into_iter().map(checked).collect();
+        (choice, Box::new(Self { source, pending, expected, start: None, list: None }))
     }
 
     /// The first event after a start in the middle of an object. This object is not compared with
     /// the first one of the channel: the process that began it has done so. But only its first
     /// bytes say whether it is compressed, so they are read before the place is gone to.
     fn begin_in_object(&mut self, start: Start) -> Result<SourceEvent, SourceError> {
-        if self.inflate {
+        if self.expected.rules.inflate {
             self.source.expect_list(self.list);
             self.source.start_at(Start { offset: 0, ..start })?;
             if let SourceEvent::Object(object) = self.source.next()? {
                 let can_seek = object.facts.size.is_some() && !is_compressed(&object.name);
-                let mut peek = Peek::new(&object.name, object.input, true);
+                let mut peek = Peek::new(&object.name, object.input, &self.expected.rules);
                 while let Look::NotYet(outcome) = peek.look(None)? {
                     if outcome == ReadOutcome::Stopped {
                         return Ok(SourceEvent::End);
@@ -169,9 +243,7 @@ impl Source for Detected {
         }
         let event = self.source.next()?;
         let SourceEvent::Object(object) = event else { return Ok(event) };
-        let peek = Peek::new(&object.name, object.input, self.inflate);
-        let input = Checked { peek, expected: self.expected.clone(), is_checked: false };
-        Ok(SourceEvent::Object(Object { input: Box::new(input), ..object }))
+        Ok(SourceEvent::Object(checked(object, &self.expected)))
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
@@ -207,6 +279,13 @@ impl Source for Detected {
     }
 }
 
+/// The object, which is compared with the first one when it is read.
+fn checked(object: Object, expected: &Arc<Expected>) -> Object {
+    let peek = Peek::new(&object.name, object.input, &expected.rules);
+    let input = Checked { peek, expected: expected.clone(), is_checked: false };
+    Object { input: Box::new(input), ..object }
+}
+
 /// What is known of an object's first bytes.
 enum Look {
     Known(Sniffed),
@@ -223,6 +302,8 @@ struct Peek {
     /// How many bytes of `head` were read.
     sent: usize,
     ended: bool,
+    /// How rows are split.
+    dialect: Dialect,
     /// Whether compressed bytes are inflated.
     inflate: bool,
     /// Whether the first bytes showed that they are compressed.
@@ -230,17 +311,24 @@ struct Peek {
 }
 
 impl Peek {
-    fn new(name: &str, input: Box<dyn Input>, inflate: bool) -> Self {
-        // What the source has inflated is not inflated again.
-        let inflate = inflate && !is_compressed(name);
-        let (name, head) = (name.to_owned(), Vec::new());
-        Self { name, input, head, sent: 0, ended: false, inflate, is_inflated: false }
+    fn new(name: &str, input: Box<dyn Input>, rules: &Rules) -> Self {
+        Self {
+            name: name.to_owned(),
+            input,
+            head: Vec::new(),
+            sent: 0,
+            ended: false,
+            dialect: rules.dialect.clone(),
+            // What the source has inflated is not inflated again.
+            inflate: rules.inflate && !is_compressed(name),
+            is_inflated: false,
+        }
     }
 
     /// Reads until it is known what the first bytes are.
     fn look(&mut self, timeout: Option<Duration>) -> Result<Look, SourceError> {
         loop {
-            match sniff(&self.head, self.ended) {
+            match sniff(&self.head, self.ended, &self.dialect) {
                 Some(Sniffed::Compressed(kind)) if self.inflate => self.inflate(kind),
                 Some(sniffed) => return Ok(Look::Known(sniffed)),
                 None => {}
@@ -265,7 +353,16 @@ impl Peek {
         let head = std::mem::take(&mut self.head);
         let nothing = Box::new(Nothing);
         let input = std::mem::replace(&mut self.input, nothing);
-        let stored = Self { head, ended: self.ended, ..Self::new("", input, false) };
+        let stored = Self {
+            name: String::new(),
+            input,
+            head,
+            sent: 0,
+            ended: self.ended,
+            dialect: Dialect::default(),
+            inflate: false,
+            is_inflated: false,
+        };
         self.input = kind.inflate(&self.name, Box::new(stored));
         (self.ended, self.inflate, self.is_inflated) = (false, false, true);
     }
@@ -342,7 +439,7 @@ impl Expected {
     /// Refuses an object of another format than the first.
     fn check(&self, name: &str, sniffed: &Sniffed, head: &[u8]) -> Result<(), SourceError> {
         let expected = &self.choice.format;
-        let found = match choose(name, sniffed, head, &self.plugins) {
+        let found = match choose(name, sniffed, head, &self.rules.plugins) {
             Ok(found) if expected.agrees_with(&found.format) => return Ok(()),
             Ok(found) => found.format.to_string(),
             // An empty object has no records in every format.

@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 use super::bytes::{Sniffed, sniff};
 use super::choice::choose;
+use super::dialect::Dialect;
 use super::source::{DetectError, detect};
 
 /// Files of the decoders' own tests and a few that are made here, each with its decoder.
@@ -35,6 +36,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("csv", b"a,b,c\n1,2,3\n4,5,6\n".to_vec()),
         ("csv", b"a;b;c\r\n1;2,5;3\r\n4;5;6\r\n".to_vec()),
         ("csv", b"a\tb\tc\n1\t2\t3\n4\t5\t6\n".to_vec()),
+        ("csv", b"a,b,c\r\n1,2,3\r\n4,5,6\r\n\x1a".to_vec()),
+        ("csv", b"a,b,c\r1,2,3\r4,5,6\r".to_vec()),
         ("jsonl", b"{\"a\":1,\"b\":2}\n{\"a\":3,\"b\":4}\n".to_vec()),
         (
             "lines",
@@ -116,7 +119,7 @@ const ENDINGS: &[(&str, &str)] = &[
 
 /// The decoder that is chosen for a whole object.
 fn chosen(name: &str, bytes: &[u8]) -> Result<String, String> {
-    let sniffed = sniff(bytes, true).expect("it is whole");
+    let sniffed = sniff(bytes, true, &Dialect::default()).expect("it is whole");
     let choice = choose(name, &sniffed, bytes, &[]);
     choice.map(|choice| choice.decoder().to_owned()).map_err(|refusal| refusal.of(name).in_full())
 }
@@ -187,10 +190,11 @@ impl Source for Objects {
 
 /// The decoder of these objects, and the bytes of each.
 fn read(source: Box<dyn Source>) -> Result<(String, Vec<Vec<u8>>), String> {
-    let (choice, mut source) = detect(source, Vec::new(), true).map_err(|error| match error {
-        DetectError::Source(error) => error.in_full(),
-        DetectError::Stopped => "stopped".to_owned(),
-    })?;
+    let (choice, mut source) =
+        detect(source, Vec::new(), true, &[]).map_err(|error| match error {
+            DetectError::Source(error) => error.in_full(),
+            DetectError::Stopped => "stopped".to_owned(),
+        })?;
     let mut all = Vec::new();
     while let SourceEvent::Object(mut object) = source.next().map_err(|error| error.in_full())? {
         let mut bytes = Vec::new();
@@ -217,7 +221,9 @@ fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
     let stop = Stop::new().expect("there are descriptors");
     let pattern = Pattern::Folder(folder.path().into());
     let files = Files::new(pattern, ReadSettings::default(), 0, stop);
-    let Ok((_, mut source)) = detect(Box::new(files), Vec::new(), true) else { panic!("no text") };
+    let Ok((_, mut source)) = detect(Box::new(files), Vec::new(), true, &[]) else {
+        panic!("no text")
+    };
     for ordinal in 0..3 {
         for offset in [0, 1, 40_000, text.len()] {
             let start = Start { epoch: 0, ordinal, offset: offset as u64 };
@@ -297,6 +303,99 @@ fn what_no_decoder_reads_is_named() {
     }
 }
 
+/// The options that `csv` gets for a whole object, or why it is not read.
+fn table(name: &str, text: &str, given: &[(&str, &str)]) -> Result<String, String> {
+    let owned = |(name, value): &(&str, &str)| (String::from(*name), String::from(*value));
+    let given: Vec<_> = given.iter().map(owned).collect();
+    let sniffed = sniff(text.as_bytes(), true, &Dialect::of(&given)).expect("it is whole");
+    let choice = choose(name, &sniffed, text.as_bytes(), &[]);
+    let choice = choice.map_err(|refusal| refusal.of(name).in_full())?;
+    assert_eq!(choice.decoder(), "csv", "{text:?}");
+    let options = choice.options(&given).into_iter().filter(|option| !given.contains(option));
+    let options: Vec<_> = options.map(|(name, value)| format!("{name}={value}")).collect();
+    Ok(options.join(" ").replace("header=auto types=auto", "auto"))
+}
+
+const SENTENCES: &str = "id\tx\n1\t\" Yes , \" he said .\n2\t\" No .\n3\tRain\n";
+
+#[test]
+fn tables_are_read_as_their_rows_and_the_options_tell() {
+    for (name, text, given, expected) in [
+        ("a.csv", "id,x\r1,a\r2,b\r", &[][..], "lone_cr=true auto"),
+        ("a.csv", "sep=;\nid;x\n1;a\n", &[], "delimiter=; auto"),
+        ("a.csv", "\"sep=\t\"\r\nid\tx\r\n1\ta\r\n", &[], "delimiter=tab auto"),
+        ("a.tsv", SENTENCES, &[], "delimiter=tab quote=none auto"),
+        ("a.tsv", "id\tx\n1\t\"a\" b\n2\tc\n", &[], "delimiter=tab quote=none auto"),
+        ("a.tsv", "id\tx\n1\t\"a \\\"b\\\"\"\n2\tc\n", &[], "delimiter=tab auto"),
+        ("a.tsv", "id\tx\n1\t\"cut", &[], "delimiter=tab auto"),
+        ("a.csv", "\"Smith, John\"\n\"Doe, Jane\"\n", &[], "auto"),
+        ("a.csv", "# a\nid,x\n1,2\n", &[("comment", "#")], "auto"),
+        ("a.tsv", "# a\nid\tx\n1\t2\n", &[("comment", "#")], "delimiter=tab auto"),
+        ("a.csv", "a report\n\nid;x\n1;2\n", &[("skip_rows", "2")], "delimiter=; auto"),
+        ("a.csv", "id:x\n1:2\n", &[("delimiter", ":")], "auto"),
+        ("a.csv", "'a,b',c\n1,2\n", &[("quote", "'")], "auto"),
+        ("a.csv", "a\\,b,c\n1,2\n", &[("escape", "\\")], "auto"),
+        ("a.csv", "a,b\n1\n1,2,3\n", &[("flexible", "true")], "auto"),
+        ("a.csv", "a,b\n1,2\n\u{1a}", &[], "auto"),
+    ] {
+        assert_eq!(table(name, text, given).as_deref(), Ok(expected), "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_table_is_named() {
+    for (name, text, expected) in [
+        ("a.csv", "# a\n# b\nid,x\n1,2\n", "`-o 'comment=#'`"),
+        ("a.tsv", "% a\nid\tx\n1\t2\n", "`-o 'comment=%'`"),
+        ("a.csv", "a report\nof two lines\nid,x\n1,2\n3,4\n", "`-o skip_rows=2`"),
+        ("a.csv", "a report\n\nid;x;y\n1;2;3\n3;4;5\n", "`-o skip_rows=2`"),
+        ("a.csv", "\"x\",\"y\"\n\"1\",2,3\n\"2\",3,4\n", "'names=row,x,y'"),
+        ("a.csv", "id,x\n1,\"a \\\", b\"\n2,c\n", "`-o 'escape=\\'`"),
+        ("a.csv", "id,x,y\n1,u,\" a\n2,b\" c,v\n3,d,w\n", "`-o quote=none`"),
+        ("a.csv", "id,x\n1,2,3\n4,5\n", "the row in line 2 has 3, the first one 2"),
+        ("a.csv", "id,x\n1\n4,5\n", "`-o flexible=true`"),
+        ("a.csv", "id,x\n1,a\u{b}b\n", "byte 0x0b (a vertical tab) stands at offset 8, in line 2"),
+        ("a.csv", "version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs pull"),
+        ("a.txt", "one\rtwo\rthree\r", "its lines end at CR"),
+    ] {
+        let found = table(name, text, &[]).expect_err(text);
+        assert!(found.contains(expected), "{text:?}: {found}");
+        assert_eq!(found.contains("flexible"), expected.contains("flexible"), "{found}");
+    }
+}
+
+/// The only row of the first object is a header if the next object begins with it.
+#[test]
+fn the_next_object_tells_the_header() {
+    let choice = |objects: &[&str]| {
+        let objects = objects.iter().enumerate().map(|(number, text)| {
+            (["0.csv", "1.csv", "2.csv"][number], text.as_bytes().to_vec(), vec![1, 2])
+        });
+        let source = Objects::source(objects.collect());
+        let (choice, mut source) = detect(source, Vec::new(), true, &[]).ok()?;
+        let mut objects = 0;
+        while let Ok(SourceEvent::Object(mut object)) = source.next() {
+            let mut buf = [0; 100];
+            while let Ok(ReadOutcome::Bytes(_)) = object.input.read(&mut buf, None) {}
+            objects += 1;
+        }
+        Some((choice.options(&[]), objects))
+    };
+    let has_header = |objects: &[&str]| {
+        let (options, read) = choice(objects).expect("csv");
+        assert_eq!(read, objects.len());
+        let header: Vec<_> = options.iter().filter(|(name, _)| name == "header").collect();
+        assert_eq!(header.len(), 1, "{options:?}");
+        header[0].1 == "true"
+    };
+    assert!(has_header(&["id,v\n", "id,v\n1,2\n"]));
+    assert!(has_header(&["id;v", "", "id;v\n1;2\n"]));
+    assert!(!has_header(&["Ann,Rome\n", "Bob,Oslo\nCid,Bern\n"]));
+    assert!(!has_header(&["id,v\n", "id,v\n"]));
+    assert!(!has_header(&["id,v\n"]));
+    assert!(!has_header(&["id,v\n1,2\n", "id,v\n1,2\n"]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -334,8 +433,9 @@ proptest! {
     #[test]
     fn random_bytes_are_refused(bytes in vec(any::<u8>(), 64..600), ending in 0..ENDINGS.len()) {
         let (ending, _) = ENDINGS[ending];
+        let any = Dialect::default();
         let is_msgpack =
-            matches!(sniff(&bytes, true), Some(Sniffed::Unknown { msgpack: true }));
+            matches!(sniff(&bytes, true, &any), Some(Sniffed::Unknown { msgpack: true, .. }));
         if !(ending == ".msgpack" && is_msgpack) {
             let found = chosen(&format!("data{ending}"), &bytes);
             prop_assert!(found.is_err(), "{:?}", found);
@@ -351,8 +451,9 @@ proptest! {
     ) {
         let bytes = files().swap_remove(file).1.repeat(repeat);
         let cut = cut.min(bytes.len());
-        if let Some(early) = sniff(&bytes[..cut], false) {
-            prop_assert_eq!(Some(early), sniff(&bytes, true));
+        let any = Dialect::default();
+        if let Some(early) = sniff(&bytes[..cut], false, &any) {
+            prop_assert_eq!(Some(early), sniff(&bytes, true, &any));
         }
     }
 
@@ -360,6 +461,6 @@ proptest! {
     #[test]
     fn any_bytes_give_an_answer(bytes in vec(any::<u8>(), 0..40), name in "[a-z.]{0,8}") {
         let _ = chosen(&name, &bytes);
-        let _ = sniff(&bytes, false);
+        let _ = sniff(&bytes, false, &Dialect::default());
     }
 }

@@ -2,6 +2,9 @@
 
 use serde::de::IgnoredAny;
 
+use super::dialect::{Dialect, Rows};
+use super::obstacle::{self, Obstacle};
+
 /// Lines that are looked at.
 const MAX_LINES: usize = 64;
 /// Bytes that are looked at, if that is less than the lines have.
@@ -17,10 +20,23 @@ pub(super) struct Text {
     /// The delimiters that cut every row into the same number of fields, at least two, and that
     /// number.
     pub(super) tables: Vec<(u8, usize)>,
-    /// Whether no delimiter makes a table, and commas cut the rows into different numbers of fields.
-    pub(super) is_ragged: bool,
+    /// What seems to be in the way if no delimiter makes a table; or if tabs do, but text follows
+    /// quotes that close.
+    pub(super) obstacle: Option<Obstacle>,
     /// Whether commas are only in the middle of numbers.
     pub(super) decimal_commas: bool,
+    /// Whether lines end at CR, and no line at LF.
+    pub(super) lone_cr: bool,
+    /// The delimiter that was given.
+    pub(super) given_delimiter: Option<u8>,
+    /// The delimiter that the first line names, as Excel writes it: `sep=;`.
+    pub(super) named_delimiter: Option<u8>,
+    /// The first row, without its line end.
+    pub(super) first_row: Vec<u8>,
+    /// Whether the text is whole, and has no other row.
+    pub(super) is_one_row: bool,
+    /// Whether the text is whole, and ends inside of quotes. The decoder says where they begin.
+    pub(super) is_open: bool,
 }
 
 /// What JSON the lines of a text are.
@@ -52,8 +68,26 @@ pub(super) fn window(head: &[u8], ended: bool) -> Option<&[u8]> {
 /// Whether bytes are text of an encoding that has ASCII in it: they have no control codes but those
 /// of texts.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
-    let is_good = |byte: &u8| !matches!(byte, 0..=8 | 11 | 14..=26 | 28..=31 | 127);
-    bytes.iter().all(is_good)
+    !bytes.iter().any(is_odd)
+}
+
+/// Whether a byte is a control code that is in no text.
+fn is_odd(byte: &u8) -> bool {
+    matches!(byte, 0..=8 | 11 | 14..=26 | 28..=31 | 127)
+}
+
+/// The first byte that is in no text, its offset, and its line, from 1.
+pub(super) fn odd_byte(bytes: &[u8]) -> Option<(u8, usize, usize)> {
+    let at = bytes.iter().position(is_odd)?;
+    let lines = bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+    Some((bytes[at], at, lines + 1))
+}
+
+/// The bytes of a whole text, without the end of a file as DOS writes it.
+pub(super) fn without_dos_end(bytes: &[u8]) -> &[u8] {
+    const DOS_END: u8 = 0x1a;
+    let text = bytes.iter().rposition(|byte| *byte != DOS_END);
+    text.map_or(bytes, |last| &bytes[..=last])
 }
 
 /// A page or document in a markup language: what it is, and what to do about it.
@@ -62,6 +96,10 @@ pub(super) fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
     let starts = |word: &str| {
         text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
     };
+    if starts("version https://git-lfs.github.com/spec/") {
+        let remedy = "`git lfs pull` gets the data";
+        return Some(("a pointer of Git LFS, not the data", remedy));
+    }
     if starts("<!doctype html") || starts("<html") {
         let remedy = "it may be the error page of a server: look into it, and get the data again";
         return Some(("an HTML page", remedy));
@@ -75,19 +113,66 @@ pub(super) fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 impl Text {
-    /// Looks at the first lines of a text. `whole` says that they are all of it.
-    pub(super) fn of(window: &[u8], whole: bool) -> Self {
+    /// Looks at the first lines of a text, as `csv` would with this dialect. `whole` says that they
+    /// are all of it.
+    pub(super) fn of(window: &[u8], whole: bool, given: &Dialect) -> Self {
         let window = window.strip_prefix(b"\xef\xbb\xbf").unwrap_or(window);
         let json = json(window, whole);
-        let columns = DELIMITERS.map(|delimiter| (delimiter, columns(window, whole, delimiter)));
-        let is_table = |(delimiter, found): (u8, Option<Rows>)| {
-            let Rows { rows, fields } = found?;
-            (rows >= 2 && fields >= 2).then_some((delimiter, fields))
+        let lone_cr = given.lone_cr || has_only_crs(window);
+        let (named_delimiter, table) = match named_delimiter(window) {
+            Some((delimiter, end)) if given.skip_rows == 0 => (Some(delimiter), &window[end..]),
+            _ => (None, window),
         };
-        let tables: Vec<_> = columns.into_iter().filter_map(is_table).collect();
-        let is_ragged = tables.is_empty() && columns[0].1.is_none();
-        Self { json, tables, is_ragged, decimal_commas: has_decimal_commas(window) }
+        let dialect =
+            Dialect { lone_cr, delimiter: given.delimiter.or(named_delimiter), ..given.clone() };
+        let delimiters = match &dialect.delimiter {
+            Some(delimiter) => std::slice::from_ref(delimiter),
+            None => &DELIMITERS,
+        };
+        let all: Vec<_> = delimiters
+            .iter()
+            .map(|delimiter| (*delimiter, Rows::of(table, whole, *delimiter, &dialect)))
+            .collect();
+        let of_delimiter = |(delimiter, rows): &(u8, Rows)| Some((*delimiter, rows.table()?));
+        let tables: Vec<_> = all
+            .iter()
+            .filter(|(_, rows)| !(whole && rows.is_open))
+            .filter_map(of_delimiter)
+            .collect();
+        let first = &all[0].1;
+        let obstacle = match tables.is_empty() {
+            true => obstacle::find(table, whole, &all, &dialect),
+            false => obstacle::text_with_quotes(table, whole, &all, &dialect),
+        };
+        Self {
+            json,
+            obstacle,
+            tables,
+            decimal_commas: has_decimal_commas(table),
+            lone_cr,
+            given_delimiter: given.delimiter,
+            named_delimiter,
+            first_row: table[first.first.clone()].trim_ascii_end().to_vec(),
+            is_one_row: whole && !first.is_open && first.widths.len() == 1,
+            is_open: whole && all.iter().any(|(_, rows)| rows.is_open),
+        }
     }
+}
+
+/// Whether lines end at CR, and no line at LF.
+fn has_only_crs(text: &[u8]) -> bool {
+    let inside = text.split_last().map_or(&[][..], |(_, inside)| inside);
+    !text.contains(&b'\n') && inside.contains(&b'\r')
+}
+
+/// The delimiter that the first line names, and the end of this line.
+fn named_delimiter(text: &[u8]) -> Option<(u8, usize)> {
+    let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+    let line = &text[..end];
+    let plain = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    let &[delimiter] = plain.strip_prefix(b"sep=")? else { return None };
+    let line_end = if text[end..].starts_with(b"\r\n") { 2 } else { 1 };
+    Some((delimiter, end + line_end))
 }
 
 /// The lines that are known to be complete, without blank ones.
@@ -120,61 +205,6 @@ fn json(window: &[u8], whole: bool) -> Json {
     let is_document = first_is_open
         && matches!(inside, None | Some(b'"' | b'{' | b'[' | b'0'..=b'9' | b'-' | b']' | b'}'));
     if begins && is_document { Json::Document } else { Json::No }
-}
-
-/// Rows that have the same number of fields.
-#[derive(Debug, Clone, Copy)]
-struct Rows {
-    rows: usize,
-    fields: usize,
-}
-
-/// The rows of a text with this delimiter. `None` if they have different numbers of fields.
-fn columns(window: &[u8], whole: bool, delimiter: u8) -> Option<Rows> {
-    let (mut rows, mut expected) = (0_usize, None);
-    let (mut fields, mut row_bytes, mut quoted, mut at_start) = (1_usize, 0_usize, false, true);
-    let mut at = 0;
-    let mut end_row = |fields: usize, row_bytes: usize| {
-        if row_bytes == 0 {
-            return true;
-        }
-        rows += 1;
-        *expected.get_or_insert(fields) == fields
-    };
-    while at < window.len() {
-        let byte = window[at];
-        at += 1;
-        if quoted {
-            match byte {
-                b'"' if window.get(at) == Some(&b'"') => at += 1,
-                b'"' => quoted = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' if at_start => (quoted, at_start) = (true, false),
-            b'\n' => {
-                if !end_row(fields, row_bytes) {
-                    return None;
-                }
-                (fields, row_bytes, at_start) = (1, 0, true);
-                continue;
-            }
-            b'\r' if window.get(at).is_none_or(|next| *next == b'\n') => continue,
-            _ if byte == delimiter => (fields, at_start) = (fields + 1, true),
-            _ => at_start = false,
-        }
-        row_bytes += 1;
-    }
-    if quoted && whole {
-        // The decoder says where the quote was opened.
-        return Some(Rows { rows: 0, fields: 0 });
-    }
-    if whole && !end_row(fields, row_bytes) {
-        return None;
-    }
-    Some(Rows { rows, fields: expected.unwrap_or(0) })
 }
 
 /// Whether every comma lies between two digits, and there is one.

@@ -240,7 +240,7 @@ pub(super) fn find_decoder(
         source.total_size();
     }
     let inflate = channel.source.compression() == Some(Compression::Auto);
-    let found = |source, rules| match detect::detect(source, rules, inflate) {
+    let found = |source, rules| match detect::detect(source, rules, inflate, &channel.options) {
         Ok(found) => Ok(found),
         Err(DetectError::Stopped) => Err("the run was stopped".to_owned()),
         Err(DetectError::Source(error)) => Err(error.in_full()),
@@ -252,7 +252,7 @@ pub(super) fn find_decoder(
         }
         Some(first) => {
             let (choice, first) = found(first, rules.clone())?;
-            let source = detect::expecting(source, choice.clone(), rules, inflate);
+            let source = detect::expecting(source, choice.clone(), rules, inflate, &channel.options);
             (choice, Opened { source, first: Some(first) })
         }
     };

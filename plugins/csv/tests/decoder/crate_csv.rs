@@ -39,7 +39,7 @@ proptest! {
         ]), &input);
         let mut expected = theirs(&input, comment, double_quote);
         if !outcome.errors.is_empty() {
-            prop_assert!(outcome.errors[0].2.contains("closing quote"));
+            prop_assert!(outcome.errors[0].2.contains("closing quote"), "{:?}", outcome.errors);
             expected.truncate(outcome.records.len());
         }
         let found: Vec<Vec<Vec<u8>>> =

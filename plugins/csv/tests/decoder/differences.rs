@@ -49,7 +49,7 @@ fn escaped_line_end_in_the_last_row() {
 /// decoder does the same as Python.
 #[test]
 fn cr_alone() {
-    let (outcome, python) = both(&[], json!({}), "a\rb\n\"c\"\rd\n");
+    let (outcome, python) = both(&[], json!({}), "a\rb\nc\rd\n");
     assert_eq!(python.rows, table(&[&["a"], &["b"], &["c"], &["d"]]));
     assert_eq!(rows(&outcome), table(&[&["a\rb"], &["c\rd"]]));
     let (outcome, python) = both(&[("lone_cr", "true")], json!({}), "a\rb\n\"c\"\rd\n");
@@ -87,13 +87,18 @@ fn ragged() {
     assert_eq!(outcome.records[1], [Some(b"c".to_vec()), None]);
 }
 
-/// `strict=True` refuses it. Else Python reads it as a part of the field, and so does the decoder:
-/// real files have it, and nothing is lost.
+/// Python appends it to the field, without `strict=True`. The decoder refuses it: the quotes are
+/// part of the text, or backslashes are escapes, and rows may have been merged. Blanks are
+/// appended.
 #[test]
 fn text_after_a_closing_quote() {
-    let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\" \n");
+    let (outcome, python) = both(&[], json!({}), "\"a\"b,\"c\"\n");
     assert_eq!((python.strict, python.strict_error), (0, Some("',' expected after '\"'".into())));
-    assert_eq!(rows(&outcome), table(&[&["ab", "c "]]));
+    assert_eq!(python.rows, table(&[&["ab", "c"]]));
+    assert!(outcome.records.is_empty() && outcome.refused, "{outcome:?}");
+    let (outcome, python) = both(&[], json!({}), "\"a\",\"c\" \n");
+    assert_eq!((python.strict, python.strict_error), (0, Some("',' expected after '\"'".into())));
+    assert_eq!(rows(&outcome), table(&[&["a", "c "]]));
     assert_eq!(rows(&outcome), python.rows);
 }
 

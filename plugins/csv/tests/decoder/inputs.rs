@@ -16,6 +16,7 @@ pub fn nasty() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(&b"#"[..]),
         1 => Just(&b"\\"[..]),
         1 => Just(&b" "[..]),
+        1 => Just(&b"\t"[..]),
         4 => Just(&b"a"[..]),
         1 => Just(&b"1.5"[..]),
         1 => Just(&b"\xef\xbb\xbf"[..]),

@@ -22,13 +22,14 @@ fn one(options: &[(&str, &str)], input: &str, expected: (u64, u64, &str)) {
 
 #[test]
 fn rows_of_different_widths() {
-    let message = "line 4: expected 2 fields, as the first row (line 2) has, found 3; set flexible = \
-                   true to take such rows";
+    let message = "line 4: expected 2 fields, as the first row (line 2) has, found 3; the row goes over 2 \
+                   lines, because of its quotes: if quotes are part of the text in this file, set quote \
+                   = \"none\"";
     one(&[], "\na,b\nc,d\ne,\"f\n\",g\nh,i\n", (9, 9, message));
     let message = "line 2: expected 2 fields, as the header has, found 1; set flexible = true to take such rows";
     one(&[("header", "true")], "a,b\nc", (4, 1, message));
-    let message = "line 1: expected 1 field, as option `names` has, found 2; set flexible = true to \
-                   take such rows";
+    let message = "line 1: expected 1 field, as option `names` has, found 2; a delimiter in a value \
+                   needs quotes around the value; flexible = true would leave out the fields beyond";
     one(&[("names", "a")], "c,d", (0, 3, message));
 }
 
@@ -57,14 +58,11 @@ fn another_delimiter_seems_to_be_meant() {
     let message = "line 1, column 0 (`f0`): expected float32, found \"1\\t2\"; if this row is the \
                    header, set header = true; if tabs separate the columns, set delimiter = \"tab\"";
     one(&[("emit", "dense")], "1\t2\n3\n", (0, 4, message));
-    let message = "line 2: expected 1 field, as the header has, found 2; set flexible = true to take \
-                   such rows; if `;` separates the columns, set delimiter = \";\"";
+    let message = "line 2: expected 1 field, as the header has, found 2; if `;` separates the columns, set delimiter = \";\"";
     one(&[("header", "true")], "city;price\nRome;1,5\nOslo\n", (11, 9, message));
-    let message = "line 1: expected 3 fields, as option `names` has, found 1; set flexible = true to \
-                   take such rows; if `|` separates the columns, set delimiter = \"|\"";
+    let message = "line 1: expected 3 fields, as option `names` has, found 1; if `|` separates the columns, set delimiter = \"|\"";
     one(&[("names", "a,b,c")], "1|2|3", (0, 5, message));
-    let message = "line 2: expected 3 fields, as the first row (line 1) has, found 2; set flexible = \
-                   true to take such rows; if `;` separates the columns, set delimiter = \";\"";
+    let message = "line 2: expected 3 fields, as the first row (line 1) has, found 2; if `;` separates the columns, set delimiter = \";\"";
     one(&[], "1,5;2,5\n3,5;2\n1,2,3\n", (8, 6, message));
     let message = "line 1: option `columns`: there is no column `b`; the only column is `a;b`; if `;` \
                    separates the columns, set delimiter = \";\"";
@@ -100,8 +98,8 @@ fn not_utf8() {
 
 #[test]
 fn open_quote() {
-    let message =
-        "line 2: expected a closing quote for the one opened in line 3, found the end of the input";
+    let message = "line 2: expected a closing quote for the one opened in line 3, found the end of the input; \
+         if quotes are part of the text in this file, set quote = \"none\"";
     one(&[], "a,b\n\"c\n\",\"d\ne\n", (4, 10, message));
 }
 
@@ -117,6 +115,8 @@ fn rows_that_are_too_long() {
         "line 2: the row is larger than max_record (8 bytes); a quote may have been left open";
     let found = bad(&[], 8, "12345678\r\n123456789\r\n1\n");
     assert_eq!(found, [(10, 11, message.to_owned())]);
+    let message =
+        format!("{message}; if quotes are part of the text in this file, set quote = \"none\"");
     let found = bad(&[], 8, "12345678\n\"2345\n789\nabc\"\n1\n");
     // Decoding goes on after the first line end after 8 bytes, though it is in quotes: `abc"` is a
     // row.
@@ -125,8 +125,8 @@ fn rows_that_are_too_long() {
 
 #[test]
 fn invalid_headers() {
-    let message = "line 1: columns 0 and 2 are both called `a`, and fields must differ in name; give \
-                   others by `names`, or leave one out by `columns`";
+    let message = "line 1: columns 0 and 2 are both called `a`, and fields must differ in name; set \
+                   rename_duplicates = true, give others by `names`, or leave one out by `columns`";
     one(&[("header", "true")], "a,b,a\n1,2,3\n", (0, 0, message));
     let message = "line 1: option `columns`: there is no column `c`; the 2 columns are: a, b";
     one(&[("header", "true"), ("columns", "c")], "a,b\n1,2\n", (0, 0, message));
@@ -138,7 +138,7 @@ fn invalid_headers() {
 #[test]
 fn a_header_in_a_file_whose_lines_end_at_cr() {
     let message = "line 1: the header has a CR without LF after 3 bytes, \"a,b\"; if lines end at CR \
-                   in this file, set `lone_cr`; if it is a part of a name, put the name in quotes";
+                   in this file, set lone_cr = true; if it is a part of a name, put the name in quotes";
     one(&[("header", "true")], "a,b\r1,2\r3,4\r", (0, 0, message));
     one(&[("header", "true"), ("names", "x,y")], "a,b\r1,2\r3,4\r", (0, 0, message));
     let options = Setup::new(&[("header", "true"), ("lone_cr", "true")]);

@@ -25,6 +25,13 @@ const OPTIONS: &[&[(&str, &str)]] = &[
     &[("types", "auto"), ("names", "a,b")],
     &[("header", "auto")],
     &[("types", "float64"), ("flexible", "true")],
+    &[("skip_rows", "1"), ("header", "true"), ("flexible", "true")],
+    &[("names", "a,b"), ("header", "true"), ("types", "auto")],
+    &[("types", "auto"), ("null", ",1.5"), ("rename_duplicates", "true"), ("header", "true")],
+    // Rows that quotes merge.
+    &[("delimiter", "tab")],
+    &[("delimiter", "tab"), ("flexible", "true"), ("types", "bytes")],
+    &[("emit", "dense"), ("header", "true"), ("rename_duplicates", "true")],
     &[("emit", "dense")],
     &[("emit", "dense"), ("header", "auto")],
     &[("emit", "dense"), ("empty", "nan"), ("label", "1")],
@@ -91,6 +98,7 @@ proptest! {
     fn scanner_and_reference_agree(
         input in prop_oneof![nasty(), damaged_table()],
         lone_cr: bool,
+        other_delimiter: bool,
         double_quote: bool,
         emit in 0usize..3,
         comment: bool,
@@ -100,6 +108,7 @@ proptest! {
         prop_assume!(!input.contains(&1));
         let flag = |on| if on { "true" } else { "false" };
         let mut options = vec![
+            ("delimiter", if other_delimiter { "tab" } else { "," }),
             ("lone_cr", flag(lone_cr)),
             ("double_quote", flag(double_quote)),
             ("comment", if comment { "#" } else { "none" }),
