@@ -1,6 +1,6 @@
-//! Parsing that several of the built-in decoders share: encodings, field specs, framings, JSON, newlines,
-//! NumPy's arrays, numbers, pointers and protobuf, one module each. It is no decoder and no public
-//! API: other plugins use `pipemill-plugin`.
+//! Parsing that several of the built-in decoders share: encodings, field specs, foreign objects,
+//! framings, JSON, newlines, NumPy's arrays, numbers, pointers and protobuf, one module each. It is no
+//! decoder and no public API: other plugins use `pipemill-plugin`.
 //!
 //! It is a crate of its own because a decoder cannot be the library of another one: both would
 //! export the interface. A decoder's .wasm holds only the modules that it uses.
@@ -9,6 +9,7 @@
 
 pub mod encoding;
 pub mod field_spec;
+pub mod foreign;
 pub mod framing;
 pub mod json;
 pub mod newlines;
