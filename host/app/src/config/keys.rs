@@ -343,7 +343,7 @@ pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP];
 pub(super) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
 /// Keys of sources whose listing contains the sizes of the objects.
 pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
-/// Keys of sources that look for files in folders.
+/// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(super) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 /// Keys of mixes.
 pub(super) const MIX_KEYS: KeyGroup = &[&UNTIL, &MIX_SEED];

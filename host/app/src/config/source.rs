@@ -37,6 +37,9 @@ struct SourceForm {
 /// Keys for a path that stands for several files of known size.
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
+/// Keys for prefixes in S3.
+const IN_S3: &[KeyGroup] =
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, S3_KEYS];
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
@@ -61,7 +64,7 @@ static SOURCE_FORMS: [SourceForm; 11] = [
     SourceForm {
         kind: SourceKind::S3,
         key: &S3,
-        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS],
+        other_keys: IN_S3,
     },
     SourceForm { kind: SourceKind::S3Object, key: &S3_OBJECT, other_keys: NAMED_IN_S3 },
     SourceForm { kind: SourceKind::Manifest, key: &MANIFEST, other_keys: NAMED_IN_S3 },

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::address::Address;
 use super::settings::{Selection, Settings};
 use super::target::Target;
+use crate::hidden::{LeftOut, is_hidden_key};
 use crate::sharding::Sharder;
 use crate::{ReadSettings, SourceError, Start};
 
@@ -109,6 +110,8 @@ pub(super) struct EntryList {
     bytes: Option<u64>,
     /// All entries, if they must be shuffled.
     to_shuffle: Vec<Entry>,
+    /// The hidden keys of the list.
+    left_out: LeftOut,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
 }
 
@@ -119,8 +122,22 @@ impl EntryList {
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) -> Self {
         let sharder = Sharder::new(settings.reading.order.shard);
-        let (bytes, to_shuffle) = (Some(0), Vec::new());
-        Self { settings, start, selected: 0, count: 0, sharder, bytes, to_shuffle, sender }
+        let (bytes, to_shuffle, left_out) = (Some(0), Vec::new(), LeftOut::default());
+        Self { settings, start, selected: 0, count: 0, sharder, bytes, to_shuffle, left_out, sender }
+    }
+
+    /// Whether an object below this prefix is left out because its key is hidden. It is counted.
+    pub(super) fn leaves_out(&mut self, prefix: &Address, key: &str) -> bool {
+        let hidden = !self.settings.reading.hidden && is_hidden_key(&prefix.key, key);
+        if hidden {
+            self.left_out.add(|| prefix.with_key(key).to_string());
+        }
+        hidden
+    }
+
+    /// The hidden keys that were left out so far.
+    pub(super) fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Number of entries received.

@@ -28,7 +28,9 @@ pub(super) async fn list_prefix(
                     SourceError::new(address.to_string(), message, "use another server").into()
                 );
             }
-            if let Some(found) = found_object(address, object) {
+            if let Some(found) = found_object(address, object)
+                && !entries.leaves_out(address, &found.address.key)
+            {
                 count += 1;
                 entries.push(Entry::Object(found)).await?;
             }
