@@ -119,11 +119,7 @@ impl Pattern {
     ///
     /// # Errors
     /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
-    pub fn list(
-        &self,
-        hidden: bool,
-        left_out: &mut LeftOut,
-    ) -> Result<Vec<PathBuf>, SourceError> {
+    pub fn list(&self, hidden: bool, left_out: &mut LeftOut) -> Result<Vec<PathBuf>, SourceError> {
         let (mut files, counted) = (Vec::new(), (!hidden).then_some(&mut *left_out));
         match self {
             Self::File(path) => files.push(path.clone()),
@@ -340,7 +336,12 @@ mod tests {
         let all = [".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv", "a.csv"];
         let with = |pattern: &Pattern| {
             let name = |path: PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
-            pattern.list(true, &mut LeftOut::default()).unwrap().into_iter().map(name).collect::<Vec<_>>()
+            pattern
+                .list(true, &mut LeftOut::default())
+                .unwrap()
+                .into_iter()
+                .map(name)
+                .collect::<Vec<_>>()
         };
         let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
         assert_eq!(list(Pattern::Folder(folder.into()), folder), ["a.csv"]);
@@ -351,6 +352,41 @@ mod tests {
         assert_eq!(with(&glob("**/*.csv")), all[1..]);
         assert_eq!(list(glob(".*.csv"), folder), [".b.csv"]);
         assert_eq!(list(glob(".ipynb_checkpoints/*"), folder), [".ipynb_checkpoints/a.csv"]);
+    }
+
+    #[test]
+    fn markers_are_left_out_and_counted_unless_they_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        for path in
+            ["_delta_log/0.json", "sub/_b", "_year=1/c", "_SUCCESS", "_committed_1", "a", "a.crc"]
+        {
+            fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
+            fs::write(folder.join(path), path).unwrap();
+        }
+        let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
+        let folder_list = Pattern::Folder(folder.into());
+        assert_eq!(list(folder_list.clone(), folder), ["_year=1/c", "a"]);
+        assert_eq!(list(glob("*"), folder), ["a"]);
+        assert_eq!(list(glob("**/*"), folder), ["_year=1/c", "a"]);
+        assert_eq!(list(glob("_*"), folder), ["_SUCCESS", "_committed_1"]);
+        assert_eq!(list(glob("**/_*"), folder), ["_SUCCESS", "_committed_1", "sub/_b"]);
+        assert_eq!(list(glob("*.crc"), folder), ["a.crc"]);
+        assert_eq!(list(glob("_delta_log/*"), folder), ["_delta_log/0.json"]);
+        assert_eq!(list(glob("_delta_log/**/*"), folder), ["_delta_log/0.json"]);
+        assert_eq!(list(glob("*/_b"), folder), ["sub/_b"]);
+        let count = |pattern: &Pattern| {
+            let mut left_out = LeftOut::default();
+            pattern.list(false, &mut left_out).unwrap();
+            left_out.describe().unwrap_or_default()
+        };
+        // A folder counts once.
+        assert!(count(&folder_list).starts_with("left out 5 hidden files and markers"));
+        assert!(count(&glob("*")).starts_with("left out 3 hidden files and markers"));
+        assert_eq!(count(&glob("_*")), "");
+        let only = Pattern::Glob(format!("{}/sub/*", folder.display()));
+        let error = only.list(false, &mut LeftOut::default()).unwrap_err();
+        assert!(error.remedy.starts_with("left out 1 hidden file or marker"), "{error}");
     }
 
     #[test]

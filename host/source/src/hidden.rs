@@ -82,7 +82,9 @@ impl LeftOut {
         let remedy = "name them or set `hidden = true` to read them";
         Some(match self.count {
             1 => format!("left out 1 hidden file or marker, {example}; {remedy}"),
-            count => format!("left out {count} hidden files and markers, one is {example}; {remedy}"),
+            count => {
+                format!("left out {count} hidden files and markers, one is {example}; {remedy}")
+            }
         })
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::reading::file_facts;
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
-    Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Start,
-    Stop, TotalSize,
+    Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent,
+    Start, Stop, TotalSize,
 };
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses

@@ -73,6 +73,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
     let Some(file) = &args.config else {
+        s3::check_addresses(&args.addresses)?;
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
     args.s3.refuse_beside_config()?;

@@ -121,6 +121,7 @@ pub(super) static COMPRESSION: Choice<Compression> = Choice {
         ("auto", Compression::Auto),
         ("none", Compression::None),
         ("gzip", Compression::Gzip),
+        ("zlib", Compression::Zlib),
         ("zstd", Compression::Zstd),
     ],
     default: Compression::Auto,

@@ -123,7 +123,17 @@ impl EntryList {
     ) -> Self {
         let sharder = Sharder::new(settings.reading.order.shard);
         let (bytes, to_shuffle, left_out) = (Some(0), Vec::new(), LeftOut::default());
-        Self { settings, start, selected: 0, count: 0, sharder, bytes, to_shuffle, left_out, sender }
+        Self {
+            settings,
+            start,
+            selected: 0,
+            count: 0,
+            sharder,
+            bytes,
+            to_shuffle,
+            left_out,
+            sender,
+        }
     }
 
     /// Whether an object below this prefix is left out because its key is hidden. It is counted.
