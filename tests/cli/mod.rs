@@ -8,6 +8,7 @@ mod doctor;
 mod golden;
 mod names;
 mod on_error;
+mod other_formats;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
