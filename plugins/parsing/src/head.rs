@@ -78,7 +78,9 @@ impl Head {
     /// The object is plainly something else.
     #[inline]
     pub fn check(&mut self, chunk: &[u8], end: bool) -> Result<Checked, DecodeError> {
-        if self.is_pending { self.check_first(chunk, end) } else { Ok(Checked::Decode) }
+        // Of no bytes, the decoder itself says how many it needs.
+        let looks = self.is_pending && !chunk.is_empty();
+        if looks { self.check_first(chunk, end) } else { Ok(Checked::Decode) }
     }
 
     #[cold]
@@ -187,11 +189,12 @@ mod tests {
     fn another_format_is_refused_at_any_split() {
         let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n";
         let mut one = head();
-        let waits = (0..pointer.len()).take_while(|length| {
+        assert_eq!(one.check(b"", false), Ok(Checked::Decode));
+        let waits = (1..pointer.len()).take_while(|length| {
             matches!(one.check(&pointer[..*length], false), Ok(Checked::Wait(progress))
                 if progress == Progress::wants(length + 1))
         });
-        let decided = waits.count();
+        let decided = waits.count() + 1;
         let error = head().check(&pointer[..decided], false).expect_err("it is a pointer");
         assert!(error.message.contains("git lfs pull"), "{}", error.message);
         assert_eq!(head().check(pointer, true).expect_err("it is a pointer"), error);

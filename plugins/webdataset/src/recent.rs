@@ -6,7 +6,7 @@ const MAX_PLACES: usize = 1 << 17;
 /// Places for keys at first.
 const FIRST_PLACES: usize = 256;
 /// Places that are looked at for a key.
-const MAX_STEPS: usize = 16;
+const MAX_STEPS: usize = 32;
 
 /// The hashes of the keys. A false alarm takes two keys with the same hash of 64 bits.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct RecentKeys {
 impl RecentKeys {
     /// Remembers a key. Whether it was there before.
     pub(crate) fn insert(&mut self, key: &[u8]) -> bool {
-        if self.count * 2 >= self.places.len() && self.places.len() < MAX_PLACES {
+        if self.count * 4 >= self.places.len() && self.places.len() < MAX_PLACES {
             self.grow();
         }
         self.insert_hash(hash(key))

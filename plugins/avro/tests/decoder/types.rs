@@ -402,7 +402,7 @@ fn types_that_can_not_be_fields() {
         (r#"["null", "int", "string"]"#, "a union of null, int, string"),
         (r#"["null", {"type": "map", "values": "int"}]"#, "a union of null, map"),
         (r#"["null", {"type": "record", "name": "q", "fields": []}]"#, "a union of null, record"),
-        (r#"{"type": "array", "items": ["null", "int"]}"#, "an array of union"),
+        (r#"{"type": "array", "items": ["null", "int", "string"]}"#, "an array of union"),
         (r#"{"type": "array", "items": {"type": "array", "items": "int"}}"#, "an array of array"),
         (
             r#"{"type": "array", "items": {"type": "enum", "name": "e", "symbols": ["a"]}}"#,

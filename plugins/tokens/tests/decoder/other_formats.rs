@@ -17,7 +17,7 @@ fn other_formats_are_refused() {
 fn a_header_is_skipped_if_the_options_say_so() {
     let array = other_formats().into_iter().find(|(what, _)| what.contains("npy"));
     let (_, array) = array.expect("an array is one of them");
-    let setup = Setup::new(&[("length", "3"), ("tail", "drop"), ("header", "26")]);
+    let setup = Setup::new(&[("length", "3"), ("tail", "drop"), ("header", "27")]);
     let outcome = assert_all_splits::<Tokens>(&setup, &array);
     assert_eq!((outcome.errors.len(), outcome.records.len()), (0, 33));
     let without = decode_whole::<Tokens>(&Setup::new(&[("length", "3")]), &array);
