@@ -35,7 +35,8 @@ impl Mark {
 
 /// Whether a file or folder of this name is hidden or a marker.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
-    MARKS.iter().any(|mark| mark.is_on(name))
+    // Keys in S3 may have such parts, and they are names like others there.
+    !matches!(name, b"." | b"..") && MARKS.iter().any(|mark| mark.is_on(name))
 }
 
 /// Whether a part of a pattern names what makes this name hidden: `.*`, `_*` and `*.crc` do.
@@ -108,7 +109,7 @@ mod tests {
         ] {
             assert!(is_hidden(name.as_bytes()), "{name}");
         }
-        for name in ["part-0", "a_b", "_year=2024", "crc", "a.crc.csv", "COPYING_"] {
+        for name in [".", "..", "part-0", "a_b", "_year=2024", "crc", "a.crc.csv", "COPYING_"] {
             assert!(!is_hidden(name.as_bytes()), "{name}");
         }
     }

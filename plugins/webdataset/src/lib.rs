@@ -250,13 +250,7 @@ impl WebDataset {
             }
             // It fits: the chunk is not shorter, as checked above.
             at = start + size as usize;
-            match role {
-                MemberRole::Own { extension } => {
-                    self.sample.add(extension, member.data..member.data + member.size as usize);
-                }
-                MemberRole::OfMacOs => self.sample.of_macos += 1,
-                MemberRole::None | MemberRole::OtherSample => {}
-            }
+            self.add(role, &member);
         }
     }
 
@@ -304,6 +298,17 @@ impl WebDataset {
         // The extension is part of the file name, which is in one piece.
         let extension = member.range_of(dot + 1..path.len());
         extension.map_or(MemberRole::None, |extension| MemberRole::Own { extension })
+    }
+
+    /// Adds a member to the open sample. Its data is in the chunk.
+    fn add(&mut self, role: MemberRole, member: &Member) {
+        match role {
+            MemberRole::Own { extension } => {
+                self.sample.add(extension, member.data..member.data + member.size as usize);
+            }
+            MemberRole::OfMacOs => self.sample.of_macos += 1,
+            MemberRole::None | MemberRole::OtherSample => {}
+        }
     }
 
     /// Bytes of the sample, from `start` to the end of this member. An error if they are more than
