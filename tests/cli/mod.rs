@@ -8,6 +8,7 @@ mod doctor;
 mod golden;
 mod names;
 mod on_error;
+mod other_formats;
 mod tables;
 
 use std::io::Write;

@@ -34,6 +34,7 @@ pub(super) const FIXED: &[Preset] = &[
     &[("size", "7"), ("header", "10")],
     &[("type", "float32"), ("shape", "2,3"), ("header", "5")],
     &[("fields", "a:int32,b:bytes[5]")],
+    &[("size", "2"), ("sniff", "false")],
 ];
 pub(super) const JSONL: &[Preset] = &[
     &[],
@@ -43,6 +44,7 @@ pub(super) const JSONL: &[Preset] = &[
     &[("fields", "/b:float32")],
     &[("fields", "v=/a:int32[]?,first=/b/0:int64?")],
     &[("fields", "/a:float64[2,2]?,/b:utf8[]?")],
+    &[("fields", "/a:float32[0,2,0]?,/b:float64[]?"), ("nan", "true")],
 ];
 pub(super) const LENGTH_PREFIXED: &[Preset] = &[
     &[],
@@ -88,6 +90,7 @@ pub(super) const TF_EXAMPLE: &[Preset] = &[
     &[("features", "weight:float32, ids:int64[]"), ("verify", "false")],
     &[("features", "weight:float32")],
     &[("features", "a:int64[]?, b:float32[2]?, c:utf8?"), ("verify", "false")],
+    &[("features", "a:float32[0,2]?, b:int64[2,0]?, c:bytes[]?"), ("verify", "false")],
 ];
 pub(super) const TFRECORD: &[Preset] = &[&[], &[("verify", "false")]];
 pub(super) const TOKENS: &[Preset] = &[

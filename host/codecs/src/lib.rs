@@ -1,10 +1,11 @@
 //! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors. Sources
-//! use [`GzipMembers`] and [`ZstdFrames`].
+//! use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 
 #![forbid(unsafe_code)]
 
 mod gzip_members;
+mod zlib_streams;
 mod zstd_frames;
 
 use std::io::{self, Cursor, Read};
@@ -13,6 +14,7 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
 
 pub use gzip_members::GzipMembers;
+pub use zlib_streams::ZlibStreams;
 pub use zstd_frames::ZstdFrames;
 
 /// How a block is compressed.

@@ -7,6 +7,7 @@ use glob::MatchOptions;
 use pipemill_types::ListIdentity;
 
 use crate::file_identity::{file_facts, list_identity};
+use crate::hidden::{LeftOut, is_hidden, names_hidden};
 use crate::start::check_list;
 use crate::walk::walk;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
@@ -42,19 +43,37 @@ pub struct Files {
     /// Byte at which the next object begins.
     offset: u64,
     total_size: Option<TotalSize>,
+    /// The hidden names that the last list has left out.
+    left_out: LeftOut,
 }
 
 impl Files {
     /// Reads the epochs from `first_epoch` up to, but not including, `reading.epochs`.
     pub fn new(pattern: Pattern, reading: ReadSettings, first_epoch: u32, stop: Stop) -> Self {
-        let (list, start, expected) = (None, None, None);
-        let (epoch, rest, offset, total_size) = (first_epoch, None, 0, None);
-        Self { pattern, reading, stop, epoch, rest, list, start, expected, offset, total_size }
+        Self {
+            pattern,
+            reading,
+            stop,
+            epoch: first_epoch,
+            rest: None,
+            list: None,
+            start: None,
+            expected: None,
+            offset: 0,
+            total_size: None,
+            left_out: LeftOut::default(),
+        }
     }
 
     /// Lists the files of this epoch that this machine reads.
     fn list(&mut self) -> Result<Vec<PathBuf>, SourceError> {
-        let files = self.pattern.list(self.reading.hidden)?;
+        let mut left_out = LeftOut::default();
+        let files = self.pattern.list(self.reading.hidden, &mut left_out)?;
+        // Most epochs have the same list: it is said once.
+        if left_out != self.left_out {
+            left_out.log(None, &self.pattern.name());
+        }
+        self.left_out = left_out;
         let list = list_identity(&files, &self.pattern.root());
         if let Some(expected) = self.expected.take() {
             check_list(&self.pattern.name(), self.epoch, &expected, &list)?;
@@ -121,25 +140,30 @@ impl Source for Files {
 }
 
 impl Pattern {
-    /// The selected files, sorted by path if they are not named one by one; at least one. Without `hidden`, a folder and a wildcard
-    /// don't select names that begin with a dot, which belong to tools and not to the data.
+    /// The selected files, sorted by path if they are not named one by one; at least one. Without
+    /// `hidden`, a folder and a wildcard don't select hidden names and markers, which belong to tools
+    /// and not to the data: they are added to `left_out`.
     ///
     /// # Errors
     /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
-    pub fn list(&self, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
-        let mut files = Vec::new();
+    pub fn list(&self, hidden: bool, left_out: &mut LeftOut) -> Result<Vec<PathBuf>, SourceError> {
+        let (mut files, counted) = (Vec::new(), (!hidden).then_some(&mut *left_out));
         match self {
             Self::File(path) => files.push(path.clone()),
             Self::Files(paths) => return Ok(paths.clone()),
-            Self::Glob(pattern) => files = matching(pattern, hidden)?,
-            Self::Folder(folder) => walk(folder, hidden, &mut |path| files.push(path))?,
+            Self::Glob(pattern) => files = matching(pattern, counted)?,
+            Self::Folder(folder) => walk(folder, counted, &mut |path| files.push(path))?,
         }
         if files.is_empty() {
             let reason = match self {
                 Self::Glob(_) => "no file matches",
                 Self::Folder(_) | Self::File(_) | Self::Files(_) => "the folder holds no file",
             };
-            return Err(SourceError::no_objects(self.name(), reason));
+            let error = SourceError::no_objects(self.name(), reason);
+            return Err(match left_out.describe() {
+                Some(remedy) => SourceError { remedy, ..error },
+                None => error,
+            });
         }
         files.sort();
         Ok(files)
@@ -164,7 +188,7 @@ impl Pattern {
     }
 
     /// Its text, for messages.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Glob(pattern) => pattern.clone(),
             Self::Files(paths) => match paths.as_slice() {
@@ -186,36 +210,49 @@ fn common(one: &Path, other: &Path) -> PathBuf {
 }
 
 /// The files that match a shell pattern. Names that are not UTF-8 are compared as they are shown,
-/// with U+FFFD for what is no text.
-fn matching(pattern: &str, hidden: bool) -> Result<Vec<PathBuf>, SourceError> {
+/// with U+FFFD for what is no text. Hidden names that the pattern does not name itself are added to
+/// `left_out`, or selected without it.
+fn matching(pattern: &str, left_out: Option<&mut LeftOut>) -> Result<Vec<PathBuf>, SourceError> {
     let compiled = compile(pattern, pattern)?;
     let mut files = Vec::new();
     if pattern.split('/').any(|part| part == "**") {
-        let options = MatchOptions {
-            require_literal_separator: true,
-            require_literal_leading_dot: !hidden,
-            ..MatchOptions::new()
-        };
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
         let folder = folder_of(pattern);
         if folder.is_dir() {
             // The pattern may name a hidden folder itself.
-            walk(&folder, true, &mut |path| {
+            walk(&folder, None, &mut |path| {
                 let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
                 if compiled.matches_with(&path.to_string_lossy(), options) {
                     files.push(path);
                 }
             })?;
         }
+        leave_out(&mut files, left_out, |path| is_hidden_below(path, &folder, pattern));
         return Ok(files);
     }
     let root = if pattern.starts_with('/') { Path::new("/") } else { Path::new("") };
     let parts: Vec<_> = pattern.split('/').filter(|part| !part.is_empty()).collect();
     expand(pattern, root, &parts, &mut files)?;
     // A pattern with `/` at its end is for folders only.
-    files.retain(|path| {
-        !pattern.ends_with('/') && !path.is_dir() && (hidden || !is_hidden(path, pattern))
-    });
+    files.retain(|path| !pattern.ends_with('/') && !path.is_dir());
+    leave_out(&mut files, left_out, |path| is_hidden_match(path, pattern));
     Ok(files)
+}
+
+/// Moves the files that are hidden from `files` to `left_out`.
+fn leave_out(
+    files: &mut Vec<PathBuf>,
+    left_out: Option<&mut LeftOut>,
+    is_hidden: impl Fn(&Path) -> bool,
+) {
+    let Some(left_out) = left_out else { return };
+    files.retain(|path| {
+        let hidden = is_hidden(path);
+        if hidden {
+            left_out.add(|| path.to_string_lossy().into_owned());
+        }
+        !hidden
+    });
 }
 
 fn compile(part: &str, pattern: &str) -> Result<glob::Pattern, SourceError> {
@@ -262,13 +299,31 @@ fn has_wildcard(part: &str) -> bool {
     part.contains(['*', '?', '['])
 }
 
-/// Whether a wildcard of the pattern stands for a name that begins with a dot. The pattern has no
-/// `**`. The option of `glob` for this also leaves out names whose dot the pattern has itself.
-fn is_hidden(path: &Path, pattern: &str) -> bool {
+/// Whether a wildcard of the pattern stands for a hidden name. The pattern has no `**`.
+fn is_hidden_match(path: &Path, pattern: &str) -> bool {
     let wanted = pattern.rsplit('/').filter(|part| !matches!(*part, "" | "."));
     let mut names = path.components().rev().zip(wanted);
     names.any(|(name, wanted)| match name {
-        Component::Normal(name) => name.as_bytes().starts_with(b".") && !wanted.starts_with('.'),
+        Component::Normal(name) => {
+            is_hidden(name.as_bytes()) && !names_hidden(wanted.as_bytes(), name.as_bytes())
+        }
+        _ => false,
+    })
+}
+
+/// Whether a name below the folder of a pattern with `**` is hidden, and no part of the pattern
+/// names it.
+fn is_hidden_below(path: &Path, folder: &Path, pattern: &str) -> bool {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    let is_named = |name: &[u8]| {
+        let mut parts = pattern.split('/').filter(|part| *part != "**");
+        parts.any(|part| {
+            let matches = |pattern: glob::Pattern| pattern.matches(&String::from_utf8_lossy(name));
+            names_hidden(part.as_bytes(), name) && glob::Pattern::new(part).is_ok_and(matches)
+        })
+    };
+    below.components().any(|name| match name {
+        Component::Normal(name) => is_hidden(name.as_bytes()) && !is_named(name.as_bytes()),
         _ => false,
     })
 }
@@ -294,7 +349,7 @@ mod tests {
     /// Names of the listed files, below the folder.
     fn list(pattern: Pattern, folder: &Path) -> Vec<String> {
         let name = |path: PathBuf| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-        pattern.list(false).unwrap().into_iter().map(name).collect()
+        pattern.list(false, &mut LeftOut::default()).unwrap().into_iter().map(name).collect()
     }
 
     /// Without a check for loops, there are 2^40 ways through these links.
@@ -317,7 +372,8 @@ mod tests {
         assert_eq!(glob("**/*.csv"), all[..2]);
         assert_eq!(glob("sub/**/*.txt"), all[2..]);
         assert_eq!(glob("*.csv"), all[..1]);
-        assert!(Pattern::Glob(format!("{}/no/**/*", folder.display())).list(false).is_err());
+        let missing = Pattern::Glob(format!("{}/no/**/*", folder.display()));
+        assert!(missing.list(false, &mut LeftOut::default()).is_err());
     }
 
     #[test]
@@ -331,7 +387,12 @@ mod tests {
         let all = [".DS_Store", ".b.csv", ".ipynb_checkpoints/a.csv", "a.csv"];
         let with = |pattern: &Pattern| {
             let name = |path: PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
-            pattern.list(true).unwrap().into_iter().map(name).collect::<Vec<_>>()
+            pattern
+                .list(true, &mut LeftOut::default())
+                .unwrap()
+                .into_iter()
+                .map(name)
+                .collect::<Vec<_>>()
         };
         let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
         assert_eq!(list(Pattern::Folder(folder.into()), folder), ["a.csv"]);
@@ -342,6 +403,41 @@ mod tests {
         assert_eq!(with(&glob("**/*.csv")), all[1..]);
         assert_eq!(list(glob(".*.csv"), folder), [".b.csv"]);
         assert_eq!(list(glob(".ipynb_checkpoints/*"), folder), [".ipynb_checkpoints/a.csv"]);
+    }
+
+    #[test]
+    fn markers_are_left_out_and_counted_unless_they_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        for path in
+            ["_delta_log/0.json", "sub/_b", "_year=1/c", "_SUCCESS", "_committed_1", "a", "a.crc"]
+        {
+            fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
+            fs::write(folder.join(path), path).unwrap();
+        }
+        let glob = |pattern: &str| Pattern::Glob(format!("{}/{pattern}", folder.display()));
+        let folder_list = Pattern::Folder(folder.into());
+        assert_eq!(list(folder_list.clone(), folder), ["_year=1/c", "a"]);
+        assert_eq!(list(glob("*"), folder), ["a"]);
+        assert_eq!(list(glob("**/*"), folder), ["_year=1/c", "a"]);
+        assert_eq!(list(glob("_*"), folder), ["_SUCCESS", "_committed_1"]);
+        assert_eq!(list(glob("**/_*"), folder), ["_SUCCESS", "_committed_1", "sub/_b"]);
+        assert_eq!(list(glob("*.crc"), folder), ["a.crc"]);
+        assert_eq!(list(glob("_delta_log/*"), folder), ["_delta_log/0.json"]);
+        assert_eq!(list(glob("_delta_log/**/*"), folder), ["_delta_log/0.json"]);
+        assert_eq!(list(glob("*/_b"), folder), ["sub/_b"]);
+        let count = |pattern: &Pattern| {
+            let mut left_out = LeftOut::default();
+            pattern.list(false, &mut left_out).unwrap();
+            left_out.describe().unwrap_or_default()
+        };
+        // A folder counts once.
+        assert!(count(&folder_list).starts_with("left out 5 hidden files and markers"));
+        assert!(count(&glob("*")).starts_with("left out 3 hidden files and markers"));
+        assert_eq!(count(&glob("_*")), "");
+        let only = Pattern::Glob(format!("{}/sub/*", folder.display()));
+        let error = only.list(false, &mut LeftOut::default()).unwrap_err();
+        assert!(error.remedy.starts_with("left out 1 hidden file or marker"), "{error}");
     }
 
     #[test]

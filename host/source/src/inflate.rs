@@ -1,23 +1,25 @@
-//! Inflates gzip and zstd while an object is read.
+//! Inflates gzip, zlib and zstd while an object is read.
 
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
-use pipemill_codecs::{GzipMembers, ZstdFrames};
+use pipemill_codecs::{GzipMembers, ZlibStreams, ZstdFrames};
 
 use crate::{Input, ReadOutcome, SourceError};
 
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// According to the ending of its name: `.gz`, `.gzip`, `.tgz`, `.zst` and `.tzst`, in upper or
-    /// lower case.
+    /// According to the ending of its name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst` and `.tzst`, in
+    /// upper or lower case.
     #[default]
     Auto,
     /// Not compressed.
     None,
     /// gzip, one member or several.
     Gzip,
+    /// zlib, one stream or several.
+    Zlib,
     /// Zstandard, one frame or several.
     Zstd,
 }
@@ -28,6 +30,7 @@ impl std::fmt::Display for Compression {
             Self::Auto => "auto",
             Self::None => "none",
             Self::Gzip => "gzip",
+            Self::Zlib => "zlib",
             Self::Zstd => "zstd",
         })
     }
@@ -41,6 +44,7 @@ impl Compression {
     pub(super) fn resolve(self, name: &str) -> Self {
         match self {
             Self::Auto if has_ending(name, &[".gz", ".gzip", ".tgz"]) => Self::Gzip,
+            Self::Auto if has_ending(name, &[".zz"]) => Self::Zlib,
             Self::Auto if has_ending(name, &[".zst", ".tzst"]) => Self::Zstd,
             other => other,
         }
@@ -61,6 +65,10 @@ impl Compression {
             Self::Gzip => {
                 let decompressor = GzipMembers::new(compressed);
                 Box::new(Inflated { name, format: "gzip", decompressor })
+            }
+            Self::Zlib => {
+                let decompressor = ZlibStreams::new(compressed);
+                Box::new(Inflated { name, format: "zlib", decompressor })
             }
             Self::Zstd => match ZstdFrames::new(compressed) {
                 Ok(decompressor) => Box::new(Inflated { name, format: "zstd", decompressor }),
@@ -116,6 +124,15 @@ trait Decompressor: Read + Send {
 }
 
 impl Decompressor for GzipMembers<BufReader<Compressed>> {
+    fn compressed(&mut self) -> &mut Compressed {
+        self.get_mut().get_mut()
+    }
+    fn place(&self) -> u64 {
+        self.consumed()
+    }
+}
+
+impl Decompressor for ZlibStreams<BufReader<Compressed>> {
     fn compressed(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::file_identity::file_facts;
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
-    Compression, Files, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent, Start,
-    Stop, TotalSize,
+    Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent,
+    Start, Stop, TotalSize,
 };
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
@@ -80,7 +80,8 @@ impl Paths {
         let length = |name: &OsString| {
             let path = Path::new(name);
             if path.is_dir() {
-                let files = Pattern::Folder(path.into()).list(self.reading.hidden).ok()?;
+                let folder = Pattern::Folder(path.into());
+                let files = folder.list(self.reading.hidden, &mut LeftOut::default()).ok()?;
                 let files = self.reading.share(files, self.epoch).ok()?;
                 return self.reading.length_of_all(&files);
             }

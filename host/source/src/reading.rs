@@ -18,8 +18,8 @@ pub struct ReadSettings {
     pub order: Order,
     /// Whether each object is wrapped as one RecordIO record.
     pub wrap: bool,
-    /// Whether folders and shell patterns select hidden files, whose names begin with a dot, and
-    /// files in hidden folders.
+    /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools such
+    /// as `_SUCCESS`, and what is in hidden folders.
     pub hidden: bool,
 }
 

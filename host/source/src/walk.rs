@@ -5,35 +5,36 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::SourceError;
+use crate::hidden::{LeftOut, is_hidden};
 
 /// Largest number of folders, counting one again for each way that leads to it: links can make
 /// many ways of few folders.
 const MAX_FOLDERS: usize = 1 << 20;
 
-/// Calls `visit` with each file in a folder and its subfolders, in no order. Names that begin with a
-/// dot are passed over unless `hidden`. Links to folders are
-/// followed, unless they lead back to a folder that they lie in.
+/// Calls `visit` with each file in a folder and its subfolders, in no order. Hidden names and markers
+/// are added to `left_out`; without it they are visited, too. Links to folders are followed, unless
+/// they lead back to a folder that they lie in.
 ///
 /// # Errors
 /// A folder can't be listed, or there are too many.
 pub(super) fn walk(
     folder: &Path,
-    hidden: bool,
+    left_out: Option<&mut LeftOut>,
     visit: &mut impl FnMut(PathBuf),
 ) -> Result<(), SourceError> {
-    Walk { hidden, count: 0, parents: Vec::new() }.folder(folder, visit)
+    Walk { left_out, count: 0, parents: Vec::new() }.folder(folder, visit)
 }
 
-struct Walk {
-    /// Whether names that begin with a dot are visited.
-    hidden: bool,
+struct Walk<'a> {
+    /// Receives the hidden names; `None` if they are visited.
+    left_out: Option<&'a mut LeftOut>,
     /// Folders so far.
     count: usize,
     /// Device and inode of the folder that is listed, and of those that it lies in.
     parents: Vec<(u64, u64)>,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn folder(
         &mut self,
         folder: &Path,
@@ -56,10 +57,13 @@ impl Walk {
         // A path has at most 4,096 bytes, so this does not nest deeply.
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if !self.hidden && entry.file_name().as_bytes().starts_with(b".") {
+            let path = entry.path();
+            if let Some(left_out) = &mut self.left_out
+                && is_hidden(entry.file_name().as_bytes())
+            {
+                left_out.add(|| path.to_string_lossy().into_owned());
                 continue;
             }
-            let path = entry.path();
             if path.is_dir() { self.folder(&path, visit)? } else { visit(path) }
         }
         self.parents.pop();

@@ -10,6 +10,7 @@ mod group;
 
 use group::{Group, Groups};
 use pipemill_parsing::framing::recordio::Framing;
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
@@ -17,6 +18,7 @@ use pipemill_plugin::{
 /// The `augmented-manifest` decoder.
 #[derive(Debug)]
 pub struct AugmentedManifest {
+    head: Head,
     groups: Groups,
 }
 
@@ -36,7 +38,10 @@ impl Decoder for AugmentedManifest {
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let (attributes, framing) = (attributes(options)?, Framing::open(options, info));
         let max_record = info.max_record;
-        Ok(Self { groups: Groups { attributes, framing, max_record, to_skip: 0 } })
+        Ok(Self {
+            head: Head::new(info),
+            groups: Groups { attributes, framing, max_record, to_skip: 0 },
+        })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -49,6 +54,19 @@ impl Decoder for AugmentedManifest {
     }
 
     fn decode(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let result = self.decode_records(chunk, end, out);
+        self.head.explain(chunk, end, result)
+    }
+}
+
+impl AugmentedManifest {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(
         &mut self,
         chunk: &[u8],
         end: bool,

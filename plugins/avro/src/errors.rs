@@ -35,6 +35,11 @@ impl fmt::Display for Problem {
                 f,
                 "expected items of {expected} bytes, as their block says, found {found} bytes"
             ),
+            Self::NullItem => write!(
+                f,
+                "expected a value for each item of the array, found null; leave the field out by \
+                 the option `fields`, or write the file without it (Spark: `array_compact`)"
+            ),
             Self::Depth => write!(f, "found values that are nested too deep to be skipped"),
         }
     }

@@ -37,6 +37,8 @@ pub(crate) struct Layout {
 pub(crate) struct Step {
     pub(crate) union: Union,
     pub(crate) value: Value,
+    /// The union that each item of an array is in, as Spark writes arrays whose items may be null.
+    pub(crate) items: Union,
 }
 
 /// The union that a value is in.
@@ -152,6 +154,14 @@ impl Value {
     }
 }
 
+/// How a value is read, and the field that it becomes, without a name.
+struct Form {
+    value: Value,
+    /// The union that each item of an array is in.
+    items: Union,
+    field: Field,
+}
+
 /// The state of the way through a schema.
 struct Walk<'a> {
     schema: &'a Schema,
@@ -220,14 +230,14 @@ impl Walk<'_> {
             return Ok(());
         }
         let (union, inner) = self.union(id);
-        let Some((union, (value, field))) = union.zip(self.form(inner)) else {
+        let Some((union, Form { value, items, field })) = union.zip(self.form(inner)) else {
             return Err(self.unsupported(&path, id));
         };
         self.count_text(field.categories.iter().map(String::len).sum())?;
         let nullable = matches!(union, Union::Null(_)) || value == Value::Null;
         let field = Field { name: name.unwrap_or_else(|| path.clone()), nullable, ..field };
         self.fields.push(field);
-        self.steps.push(Step { union, value });
+        self.steps.push(Step { union, value, items });
         self.names.push(path);
         Ok(())
     }
@@ -251,7 +261,7 @@ impl Walk<'_> {
             (
                 Some(Union::No),
                 Some(more),
-                Some(Step { union: Union::No, value: Value::SkipBytes(size) }),
+                Some(Step { union: Union::No, value: Value::SkipBytes(size), .. }),
             ) => {
                 *size = size.saturating_add(more);
                 return;
@@ -265,7 +275,7 @@ impl Walk<'_> {
             },
             (None, ..) => (Union::No, Value::Skip(id)),
         };
-        self.steps.push(Step { union, value });
+        self.steps.push(Step { union, value, items: Union::No });
         self.names.push(path);
     }
 
@@ -286,11 +296,14 @@ impl Walk<'_> {
 
     /// How a value of this type is read, and the field that it becomes, without a name. `None` if
     /// it can't be a field.
-    fn form(&self, id: TypeId) -> Option<(Value, Field)> {
+    fn form(&self, id: TypeId) -> Option<Form> {
         let one = self.schema.get(id);
-        let Kind::Array(items) = one.kind else { return scalar(one) };
-        let items = self.schema.get(items);
-        let (value, field) = scalar(items)?;
+        let Kind::Array(item) = one.kind else {
+            let (value, field) = scalar(one)?;
+            return Some(Form { value, items: Union::No, field });
+        };
+        let (items, item) = self.union(item);
+        let (items, (value, field)) = items.zip(scalar(self.schema.get(item)))?;
         let value = match value {
             Value::Boolean => Value::Booleans,
             Value::Int => Value::Ints,
@@ -306,7 +319,7 @@ impl Walk<'_> {
         let shape = [&[0], &field.shape[..]].concat();
         // The interface has this word only for a single value.
         let logical = if field.logical == "uuid" { String::new() } else { field.logical };
-        Some((value, Field { shape, logical, ..field }))
+        Some(Form { value, items, field: Field { shape, logical, ..field } })
     }
 
     /// The error of a field that has no form.

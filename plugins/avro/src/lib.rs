@@ -40,6 +40,7 @@ mod wanted;
 use block::{Budget, Call, File, Next, State};
 use header::{Header, HeaderError, MAGIC, SYNC};
 use layout::Layout;
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -57,6 +58,7 @@ const MAX_METADATA: usize = 65_536;
 /// The `avro` decoder.
 #[derive(Debug)]
 pub struct Avro {
+    head: Head,
     wanted: Option<Vec<Wanted>>,
     /// Largest record in bytes, and largest compressed block.
     max_record: u64,
@@ -85,6 +87,7 @@ impl Decoder for Avro {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
+            head: Head::new(info).of_decoder("avro"),
             wanted: wanted::wanted(options)?,
             max_record: info.max_record,
             budget: Budget::new(info.max_record),
@@ -117,6 +120,28 @@ impl Decoder for Avro {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        let result = self.decode_records(chunk, end, out);
+        self.head.explain(chunk, end, result)
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        let marker = self.file.as_ref().and_then(|file| header::find_sync(&file.sync, chunk));
+        match marker {
+            Some(at) => Resync { consumed: at + SYNC, found: true },
+            None if end => Resync { consumed: chunk.len(), found: false },
+            None => Resync { consumed: chunk.len().saturating_sub(SYNC - 1), found: false },
+        }
+    }
+}
+
+impl Avro {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
         let mut call = Call::new(chunk, end);
         loop {
             let next = match (&self.file, &self.state) {
@@ -135,17 +160,6 @@ impl Decoder for Avro {
         }
     }
 
-    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
-        let marker = self.file.as_ref().and_then(|file| header::find_sync(&file.sync, chunk));
-        match marker {
-            Some(at) => Resync { consumed: at + SYNC, found: true },
-            None if end => Resync { consumed: chunk.len(), found: false },
-            None => Resync { consumed: chunk.len().saturating_sub(SYNC - 1), found: false },
-        }
-    }
-}
-
-impl Avro {
     /// Reads the header of a file. An object without any bytes has no header and no records.
     fn header(&mut self, call: &mut Call, out: &mut Records) -> Result<Next, DecodeError> {
         let (at, rest) = (call.at, call.rest());

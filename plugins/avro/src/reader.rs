@@ -38,6 +38,8 @@ pub(crate) enum Problem {
     Utf8(u8),
     /// The items of an array or a map have another size than their block says.
     BlockSize { expected: u64, found: u64 },
+    /// An item of an array is null.
+    NullItem,
     /// Values are nested too deep.
     Depth,
 }

@@ -138,7 +138,8 @@ impl RecordReader {
                 reader.string()?;
             }
             Value::Skip(id) => skip(&layout.schema, id, reader)?,
-            array => self.array(source, array, reader, out)?,
+            array if step.items == Union::No => self.array(source, array, reader, out)?,
+            array => self.array_of_unions(source, array, step.items, reader, out)?,
         }
         Ok(())
     }
@@ -172,9 +173,51 @@ impl RecordReader {
                     Ok(())
                 })
             }),
-            Value::TextList => self.list(source, reader, out, |reader| reader.text()),
-            _ => self.list(source, reader, out, |reader| reader.string()),
+            Value::TextList => self.list(source, Union::No, reader, out, |reader| reader.text()),
+            _ => self.list(source, Union::No, reader, out, |reader| reader.string()),
         }
+    }
+
+    /// An array whose items are in unions. None of them may be null.
+    #[inline(never)]
+    fn array_of_unions(
+        &mut self,
+        source: Source,
+        array: Value,
+        union: Union,
+        reader: &mut Reader,
+        out: &mut Records,
+    ) -> Result<(), Stop> {
+        match array {
+            Value::TextList => {
+                return self.list(source, union, reader, out, |reader| reader.text());
+            }
+            Value::BytesList => {
+                return self.list(source, union, reader, out, |reader| reader.string());
+            }
+            _ => {}
+        }
+        self.made(out, |payload| {
+            each(reader, |reader| {
+                item(reader, union)?;
+                match array {
+                    Value::Ints => payload.extend_from_slice(&reader.int()?.to_le_bytes()),
+                    Value::IntsAsLongs => {
+                        payload.extend_from_slice(&i64::from(reader.int()?).to_le_bytes());
+                    }
+                    Value::Longs => payload.extend_from_slice(&reader.long()?.to_le_bytes()),
+                    Value::Fixeds(size) => {
+                        let range = reader.take(size.into())?;
+                        payload.extend_from_slice(&reader.bytes()[range]);
+                    }
+                    _ => {
+                        let range = reader.boolean()?;
+                        payload.extend_from_slice(&reader.bytes()[range]);
+                    }
+                }
+                Ok(())
+            })
+        })
     }
 
     /// An array of numbers that are written to the payload.
@@ -229,11 +272,12 @@ impl RecordReader {
         })
     }
 
-    /// A list of bytes or text: offsets from the start of the value, then the elements. It is read
-    /// twice: first to check and count the elements.
+    /// A list of bytes or text, each in this union: offsets from the start of the value, then the
+    /// elements. It is read twice: first to check and count the elements.
     fn list(
         &mut self,
         source: Source,
+        union: Union,
         reader: &mut Reader,
         out: &mut Records,
         element: impl Fn(&mut Reader) -> Result<Range<usize>, Stop>,
@@ -241,6 +285,7 @@ impl RecordReader {
         let (mut again, mut count) = (reader.clone(), 0);
         each(reader, |reader| {
             count += 1;
+            item(reader, union)?;
             element(reader).map(drop)
         })?;
         let offset = |at: usize| (at as u32).to_le_bytes();
@@ -250,6 +295,7 @@ impl RecordReader {
             payload.resize(start + first, 0);
             payload[slot..slot + 4].copy_from_slice(&offset(first));
             each(&mut again, |reader| {
+                item(reader, union)?;
                 payload.extend_from_slice(&source.bytes()[reader.string()?]);
                 slot += 4;
                 let end = offset(payload.len() - start);
@@ -269,6 +315,18 @@ fn branch(reader: &mut Reader, branches: u8) -> Result<u8, Stop> {
         return reader.bad(at, Problem::Branch { found, branches: branches.into() });
     }
     Ok(found as u8)
+}
+
+/// Reads the branch of an item of an array, which must not be null.
+#[inline(always)]
+fn item(reader: &mut Reader, union: Union) -> Result<(), Stop> {
+    let at = reader.at();
+    match union {
+        Union::No => Ok(()),
+        Union::Single => branch(reader, 1).map(drop),
+        Union::Null(null) if branch(reader, 2)? == null => reader.bad(at, Problem::NullItem),
+        Union::Null(_) => Ok(()),
+    }
 }
 
 /// The number of an enum's symbol.

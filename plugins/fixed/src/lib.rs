@@ -11,6 +11,7 @@
 mod layout;
 
 use layout::Layout;
+use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
@@ -18,6 +19,7 @@ use pipemill_plugin::{
 /// The `fixed` decoder.
 #[derive(Debug)]
 pub struct Fixed {
+    head: Head,
     layout: Layout,
     /// Bytes of the header.
     header: u64,
@@ -50,11 +52,14 @@ impl Decoder for Fixed {
                 "several fields, one after the other, instead of `data`: as in \
                  \"label:int32,image:bytes[784]\"",
             ),
+            head::option(),
         ]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        Self::of_layout(Layout::new(options)?, options.int("header").unwrap_or(0), info)
+        let header = options.int("header").unwrap_or(0);
+        let head = Head::sniffing(options, info).skipping(header);
+        Ok(Self { head, ..Self::of_layout(Layout::new(options)?, header, info)? })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -71,6 +76,9 @@ impl Decoder for Fixed {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if let Checked::Wait(progress) = self.head.check(chunk, end)? {
+            return Ok(progress);
+        }
         if (chunk.len() as u64) < self.header_left {
             return self.skip_header(chunk.len(), end);
         }
@@ -86,7 +94,8 @@ impl Decoder for Fixed {
 
 impl Fixed {
     /// For a decoder that wraps this one: records that are one number or one array of numbers, after
-    /// a header of `header` bytes that is skipped. The field's shape has no size of 0.
+    /// a header of `header` bytes that is skipped. The field's shape has no size of 0. The object's
+    /// first bytes are not looked at.
     ///
     /// # Errors
     /// A text for the operator: a record has no byte, or more than `max_record`.
@@ -106,7 +115,7 @@ impl Fixed {
                 "records of {size} bytes are larger than max_record ({max} bytes); raise max_record"
             ));
         }
-        Ok(Self { layout, header, header_left: header })
+        Ok(Self { head: Head::unchecked(), layout, header, header_left: header })
     }
 
     /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last

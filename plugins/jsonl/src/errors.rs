@@ -24,7 +24,13 @@ pub(crate) fn invalid_json(
     error: SyntaxError,
 ) -> DecodeError {
     let what = error.describe(chunk, line, "the end of the line");
-    DecodeError::skippable(line.start, format!("{what}; the line is not JSON"), next as u64)
+    let is_cut = error.is_at_end(line) && next == chunk.len() && !chunk.ends_with(b"\n");
+    let why = if is_cut {
+        "the last line is not JSON, it may be cut short"
+    } else {
+        "the line is not JSON"
+    };
+    DecodeError::skippable(line.start, format!("{what}; {why}"), next as u64)
 }
 
 /// The line has no value for a wanted field.
@@ -37,7 +43,18 @@ pub(crate) fn invalid_field(
     error: FieldError,
 ) -> DecodeError {
     let JsonField { name, selector: pointer, .. } = wanted;
-    let what = wanted.describe(&error, chunk, line.start, "lines");
+    // The elements of an array have numbers as keys.
+    let names_element = pointer.starts_with(|c: char| c != '/')
+        || pointer[1.min(pointer.len())..].starts_with(|c: char| c.is_ascii_digit());
+    let is_array = chunk[line.clone()].trim_ascii_start().starts_with(b"[");
+    let what = match error {
+        FieldError::Missing if is_array && !names_element => {
+            "the line is an array; if its elements are the records, `jq -c '.[]'` makes lines of \
+             them"
+                .to_owned()
+        }
+        _ => wanted.describe(&error, chunk, line.start, "lines"),
+    };
     DecodeError::skippable(
         line.start,
         format!("field `{name}` at {pointer:?}: {what}"),

@@ -27,21 +27,23 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The fields that the option names. An error is a text for the operator.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
+    /// The fields that the option names. `nan` is the option of this name. An error is a text for
+    /// the operator.
+    pub(crate) fn new(text: &str, nan: bool) -> Result<Self, String> {
         let specs = FIELDS.parse(text)?;
         let pointers = specs.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
-        let values = JsonValues::new(&pointers);
+        let values = JsonValues::new(&pointers).with_nan(nan);
         let fields = specs.into_iter().zip(&pointers);
         let fields = fields.map(|(spec, keys)| wanted(spec, keys, values.node(keys)));
+        let fields = fields.map(|field| field.map(|field| field.with_nan(nan)));
         let wanted = fields.collect::<Result<Vec<_>, _>>()?;
         FIELDS.check_names(&[], wanted.iter().map(|one| (&*one.name, &*one.selector)))?;
         Ok(Self { wanted, values })
     }
 
     /// No fields, for lines that are only checked.
-    pub(crate) fn none() -> Self {
-        Self { wanted: Vec::new(), values: JsonValues::new(&[]) }
+    pub(crate) fn none(nan: bool) -> Self {
+        Self { wanted: Vec::new(), values: JsonValues::new(&[]).with_nan(nan) }
     }
 
     pub(crate) fn schema(&self) -> Vec<Field> {

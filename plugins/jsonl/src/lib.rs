@@ -15,6 +15,8 @@ mod fields;
 use std::ops::Range;
 
 use fields::Fields;
+use pipemill_parsing::head::{Checked, Head};
+use pipemill_parsing::json::nan_option;
 use pipemill_parsing::newlines::{Newlines, PIECE};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
@@ -27,6 +29,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// The `jsonl` decoder.
 #[derive(Debug)]
 pub struct Jsonl {
+    head: Head,
     emit: Emit,
     /// Longest line in bytes, without its line end.
     max_record: usize,
@@ -64,12 +67,14 @@ impl Decoder for Jsonl {
                 true,
                 "lines must be JSON; with `fields` they always must be",
             ),
+            nan_option(),
         ]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let nan = options.is_on("nan");
         let emit = match (options.get("fields"), options.is_on("validate")) {
-            (Some(text), true) => Emit::Fields(Fields::new(text)?),
+            (Some(text), true) => Emit::Fields(Fields::new(text, nan)?),
             (Some(_), false) => {
                 return Err(
                     "validate = false has no meaning with `fields`: what is chosen from a \
@@ -77,12 +82,12 @@ impl Decoder for Jsonl {
                         .to_owned(),
                 );
             }
-            (None, true) => Emit::CheckedLine(Fields::none()),
+            (None, true) => Emit::CheckedLine(Fields::none(nan)),
             (None, false) => Emit::Line,
         };
         let max_record = usize::try_from(info.max_record).unwrap_or(usize::MAX);
         let at_start = info.restart().is_none_or(|at| at.place == 0);
-        Ok(Self { emit, max_record, newlines: Newlines::new(), at_start })
+        Ok(Self { head: Head::new(info), emit, max_record, newlines: Newlines::new(), at_start })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -103,6 +108,9 @@ impl Decoder for Jsonl {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if let Checked::Wait(progress) = self.head.check(chunk, end)? {
+            return Ok(progress);
+        }
         let mut from = 0;
         if self.at_start {
             if !end && chunk.len() < BOM.len() && BOM.starts_with(chunk) {

@@ -8,6 +8,7 @@
 mod errors;
 mod prefix;
 
+use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
@@ -16,6 +17,7 @@ use prefix::{BigEndian, Length, LittleEndian, Prefix, Varint};
 /// The `length-prefixed` decoder.
 #[derive(Debug)]
 pub struct LengthPrefixed {
+    head: Head,
     emit_records: EmitRecords,
     rules: Rules,
 }
@@ -59,6 +61,7 @@ impl Decoder for LengthPrefixed {
                 "how a length is encoded: its bits and byte order, or a varint, as in protobuf",
             ),
             OptionSpec::bool("includes_prefix", false, "lengths include their own bytes"),
+            head::option(),
         ]
     }
 
@@ -72,7 +75,8 @@ impl Decoder for LengthPrefixed {
             includes_prefix: options.is_on("includes_prefix"),
             max_record: info.max_record,
         };
-        Ok(Self { emit_records: *emit_records, rules })
+        let head = Head::sniffing(options, info);
+        Ok(Self { head, emit_records: *emit_records, rules })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -86,9 +90,12 @@ impl Decoder for LengthPrefixed {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if let Checked::Wait(progress) = self.head.check(chunk, end)? {
+            return Ok(progress);
+        }
         (self.emit_records)(&self.rules, chunk, out)
     }
 }

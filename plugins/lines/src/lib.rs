@@ -6,6 +6,7 @@
 
 mod rules;
 
+use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_parsing::newlines::Newlines;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, Resync, Scalar,
@@ -16,6 +17,7 @@ use rules::Rules;
 /// The `lines` decoder.
 #[derive(Debug)]
 pub struct Lines {
+    head: Head,
     rules: Rules,
     newlines: Newlines,
 }
@@ -29,6 +31,7 @@ impl Decoder for Lines {
             OptionSpec::bool("strip_cr", true, "take CR LF for the end of a line, as well as LF"),
             OptionSpec::bool("skip_blank", false, "skip empty lines"),
             OptionSpec::bool("utf8", true, "make the field text: lines must be UTF-8"),
+            head::option(),
         ]
     }
 
@@ -39,7 +42,7 @@ impl Decoder for Lines {
             utf8: options.is_on("utf8"),
             max_record: usize::try_from(info.max_record).unwrap_or(usize::MAX),
         };
-        Ok(Self { rules, newlines: Newlines::new() })
+        Ok(Self { head: Head::sniffing(options, info), rules, newlines: Newlines::new() })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -57,6 +60,9 @@ impl Decoder for Lines {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if let Checked::Wait(progress) = self.head.check(chunk, end)? {
+            return Ok(progress);
+        }
         let valid = self.rules.valid_until(chunk, end);
         let start = self.rules.ended_lines(chunk, valid, &mut self.newlines, out)?;
         let rest = chunk.len() - start;

@@ -22,6 +22,7 @@ mod timestamp;
 
 use diagnose::{Diagnosis, diagnose};
 use fields::Fields;
+use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
@@ -30,6 +31,7 @@ use scan::Scanner;
 /// The `msgpack` decoder.
 #[derive(Debug)]
 pub struct Msgpack {
+    head: Head,
     emit: Emit,
     /// Largest record in bytes.
     max_record: u64,
@@ -49,13 +51,14 @@ pipemill_plugin::export!(Msgpack);
 
 impl Decoder for Msgpack {
     fn options() -> Vec<OptionSpec> {
-        vec![OptionSpec::string(
+        let fields = OptionSpec::string(
             "fields",
             None,
             "values to take from a map or an array, by key or JSON pointer: \
              \"id=/meta/id:int64,text:utf8,vec:float32[128],tag:utf8?\"; default: the whole value, as \
              `value`",
-        )]
+        );
+        vec![fields, head::option()]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
@@ -64,7 +67,7 @@ impl Decoder for Msgpack {
             Some(text) => Emit::Fields(Box::new(Fields::new(text, max_record)?)),
             None => Emit::Value(Scanner::new(&[])),
         };
-        Ok(Self { emit, max_record })
+        Ok(Self { head: Head::sniffing(options, info), emit, max_record })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -81,9 +84,12 @@ impl Decoder for Msgpack {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if let Checked::Wait(progress) = self.head.check(chunk, end)? {
+            return Ok(progress);
+        }
         match &mut self.emit {
             Emit::Value(scanner) => emit_values(scanner, self.max_record, chunk, out),
             Emit::Fields(fields) => emit_fields(fields, self.max_record, chunk, out),

@@ -12,6 +12,7 @@
 //! **Searching.** After a damaged header nothing tells where the array ends. The search looks for the
 //! magic of the next one.
 
+use pipemill_parsing::head::Head;
 use pipemill_parsing::npy::{
     ArrayBytes, ArrayLayout, HeaderError, MAGIC, NpyHeader, ReadHeader, display_fields, read_header,
 };
@@ -22,6 +23,7 @@ use pipemill_plugin::{
 /// The `npy` decoder.
 #[derive(Debug)]
 pub struct Npy {
+    head: Head,
     /// Largest row in bytes.
     max_record: u64,
     /// Whether the input may end here: there was an array, or an error.
@@ -59,6 +61,7 @@ impl Decoder for Npy {
         // Offsets in the sandbox have 32 bits.
         let max_record = info.max_record.min(u32::MAX.into());
         Ok(Self {
+            head: Head::new(info).of_decoder("npy"),
             max_record,
             may_end: false,
             fields: None,
@@ -85,23 +88,8 @@ impl Decoder for Npy {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let mut at = 0;
-        loop {
-            let step = match self.array.take() {
-                None => self.header(chunk, at, end, out),
-                Some(mut array) => {
-                    let step = array.rows(chunk, at, end, out);
-                    self.array = Some(array).filter(|array| step.is_ok() && array.left > 0);
-                    step
-                }
-            };
-            self.may_end |= step.is_err();
-            self.at_start &= step.is_ok();
-            match step? {
-                Step::GoOn(next) => at = next,
-                Step::Return(progress) => return Ok(progress),
-            }
-        }
+        let result = self.decode_records(chunk, end, out);
+        self.head.explain(chunk, end, result)
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
@@ -124,6 +112,32 @@ enum Step {
 }
 
 impl Npy {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        loop {
+            let step = match self.array.take() {
+                None => self.header(chunk, at, end, out),
+                Some(mut array) => {
+                    let step = array.rows(chunk, at, end, out);
+                    self.array = Some(array).filter(|array| step.is_ok() && array.left > 0);
+                    step
+                }
+            };
+            self.may_end |= step.is_err();
+            self.at_start &= step.is_ok();
+            match step? {
+                Step::GoOn(next) => at = next,
+                Step::Return(progress) => return Ok(progress),
+            }
+        }
+    }
+
     /// Reads the header at `at`.
     fn header(
         &mut self,

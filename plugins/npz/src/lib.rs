@@ -29,6 +29,7 @@ use archive::Archive;
 use errors::{cut_short, of_member};
 use inflate::InflatedRows;
 use member::{DataSize, Member, MemberError, whole_size};
+use pipemill_parsing::head::Head;
 use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, StreamInfo,
@@ -41,6 +42,7 @@ use zip::{Descriptor, LocalHeader, Read};
 /// The `npz` decoder.
 #[derive(Debug)]
 pub struct Npz {
+    head: Head,
     emit: Emit,
     /// Whether checksums are checked.
     verify: bool,
@@ -142,6 +144,7 @@ impl Decoder for Npz {
             (None, Some(fields)) => Emit::Sample(WantedArrays::new(fields)?),
         };
         Ok(Self {
+            head: Head::new(info).of_decoder("npz"),
             emit,
             verify: options.is_on("verify"),
             // Offsets in the sandbox have 32 bits, one of which says that bytes are decompressed ones.
@@ -170,6 +173,7 @@ impl Decoder for Npz {
     ) -> Result<Progress, DecodeError> {
         self.made = 0;
         let result = self.run(chunk, end, out);
+        let result = self.head.explain(chunk, end, result);
         let consumed = match &result {
             Ok(progress) => progress.consumed as u64,
             Err(error) => {

@@ -11,6 +11,7 @@ pub mod encoding;
 pub mod field_spec;
 pub mod foreign;
 pub mod framing;
+pub mod head;
 pub mod json;
 pub mod newlines;
 pub mod npy;

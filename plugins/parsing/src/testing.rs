@@ -1,7 +1,8 @@
 //! Writers of the formats, for the tests and examples of the decoders. They follow the definition
 //! of a format, can also write what is not valid, and are not fast.
 
-use pipemill_plugin::testing::crc32c;
+use pipemill_plugin::Decoder;
+use pipemill_plugin::testing::{Setup, assert_all_splits, crc32c, decode_whole};
 
 /// The first four bytes of each RecordIO part.
 pub const RECORDIO_MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
@@ -68,6 +69,56 @@ pub fn tfrecord_file(payloads: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut file = Vec::new();
     payloads.iter().for_each(|payload| write_tfrecord(&mut file, payload.as_ref()));
     file
+}
+
+/// Objects that are plainly something else than records, and what a message says of them.
+pub fn other_formats() -> Vec<(&'static str, Vec<u8>)> {
+    let bytes = |head: &[u8], more: usize| {
+        // Bytes without a pattern, as compressed ones are.
+        let more = (0..more as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8);
+        head.iter().copied().chain(more).collect::<Vec<u8>>()
+    };
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:6a2c\nsize 4096\n";
+    vec![
+        ("git lfs pull", pointer.to_vec()),
+        ("an HTML page", b"<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n".to_vec()),
+        ("compression = \"gzip\"", bytes(b"\x1f\x8b\x08\0\0\0\0\0\x02\xff", 56)),
+        ("compression = \"gzip\"", bytes(b"\x1f\x8b\x08\x08\x07\x5b\xcd\x15\x02\xff", 2000)),
+        ("compression = \"zstd\"", bytes(b"\x28\xb5\x2f\xfd\x04\x58", 700)),
+        ("decoder = \"npy\"", bytes(b"\x93NUMPY\x01\0v\0{'descr': '<u2', ", 200)),
+        ("decoder = \"tokens\"", bytes(b"\x88\xd8\x34\x01\x01\0\0\0", 1200)),
+        ("a Parquet file", bytes(b"PAR1\x15\x04\x15\x10", 900)),
+        ("a zip archive", bytes(b"PK\x03\x04\x14\0\0\0\x08\0", 900)),
+        ("decoder = \"avro\"", bytes(b"Obj\x01\x04\x16avro.schema", 900)),
+    ]
+}
+
+/// Asserts that a decoder refuses each of [`other_formats`] with what it is, at any split, whatever
+/// is chosen for bad records. `own` is what the message would say of its own format.
+///
+/// # Panics
+/// If it takes one.
+pub fn assert_refuses_other_formats<D: Decoder>(setup: &Setup, own: &str) {
+    for (what, object) in other_formats().into_iter().filter(|(what, _)| *what != own) {
+        let outcome = assert_all_splits::<D>(&setup.clone().skipping(), &object);
+        assert!(outcome.refused && outcome.records.is_empty(), "{what}: {:?}", outcome.errors);
+        let [(0, _, message)] = &outcome.errors[..] else { panic!("{:?}", outcome.errors) };
+        assert!(message.starts_with("the object is ") && message.contains(what), "{message}");
+    }
+}
+
+/// Asserts that a decoder that takes any bytes takes [`other_formats`] with the option `sniff`.
+///
+/// # Panics
+/// If it refuses one.
+pub fn assert_takes_other_formats<D: Decoder>(setup: &Setup) {
+    let mut setup = setup.clone();
+    setup.options.push(("sniff".to_owned(), "false".to_owned()));
+    for (what, object) in other_formats() {
+        let outcome = decode_whole::<D>(&setup, &object);
+        let is_refused = outcome.errors.iter().any(|(.., text)| text.starts_with("the object is"));
+        assert!(!is_refused, "{what}: {:?}", outcome.errors);
+    }
 }
 
 /// The records of a `.plain` fixture: each one is a length (`u32`, little-endian), then the bytes.

@@ -20,6 +20,7 @@ use std::ops::Range;
 use describe::Refused;
 use layout::Layout;
 use pipemill_parsing::framing::recordio::{Framing, NextRecord};
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -30,6 +31,7 @@ use settings::Settings;
 /// The `recordio-protobuf` decoder.
 #[derive(Debug)]
 pub struct RecordIoProtobuf {
+    head: Head,
     framing: Framing,
     settings: Settings,
     /// The fields, once they are known.
@@ -59,6 +61,7 @@ impl Decoder for RecordIoProtobuf {
         let learned = || Layout::learned_before(&settings, &before?);
         let layout = Layout::from_settings(&settings).or_else(learned);
         Ok(Self {
+            head: Head::new(info),
             framing: Framing::open(options, info),
             can_begin_again: layout.is_some(),
             layout,
@@ -80,9 +83,21 @@ impl Decoder for RecordIoProtobuf {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        let result = self.decode_records(chunk, out);
+        self.head.explain(chunk, end, result)
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        Framing::resync(chunk, end)
+    }
+}
+
+impl RecordIoProtobuf {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
             let (result, end) = match self.framing.next(chunk, at)? {
@@ -110,12 +125,6 @@ impl Decoder for RecordIoProtobuf {
         }
     }
 
-    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
-        Framing::resync(chunk, end)
-    }
-}
-
-impl RecordIoProtobuf {
     /// Emits the fields of the record with this payload, but not its end.
     #[inline]
     fn emit_record(

@@ -2,6 +2,7 @@
 //! payload (images, protobuf). The framing is in `pipemill_parsing::framing::recordio`.
 
 use pipemill_parsing::framing::recordio::{Framing, NextRecord};
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -9,6 +10,7 @@ use pipemill_plugin::{
 /// The `recordio` decoder.
 #[derive(Debug)]
 pub struct RecordIo {
+    head: Head,
     framing: Framing,
 }
 
@@ -21,7 +23,7 @@ impl Decoder for RecordIo {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        Ok(Self { framing: Framing::open(options, info) })
+        Ok(Self { head: Head::new(info), framing: Framing::open(options, info) })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -35,9 +37,21 @@ impl Decoder for RecordIo {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        let result = self.decode_records(chunk, out);
+        self.head.explain(chunk, end, result)
+    }
+
+    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
+        Framing::resync(chunk, end)
+    }
+}
+
+impl RecordIo {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
             // The fast path: records in one part.
@@ -58,9 +72,5 @@ impl Decoder for RecordIo {
                 NextRecord::Cut { need } => return Ok(Progress::consumed(at).and_wants(need)),
             }
         }
-    }
-
-    fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
-        Framing::resync(chunk, end)
     }
 }

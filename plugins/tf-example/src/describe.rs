@@ -36,17 +36,24 @@ pub(crate) fn missing(
     let mut all = Vec::new();
     let mut example = MessageReader::new(bytes, payload.clone());
     while let Some(field) = example.next()? {
-        if field.number != 1 {
-            continue;
-        }
+        let is_list = match field.number {
+            1 => false,
+            2 if field.bytes().is_ok() => true,
+            _ => continue,
+        };
         let mut features = MessageReader::new(bytes, field.bytes()?);
         while let Some(entry) = features.next()? {
             if entry.number == 1 {
                 let (key, value) = read_map_entry(bytes, entry.bytes()?)?;
-                let mut feature = OneOf::default();
-                feature.read(bytes, &value, &CASES)?;
                 let key = bytes[key].escape_ascii();
-                all.push(format!("{key}:{}", describe(bytes, &feature)?));
+                let found = if is_list {
+                    describe_list(bytes, &value)?
+                } else {
+                    let mut feature = OneOf::default();
+                    feature.read(bytes, &value, &CASES)?;
+                    describe(bytes, &feature)?
+                };
+                all.push(format!("{key}:{found}"));
             }
         }
     }
@@ -104,8 +111,82 @@ pub(crate) fn not_utf8(wanted: &Feature, byte: u8, at: usize) -> String {
     )
 }
 
+/// The message for a key that a `SequenceExample` has twice.
+#[cold]
+pub(crate) fn in_both(wanted: &Feature) -> String {
+    let key = &wanted.key;
+    format!(
+        "the SequenceExample has `{key}` in its context and in its feature lists, so nothing tells \
+         which is meant; take whole records with the decoder tfrecord"
+    )
+}
+
+/// The message for a step of a feature list that has another number of values.
+#[cold]
+pub(crate) fn other_step(wanted: &Feature, step: usize, expected: usize, count: usize) -> String {
+    let (key, scalar) = (&wanted.key, wanted.scalar);
+    let each = if wanted.shape.len() > 1 { "the others" } else { "a field of one dimension" };
+    let remedy = match scalar {
+        Scalar::Int64 | Scalar::Float32 if count > 0 => {
+            let shape = display_type(scalar, &[0, count as u32]);
+            format!("write `{key}:{shape}` in the option `features` if each step has {count}")
+        }
+        _ => "take whole records with the decoder tfrecord".to_owned(),
+    };
+    format!(
+        "feature list `{key}`: expected {expected} values in each step, as {each} has, found \
+         {count} in step {step}; {remedy}"
+    )
+}
+
+/// The message for a feature list that has another number of steps.
+#[cold]
+pub(crate) fn other_steps(wanted: &Feature, steps: usize) -> String {
+    let (key, scalar) = (&wanted.key, wanted.scalar);
+    let expected = display_type(scalar, &wanted.shape);
+    let any: Vec<_> = [0].iter().chain(wanted.shape.iter().skip(1)).copied().collect();
+    let any = display_type(scalar, &any);
+    format!(
+        "feature list `{key}`: expected {expected}, found {steps} steps; write `{key}:{any}` for \
+         any number, in the option `features`"
+    )
+}
+
+/// The type of a feature list, as an operator writes it, by its first step.
+fn describe_list(bytes: &[u8], list: &Pieces) -> Result<String, WireError> {
+    let mut reader = MessageReader::over(bytes, list);
+    while let Some(step) = reader.next()? {
+        if step.number == 1 {
+            let mut feature = OneOf::default();
+            feature.read(bytes, &Pieces::from(step.bytes()?), &CASES)?;
+            let count = values(bytes, &feature)?;
+            let scalar = match feature.case {
+                1 => Scalar::Bytes,
+                2 => Scalar::Float32,
+                3 => Scalar::Int64,
+                _ => return Ok("steps without a value".to_owned()),
+            };
+            let shape = if count == 1 { vec![0] } else { vec![0, count as u32] };
+            return Ok(display_type(scalar, &shape));
+        }
+    }
+    Ok("no steps".to_owned())
+}
+
 /// The type and shape of a feature, as an operator writes them; in words if there is no such type.
 fn describe(bytes: &[u8], feature: &OneOf) -> Result<String, WireError> {
+    let count = values(bytes, feature)?;
+    let shape = if count == 1 { vec![] } else { vec![count as u32] };
+    Ok(match feature.case {
+        1 => display_type(Scalar::Bytes, &shape),
+        2 => display_type(Scalar::Float32, &shape),
+        3 => display_type(Scalar::Int64, &shape),
+        _ => "no value".to_owned(),
+    })
+}
+
+/// The number of a feature's values.
+fn values(bytes: &[u8], feature: &OneOf) -> Result<usize, WireError> {
     let (mut list, mut values) = (Pieces::default(), 0);
     let mut reader = MessageReader::over(bytes, &feature.message);
     while let Some(field) = reader.next()? {
@@ -116,11 +197,9 @@ fn describe(bytes: &[u8], feature: &OneOf) -> Result<String, WireError> {
             _ => {}
         }
     }
-    let shape = |count| if count == 1 { vec![] } else { vec![count as u32] };
     Ok(match feature.case {
-        1 => display_type(Scalar::Bytes, &shape(values)),
-        2 => display_type(Scalar::Float32, &shape(list.len() / 4)),
-        3 => display_type(Scalar::Int64, &shape(count_varints(bytes, &list))),
-        _ => "no value".to_owned(),
+        2 => list.len() / 4,
+        3 => count_varints(bytes, &list),
+        _ => values,
     })
 }

@@ -1,4 +1,5 @@
-//! Reads one `tf.train.Example` and emits its wanted features as the fields of a record.
+//! Reads one `tf.train.Example` or `SequenceExample` and emits its wanted features as the fields of
+//! a record.
 //!
 //! `Example{features: 1}`, `Features{map<string, Feature> feature: 1}`, `Feature{oneof: bytes_list
 //! 1, float_list 2, int64_list 3}`, each list `{repeated value: 1}`. Bytes are spans of the chunk.
@@ -15,6 +16,7 @@ use pipemill_parsing::protobuf::{
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::describe::{self, CASES, case_of};
+use crate::sequence::Steps;
 use crate::settings::Feature;
 
 /// The wanted features, and buffers that are reused from record to record.
@@ -23,6 +25,11 @@ pub(crate) struct Features {
     wanted: Vec<Feature>,
     /// The features of the record, by the index of the wanted feature.
     map: MessageMap,
+    /// The feature lists of a `SequenceExample`, by the same index.
+    lists: MessageMap,
+    /// Whether the record has feature lists.
+    is_sequence: bool,
+    steps: Steps,
     /// The feature that is being read.
     feature: OneOf,
     /// The numbers of that feature.
@@ -33,7 +40,7 @@ pub(crate) struct Features {
 
 /// Why a record is refused.
 #[derive(Debug)]
-enum Refused {
+pub(crate) enum Refused {
     /// It is not a valid message.
     Invalid(WireError),
     /// It does not have the features that the operator named. The text is the error message.
@@ -48,9 +55,18 @@ impl From<WireError> for Refused {
 
 impl Features {
     pub(crate) fn new(wanted: Vec<Feature>) -> Self {
-        let map = MessageMap::new(wanted.iter().map(|feature| feature.key.as_str()));
-        let (feature, numbers) = (OneOf::default(), Pieces::default());
-        Self { wanted, map, feature, numbers, values: Vec::new() }
+        let keys = || wanted.iter().map(|feature| feature.key.as_str());
+        let (map, lists) = (MessageMap::new(keys()), MessageMap::new(keys()));
+        Self {
+            wanted,
+            map,
+            lists,
+            is_sequence: false,
+            steps: Steps::default(),
+            feature: OneOf::default(),
+            numbers: Pieces::default(),
+            values: Vec::new(),
+        }
     }
 
     /// The fields of a record.
@@ -96,15 +112,24 @@ impl Features {
         out: &mut Records,
     ) -> Result<(), Refused> {
         self.map.clear();
+        self.is_sequence = false;
         let mut example = MessageReader::new(chunk, payload.clone());
         while let Some(field) = example.next()? {
-            if field.number != 1 {
-                continue;
-            }
+            let map = match field.number {
+                1 => &mut self.map,
+                // Of an `Example` it would be a field that nobody knows.
+                2 if field.bytes().is_ok() => {
+                    if !std::mem::replace(&mut self.is_sequence, true) {
+                        self.lists.clear();
+                    }
+                    &mut self.lists
+                }
+                _ => continue,
+            };
             let mut features = MessageReader::new(chunk, field.bytes()?);
             while let Some(entry) = features.next()? {
                 if entry.number == 1 {
-                    self.map.add(chunk, entry.bytes()?)?;
+                    map.add(chunk, entry.bytes()?)?;
                 }
             }
         }
@@ -126,6 +151,13 @@ impl Features {
         self.feature.case = 0;
         if let Some(feature) = self.map.get(index) {
             self.feature.read(chunk, feature, &CASES)?;
+        }
+        let list = self.lists.get(index).filter(|_| self.is_sequence);
+        if let Some(list) = list {
+            if self.feature.case != 0 {
+                return Err(Refused::Mismatch(describe::in_both(wanted)));
+            }
+            return self.steps.emit(wanted, chunk, list, out);
         }
         match self.feature.case {
             0 if wanted.optional => {
@@ -192,7 +224,7 @@ fn emit_list(
 }
 
 /// Checks that a value is UTF-8, if its field is text.
-fn check_text(wanted: &Feature, value: &[u8]) -> Result<(), Refused> {
+pub(crate) fn check_text(wanted: &Feature, value: &[u8]) -> Result<(), Refused> {
     if wanted.scalar == Scalar::Utf8
         && let Err(error) = str::from_utf8(value)
     {
@@ -204,7 +236,7 @@ fn check_text(wanted: &Feature, value: &[u8]) -> Result<(), Refused> {
 
 /// Reads a list of numbers into `numbers`.
 #[inline(always)]
-fn read_numbers(
+pub(crate) fn read_numbers(
     mut list: MessageReader,
     numbers: &mut Pieces,
     add: impl Fn(&mut Pieces, &WireField) -> Result<(), WireError>,

@@ -1,12 +1,15 @@
 //! `tf.train.Example`s in TFRecord files: the features that the operator names become fields, each
-//! with its type and shape. The framing and the wire format are in `pipemill_parsing`.
+//! with its type and shape. `SequenceExample`s are read, too: their feature lists become arrays.
+//! The framing and the wire format are in `pipemill_parsing`.
 
 mod describe;
 mod features;
+mod sequence;
 mod settings;
 
 use features::Features;
 use pipemill_parsing::framing::tfrecord::Framing;
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -18,6 +21,7 @@ const BATCH: usize = 128;
 /// The `tf-example` decoder.
 #[derive(Debug)]
 pub struct TfExample {
+    head: Head,
     framing: Framing,
     features: Features,
 }
@@ -37,7 +41,8 @@ impl Decoder for TfExample {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         let wanted = settings::features(options)?;
-        Ok(Self { framing: Framing::open(options, info, BATCH), features: Features::new(wanted) })
+        let (framing, features) = (Framing::open(options, info, BATCH), Features::new(wanted));
+        Ok(Self { head: Head::new(info), framing, features })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -51,14 +56,22 @@ impl Decoder for TfExample {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let Self { framing, features } = self;
-        framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))
+        let result = self.decode_records(chunk, out);
+        self.head.explain(chunk, end, result)
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         self.framing.resync(chunk, end)
+    }
+}
+
+impl TfExample {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
+        let Self { framing, features, .. } = self;
+        framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))
     }
 }

@@ -2,6 +2,7 @@
 //! (`tf.train.Example`). The framing is in `pipemill_parsing::framing::tfrecord`.
 
 use pipemill_parsing::framing::tfrecord::Framing;
+use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -12,6 +13,7 @@ const BATCH: usize = 2048;
 /// The `tfrecord` decoder.
 #[derive(Debug)]
 pub struct TfRecord {
+    head: Head,
     framing: Framing,
 }
 
@@ -24,7 +26,7 @@ impl Decoder for TfRecord {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        Ok(Self { framing: Framing::open(options, info, BATCH) })
+        Ok(Self { head: Head::new(info), framing: Framing::open(options, info, BATCH) })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -38,16 +40,24 @@ impl Decoder for TfRecord {
     fn decode(
         &mut self,
         chunk: &[u8],
-        _end: bool,
+        end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        self.framing.decode(chunk, out, |out, start, payload| {
-            out.span(start, payload);
-            Ok(())
-        })
+        let result = self.decode_records(chunk, out);
+        self.head.explain(chunk, end, result)
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         self.framing.resync(chunk, end)
+    }
+}
+
+impl TfRecord {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
+        self.framing.decode(chunk, out, |out, start, payload| {
+            out.span(start, payload);
+            Ok(())
+        })
     }
 }

@@ -12,6 +12,7 @@ mod llm_c;
 
 use pipemill_fixed::Fixed;
 use pipemill_parsing::field_spec::{element_size, scalar_from_name};
+use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Scalar, StreamInfo,
 };
@@ -22,6 +23,7 @@ const TYPES: [&str; 4] = ["uint16", "uint32", "int32", "int64"];
 /// The `tokens` decoder.
 #[derive(Debug)]
 pub struct Tokens {
+    head: Head,
     /// Finds the records.
     records: Fixed,
     rules: Rules,
@@ -82,6 +84,7 @@ impl Decoder for Tokens {
                 "error",
                 "what to do with tokens at the end of an object that are fewer than `length`",
             ),
+            head::option(),
         ]
     }
 
@@ -105,12 +108,18 @@ impl Decoder for Tokens {
             }
             (_, header) => (header, Rest::ToTheEnd),
         };
+        let head = match rest {
+            Rest::ToTheEnd => Head::sniffing(options, info).skipping(header),
+            // Its header is checked.
+            _ => Head::new(info).of_decoder("tokens"),
+        };
         let field = Field::new("tokens", scalar).shaped([length]).logical("tokens");
         let records = Fixed::of_numbers(field, header, info)?;
         let drop_tail = options.text("tail") == "drop";
         let left_out = info.restart().map_or(0, |at| at.place.saturating_sub(at.header));
         let is_restart = info.restart().is_some_and(|at| at.header > 0);
-        Ok(Self { records, rules: Rules { scalar, length, drop_tail }, rest, left_out, is_restart })
+        let rules = Rules { scalar, length, drop_tail };
+        Ok(Self { head, records, rules, rest, left_out, is_restart })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -130,17 +139,44 @@ impl Decoder for Tokens {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if matches!(self.rest, Rest::ToTheEnd) {
+            return match self.head.check(chunk, end)? {
+                Checked::Wait(progress) => Ok(progress),
+                Checked::Decode => self.decode_raw(chunk, end, out),
+            };
+        }
+        let result = self.decode_with_header(chunk, end, out);
+        self.head.explain(chunk, end, result)
+    }
+}
+
+impl Tokens {
+    /// Decodes tokens that end with the object.
+    fn decode_raw(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let progress = self.records.decode(chunk, end, out)?;
+        let consumed = progress.consumed;
+        // Less than a header is left only before the end: else `fixed` has returned an error.
+        if !end {
+            return Ok(progress);
+        }
+        let tail = self.rules.tail(consumed, chunk.len() - consumed, out)?;
+        Ok(Progress::consumed(consumed + tail))
+    }
+
+    /// Decodes a header of llm.c and the tokens after it.
+    fn decode_with_header(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
         match self.rest {
-            Rest::ToTheEnd => {
-                let progress = self.records.decode(chunk, end, out)?;
-                let consumed = progress.consumed;
-                // Less than a header is left only before the end: else `fixed` has returned an error.
-                if !end {
-                    return Ok(progress);
-                }
-                let tail = self.rules.tail(consumed, chunk.len() - consumed, out)?;
-                Ok(Progress::consumed(consumed + tail))
-            }
+            Rest::ToTheEnd => self.decode_raw(chunk, end, out),
             Rest::LlmC => match llm_c::token_count(&self.rules, chunk, end, self.is_restart)? {
                 Some(count) => {
                     let left =
@@ -159,9 +195,7 @@ impl Decoder for Tokens {
             Rest::LlmCTokens { left, count } => self.decode_llm_c(chunk, end, left, count, out),
         }
     }
-}
 
-impl Tokens {
     /// Decodes tokens after a header of llm.c. The object has `left` bytes from the start of the
     /// chunk.
     fn decode_llm_c(

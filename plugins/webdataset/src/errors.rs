@@ -88,14 +88,20 @@ pub(crate) fn too_large(start: usize, key: &[u8], size: u64, max: u64, data: usi
     DecodeError::searchable(start, message, data as u64)
 }
 
-/// The sample is whole, but can't be a record. The next member starts at `next`.
+/// The sample is whole, but can't be a record. The next member starts at `next`. `comes_again`:
+/// another sample of the archive had the same key.
 #[cold]
 pub(crate) fn invalid_sample(
     sample: &Sample,
     chunk: &[u8],
     next: usize,
     error: SampleError,
+    comes_again: bool,
 ) -> DecodeError {
+    const MARK: &str = "mark it with `?` if samples may lack it; if the member stands in another \
+                        place of the archive, sort the archive by name";
+    const SORT: &str = "a sample with this key came before, so its members are not next to each \
+                        other: sort the archive by name";
     let what = match error {
         SampleError::Twice(extension) => format!(
             "the extension `{}` comes twice; each may come once in a sample",
@@ -108,9 +114,10 @@ pub(crate) fn invalid_sample(
                 .map(|one| one.escape_ascii().to_string())
                 .collect();
             format!(
-                "expected a member `{}`, found only: {}; mark it with `?` if samples may lack it",
+                "expected a member `{}`, found only: {}; {}",
                 field.extensions.join(";"),
-                has.join(", ")
+                has.join(", "),
+                if comes_again { SORT } else { MARK }
             )
         }
         SampleError::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),

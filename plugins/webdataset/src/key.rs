@@ -2,7 +2,7 @@
 //! webdataset's `base_plus_ext` and `tar_file_iterator`.
 
 /// Offset of the dot between key and extension: the first dot of the file name. `None` for a member
-/// that belongs to no sample.
+/// that belongs to no sample. Files that macOS adds are no data: see [`is_of_macos`].
 ///
 /// If the file name starts with a dot, its folder is the key, unless the name of the folder has a
 /// dot.
@@ -10,6 +10,9 @@ pub(crate) fn dot(path: &[u8]) -> Option<usize> {
     let name = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
     let dot = name + memchr::memchr(b'.', &path[name..])?;
     if dot == name {
+        if is_of_macos(path) {
+            return None;
+        }
         let folder = path[..name].strip_suffix(b"/")?;
         let start = memchr::memrchr(b'/', folder).map_or(0, |slash| slash + 1);
         if memchr::memchr(b'.', &folder[start..]).is_some() {
@@ -17,6 +20,13 @@ pub(crate) fn dot(path: &[u8]) -> Option<usize> {
         }
     }
     (!is_meta(path)).then_some(dot)
+}
+
+/// Whether the file is one that macOS puts next to data: `._a.jpg` has the attributes of `a.jpg`,
+/// `.DS_Store` those of a folder. webdataset makes a sample of them where they lie in a folder.
+pub(crate) fn is_of_macos(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"._") || name == b".DS_Store"
 }
 
 /// Whether the first component of a path is `__…__`: webdataset treats such members as metadata.
@@ -73,6 +83,12 @@ mod tests {
             ("___/a.jpg", Some(("___/a", "jpg"))),
             ("x/__meta__/a.jpg", Some(("x/__meta__/a", "jpg"))),
             ("__a.jpg", Some(("__a", "jpg"))),
+            // Here it differs from webdataset.
+            ("._a.jpg", None),
+            ("dir/._a.jpg", None),
+            ("a/b/._a.jpg", None),
+            ("dir/.DS_Store", None),
+            ("dir._/a.jpg", Some(("dir._/a", "jpg"))),
         ];
         for (path, wanted) in cases {
             let found = dot(path.as_bytes()).map(|at| (&path[..at], &path[at + 1..]));

@@ -21,6 +21,7 @@ mod errors;
 mod header;
 mod key;
 mod member;
+mod recent;
 mod sample;
 mod search;
 mod trailing;
@@ -30,9 +31,12 @@ use std::ops::Range;
 
 use header::BLOCK;
 use member::{Member, MemberError, NextMember, read_member};
+use pipemill_parsing::head::Head;
+use pipemill_parsing::json::nan_option;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
+use recent::RecentKeys;
 use sample::Sample;
 use search::Search;
 use wanted::Wanted;
@@ -40,6 +44,7 @@ use wanted::Wanted;
 /// The `webdataset` decoder.
 #[derive(Debug)]
 pub struct WebDataset {
+    head: Head,
     wanted: Wanted,
     /// Largest sample in bytes, with its headers.
     max_record: u64,
@@ -50,6 +55,10 @@ pub struct WebDataset {
     /// Whether a member was read.
     has_members: bool,
     search: Search,
+    /// The keys of the archive's samples so far.
+    recent: RecentKeys,
+    /// What the log is told at the end of the archive.
+    counts: Counts,
     /// The sample that is being read. A field only so that its memory is reused.
     sample: Sample,
     /// Buffer for paths in two pieces. A field only so that its memory is reused.
@@ -69,17 +78,21 @@ impl Decoder for WebDataset {
                  \"jpg;png,cls:int64,x.npy:float32[3,4],id=json/meta/id:int64,txt:utf8?\"; required",
             ),
             OptionSpec::bool("key", true, "emit the sample's key as the field `__key__`"),
+            nan_option(),
         ]
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
+            head: Head::new(info),
             wanted: Wanted::new(options)?,
             max_record: info.max_record,
             to_skip: 0,
             at_end: false,
             has_members: false,
             search: Search::default(),
+            recent: RecentKeys::default(),
+            counts: Counts::default(),
             sample: Sample::default(),
             joined: Vec::new(),
         })
@@ -100,17 +113,8 @@ impl Decoder for WebDataset {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let mut at = 0;
-        loop {
-            let step = match self.skip(chunk, at, end) {
-                Ok(start) => self.sample(chunk, start, end, out)?,
-                Err(progress) => return Ok(progress),
-            };
-            match step {
-                NextStep::GoOn(next) => at = next,
-                NextStep::Return(progress) => return Ok(progress),
-            }
-        }
+        let result = self.decode_records(chunk, end, out);
+        self.head.explain(chunk, end, result)
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
@@ -127,6 +131,26 @@ enum NextStep {
 }
 
 impl WebDataset {
+    /// Emits the records that lie whole in the chunk.
+    fn decode_records(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let mut at = 0;
+        loop {
+            let step = match self.skip(chunk, at, end) {
+                Ok(start) => self.sample(chunk, start, end, out)?,
+                Err(progress) => return Ok(progress),
+            };
+            match step {
+                NextStep::GoOn(next) => at = next,
+                NextStep::Return(progress) => return Ok(progress),
+            }
+        }
+    }
+
     /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the
     /// progress if its end is not in the chunk.
     ///
@@ -187,6 +211,7 @@ impl WebDataset {
                 }
                 NextMember::Zeros => {
                     self.at_end = true;
+                    self.end_archive(out);
                     return Ok(NextStep::GoOn(at + BLOCK));
                 }
                 NextMember::Cut { .. } if end && at == chunk.len() => {
@@ -194,6 +219,7 @@ impl WebDataset {
                         self.emit(chunk, at, out)?;
                     }
                     self.check_end_mark(out);
+                    self.end_archive(out);
                     return Ok(NextStep::Return(Progress::consumed(at)));
                 }
                 NextMember::Cut { need } => {
@@ -204,7 +230,8 @@ impl WebDataset {
             (self.at_end, self.has_members) = (false, true);
             let role = self.role(chunk, start, &member, is_open);
             match role {
-                MemberRole::None if !is_open => {
+                MemberRole::None | MemberRole::OfMacOs if !is_open => {
+                    self.counts.of_macos += u64::from(matches!(role, MemberRole::OfMacOs));
                     self.to_skip = member.size_from(at);
                     return Ok(NextStep::GoOn(at));
                 }
@@ -212,7 +239,7 @@ impl WebDataset {
                     self.emit(chunk, at, out)?;
                     return Ok(NextStep::GoOn(at));
                 }
-                MemberRole::None | MemberRole::Own { .. } => is_open = true,
+                MemberRole::None | MemberRole::OfMacOs | MemberRole::Own { .. } => is_open = true,
             }
             let size = self.check_size(start, &member)?;
             if size > (chunk.len() - start) as u64 {
@@ -223,9 +250,7 @@ impl WebDataset {
             }
             // It fits: the chunk is not shorter, as checked above.
             at = start + size as usize;
-            if let MemberRole::Own { extension } = role {
-                self.sample.add(extension, member.data..member.data + member.size as usize);
-            }
+            self.add(role, &member);
         }
     }
 
@@ -261,7 +286,9 @@ impl WebDataset {
     /// may start one.
     fn role(&mut self, chunk: &[u8], start: usize, member: &Member, is_open: bool) -> MemberRole {
         let Some(path) = member.path(chunk, &mut self.joined) else { return MemberRole::None };
-        let Some(dot) = key::dot(path) else { return MemberRole::None };
+        let Some(dot) = key::dot(path) else {
+            return if key::is_of_macos(path) { MemberRole::OfMacOs } else { MemberRole::None };
+        };
         let key = &path[..dot];
         if !is_open {
             self.sample.open(start, key, member.range_of(0..dot));
@@ -271,6 +298,17 @@ impl WebDataset {
         // The extension is part of the file name, which is in one piece.
         let extension = member.range_of(dot + 1..path.len());
         extension.map_or(MemberRole::None, |extension| MemberRole::Own { extension })
+    }
+
+    /// Adds a member to the open sample. Its data is in the chunk.
+    fn add(&mut self, role: MemberRole, member: &Member) {
+        match role {
+            MemberRole::Own { extension } => {
+                self.sample.add(extension, member.data..member.data + member.size as usize);
+            }
+            MemberRole::OfMacOs => self.sample.of_macos += 1,
+            MemberRole::None | MemberRole::OtherSample => {}
+        }
     }
 
     /// Bytes of the sample, from `start` to the end of this member. An error if they are more than
@@ -286,10 +324,62 @@ impl WebDataset {
 
     /// Emits the sample. The next member starts at `next`.
     fn emit(&mut self, chunk: &[u8], next: usize, out: &mut Records) -> Result<(), DecodeError> {
+        self.counts.of_macos += self.sample.of_macos;
+        let comes_again = self.recent.insert(&self.sample.key);
+        if comes_again {
+            self.counts.comes_again(&self.sample.key, out);
+        }
         self.sample.emit(chunk, &mut self.wanted, out).map_err(|error| {
             out.abandon_record();
-            errors::invalid_sample(&self.sample, chunk, next, error)
+            errors::invalid_sample(&self.sample, chunk, next, error, comes_again)
         })
+    }
+
+    /// An archive ended: the next one may have the same keys.
+    fn end_archive(&mut self, out: &mut Records) {
+        self.recent.clear();
+        self.counts.tell(out);
+    }
+}
+
+/// What is counted in an archive, for the log.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Samples whose key another sample had before.
+    again: u64,
+    /// Files of macOS that were left out.
+    of_macos: u64,
+}
+
+impl Counts {
+    /// A sample has a key that another one had before. The first one is told at once.
+    #[cold]
+    fn comes_again(&mut self, key: &[u8], out: &mut Records) {
+        self.again += 1;
+        if self.again == 1 {
+            let message = format!(
+                "sample `{}`: a sample with this key came before, so its members are not next to \
+                 each other, and become several records; sort the archive by name",
+                key.escape_ascii()
+            );
+            out.log(Level::Warn, &message);
+        }
+    }
+
+    /// Tells the counts, and begins again.
+    fn tell(&mut self, out: &mut Records) {
+        if let Self { again: again @ 2.., .. } = self {
+            let message = format!(
+                "{again} samples of the archive had keys that came before: their members are not \
+                 next to each other; sort the archive by name"
+            );
+            out.log(Level::Warn, &message);
+        }
+        if let Self { of_macos: files @ 1.., .. } = self {
+            let message = format!("left out {files} files of macOS (`._…`, `.DS_Store`)");
+            out.log(Level::Info, &message);
+        }
+        *self = Self::default();
     }
 }
 
@@ -297,6 +387,8 @@ impl WebDataset {
 enum MemberRole {
     /// It belongs to no sample.
     None,
+    /// It is a file of macOS, which is left out and counted.
+    OfMacOs,
     /// It has another key, so it belongs to the next sample.
     OtherSample,
     /// It belongs to the open sample. `extension` is the range of its extension in the chunk.

@@ -20,6 +20,8 @@ pub(crate) struct Sample {
     /// The range of the key in the chunk, if it is in one piece.
     key_at: Option<Range<usize>>,
     members: Vec<SampleMember>,
+    /// Files of macOS between the members.
+    pub(crate) of_macos: u64,
 }
 
 /// The ranges of a member in the chunk.
@@ -52,6 +54,7 @@ impl Sample {
         self.key.extend_from_slice(key);
         self.key_at = key_at;
         self.members.clear();
+        self.of_macos = 0;
     }
 
     pub(crate) fn add(&mut self, extension: Range<usize>, data: Range<usize>) {
@@ -98,7 +101,8 @@ impl Sample {
 
     /// Parses a JSON text, if the sample has it.
     fn parse<'a>(&self, chunk: &[u8], text: &mut JsonMember) -> Result<(), SampleError<'a>> {
-        let Some(data) = self.find(chunk, &text.extensions) else { return Ok(()) };
+        let Some(mut data) = self.find(chunk, &text.extensions) else { return Ok(()) };
+        data.start += bom(&chunk[data.clone()]);
         text.values.parse(chunk, data.clone()).map_err(|error| {
             SampleError::Json(text.extensions.join(";"), error.describe(chunk, &data, "the end"))
         })
@@ -156,6 +160,12 @@ fn emit_value<'a>(
     }
 }
 
+/// Bytes of the byte order mark of UTF-8 that a text begins with. Editors of Windows write it.
+fn bom(text: &[u8]) -> usize {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    if text.starts_with(BOM) { BOM.len() } else { 0 }
+}
+
 /// Emits text as it is. The error says what was expected and what was found.
 fn emit_utf8(chunk: &[u8], data: Range<usize>, out: &mut Records) -> Result<(), String> {
     if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
@@ -171,7 +181,7 @@ fn emit_utf8(chunk: &[u8], data: Range<usize>, out: &mut Records) -> Result<(), 
 /// Emits a number that is written as text, with blanks around it. The error says what was expected
 /// and what was found.
 fn emit_number(text: &[u8], scalar: Scalar, out: &mut Records) -> Result<(), String> {
-    let number = text.trim_ascii();
+    let number = text[bom(text)..].trim_ascii();
     let emitted = match scalar {
         Scalar::Int32 => i32::parse(number).map(|number| out.i32(number)),
         Scalar::Int64 => i64::parse(number).map(|number| out.i64(number)),

@@ -119,8 +119,9 @@ impl Wanted {
         let specs = FIELDS.parse_with_bool_arrays(text)?;
         let specs = specs.into_iter().map(Selected::new).collect::<Result<Vec<_>, _>>()?;
         check_duplicates(&specs)?;
-        let texts = json_members(&specs);
-        let members = specs.iter().map(|selected| selected.member(&texts));
+        let nan = options.is_on("nan");
+        let texts = json_members(&specs, nan);
+        let members = specs.iter().map(|selected| selected.member(&texts, nan));
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let key = options.is_on("key");
         let selectors = specs.iter().map(|selected| &*selected.spec.selector);
@@ -150,8 +151,8 @@ fn check_duplicates(specs: &[Selected]) -> Result<(), String> {
     Ok(())
 }
 
-/// The members of which values are wanted, each once.
-fn json_members(specs: &[Selected]) -> Vec<JsonMember> {
+/// The members of which values are wanted, each once. `nan` is the option of this name.
+fn json_members(specs: &[Selected], nan: bool) -> Vec<JsonMember> {
     let mut all: Vec<(&[String], Vec<Vec<String>>)> = Vec::new();
     for Selected { extensions, pointer, .. } in specs {
         let Some(pointer) = pointer else { continue };
@@ -162,7 +163,7 @@ fn json_members(specs: &[Selected]) -> Vec<JsonMember> {
     }
     let member = |(extensions, pointers): (&[String], Vec<_>)| JsonMember {
         extensions: extensions.to_vec(),
-        values: JsonValues::new(&pointers),
+        values: JsonValues::new(&pointers).with_nan(nan),
     };
     all.into_iter().map(member).collect()
 }
@@ -197,7 +198,7 @@ impl Selected {
     }
 
     /// The field of this spec.
-    fn member(&self, texts: &[JsonMember]) -> Result<WantedMember, String> {
+    fn member(&self, texts: &[JsonMember], nan: bool) -> Result<WantedMember, String> {
         let Self { spec, extensions, pointer } = self;
         let FieldSpec { name, selector, optional, .. } = spec;
         let own = match pointer {
@@ -210,7 +211,10 @@ impl Selected {
                  \"name={selector}\""
             )
         })?;
-        let form = self.form(name, texts)?;
+        let form = match self.form(name, texts)? {
+            Form::Json(text, field) => Form::Json(text, field.with_nan(nan)),
+            form => form,
+        };
         Ok(WantedMember {
             name: name.clone(),
             extensions: extensions.clone(),

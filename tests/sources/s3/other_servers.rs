@@ -71,6 +71,10 @@ fn the_encoding_that_moto_tells_is_used() {
     std::io::Write::write_all(&mut gzip, &text).unwrap();
     put(&server, "gzipped", &[("content-encoding", "gzip")], &gzip.finish().unwrap());
     put(&server, "other", &[("content-encoding", "br")], &text);
+    // A charset is no compression.
+    put(&server, "charset", &[("content-encoding", "utf-8")], &text);
+    let (received, end) = read(&objects(&server.endpoint(), &["charset"]));
+    assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
     let (received, end) = read(&objects(&server.endpoint(), &["gzipped"]));
     assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
     // From the middle: a HEAD tells the encoding before, or the first answer, which is then too late.

@@ -11,8 +11,10 @@ use pipemill_source::{Balance, Compression, Order, ReadSettings, Shard};
 
 use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
 
-/// Keys that people make, as UTF-8 sorts them.
-const ODD: [&str; 12] = [
+/// Keys that people make, as UTF-8 sorts them. XML can't have some of their characters.
+const ODD: [&str; 15] = [
+    "data/\u{1}\u{4}\u{1f}",
+    "data/\n",
     "data/ leading space",
     "data/%41%2F",
     "data/&amp;<>'\"",
@@ -22,6 +24,7 @@ const ODD: [&str; 12] = [
     "data/a b",
     "data/a/../b",
     "data/~tilde",
+    "data/\u{7f}\u{85}",
     "data/ä/ß",
     "data/日本語",
     "data/🙂",
@@ -59,6 +62,40 @@ fn a_prefix_is_not_a_folder() {
     assert_eq!(names("data"), ["data-1", "data/1", "data2/1", "data3"]);
     assert_eq!(names("data/"), ["data/1"]);
     assert_eq!(names("").len(), 5);
+}
+
+#[test]
+fn hidden_keys_and_markers_are_left_out_unless_they_are_named() {
+    let keys = [
+        "t/.hidden/a",
+        "t/_SUCCESS",
+        "t/_committed_1",
+        "t/_delta_log/0.json",
+        "t/_year=1/b",
+        "t/c",
+        "t/c.crc",
+    ];
+    let bucket = Bucket::with(keys.map(|key| (key, key)));
+    let names = |prefix: &str, hidden: bool| {
+        let settings = settings(&bucket.server.endpoint(), prefix);
+        let with = ReadSettings { hidden, ..ReadSettings::default() };
+        let (received, end) = read(&reading(&settings, with));
+        end.map(|_| received.into_iter().map(|received| received.name).collect::<Vec<_>>())
+    };
+    for prefix in ["", "t", "t/"] {
+        assert_eq!(names(prefix, false).unwrap(), ["t/_year=1/b", "t/c"], "{prefix}");
+        assert_eq!(names(prefix, true).unwrap(), keys, "{prefix}");
+    }
+    assert_eq!(names("t/_delta", false).unwrap(), ["t/_delta_log/0.json"]);
+    assert_eq!(names("t/_delta_log/", false).unwrap(), ["t/_delta_log/0.json"]);
+    assert_eq!(names("t/c.crc", false).unwrap(), ["t/c.crc"]);
+    let only = Bucket::with([("u/_a", "x"), ("u/_b", "x")]);
+    let (_, end) = read(&settings(&only.server.endpoint(), "u/"));
+    let error = end.unwrap_err();
+    assert!(
+        error.missing && error.remedy.contains("left out 2 hidden files and markers"),
+        "{error}"
+    );
 }
 
 #[test]

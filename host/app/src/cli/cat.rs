@@ -117,10 +117,12 @@ enum OnPluginErrorArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By the ending of the name: .gz, .gzip, .tgz, .zst, .tzst; in S3 also by Content-Encoding
+    /// By the ending of the name: .gz, .gzip, .tgz, .zz, .zst, .tzst; in S3 also by
+    /// Content-Encoding
     Auto,
     None,
     Gzip,
+    Zlib,
     Zstd,
 }
 
@@ -170,6 +172,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Auto => Compression::Auto,
         CompressionArg::None => Compression::None,
         CompressionArg::Gzip => Compression::Gzip,
+        CompressionArg::Zlib => Compression::Zlib,
         CompressionArg::Zstd => Compression::Zstd,
     };
     let reading = ReadSettings { compression, ..ReadSettings::default() };

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use pipemill_source::s3::{
     Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
 };
-use pipemill_source::{Pattern, ReadSettings, SourceError, Stop, file_size};
+use pipemill_source::{LeftOut, Pattern, ReadSettings, SourceError, Stop, file_size};
 use pipemill_types::Printable;
 
 use super::order::OrderArgs;
@@ -73,6 +73,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
 
 fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
     let Some(file) = &args.config else {
+        s3::check_addresses(&args.addresses)?;
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
     args.s3.refuse_beside_config()?;
@@ -151,7 +152,10 @@ fn files<W: Write>(
     epoch: u32,
     printer: &mut ObjectPrinter<W>,
 ) -> Result<(), SourceError> {
-    for path in reading.share(pattern.list(reading.hidden)?, epoch)? {
+    let mut left_out = LeftOut::default();
+    let listed = pattern.list(reading.hidden, &mut left_out)?;
+    left_out.log(None, &pattern.name());
+    for path in reading.share(listed, epoch)? {
         let name = path.to_string_lossy().into_owned();
         let size = file_size(&path)?;
         if !printer.add(&ListedObject { name, size }) {

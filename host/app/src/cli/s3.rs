@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use pipemill_source::s3::{Access, Address, check_endpoint};
+use pipemill_source::{OtherAddress, other_address};
 
 use super::exit;
 
@@ -67,8 +68,16 @@ pub(super) fn with_option_names(error: &str) -> String {
     })
 }
 
-/// Refuses names that look like an address in S3 but are not valid.
+/// Refuses names that look like an address in S3 but are not valid, and addresses of stores that
+/// are not read.
 pub(super) fn check_addresses(names: &[OsString]) -> Result<(), ExitCode> {
+    if let Some((name, other)) =
+        names.iter().find_map(|name| other_address(name).map(|other| (name, other)))
+    {
+        let OtherAddress { what, remedy } = other;
+        let why = format!("`{}` is {what}; {remedy}", name.to_string_lossy());
+        return Err(exit::because(exit::USAGE, with_option_names(&why)));
+    }
     names
         .iter()
         .filter(|name| Address::is_s3_url(name))

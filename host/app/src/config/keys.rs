@@ -121,6 +121,7 @@ pub(super) static COMPRESSION: Choice<Compression> = Choice {
         ("auto", Compression::Auto),
         ("none", Compression::None),
         ("gzip", Compression::Gzip),
+        ("zlib", Compression::Zlib),
         ("zstd", Compression::Zstd),
     ],
     default: Compression::Auto,
@@ -345,7 +346,7 @@ pub(super) const OBJECT_KEYS: KeyGroup = &[&WRAP, &LEARN_FROM];
 pub(super) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
 /// Keys of sources whose listing contains the sizes of the objects.
 pub(super) const SIZE_KEYS: KeyGroup = &[&BALANCE];
-/// Keys of sources that look for files in folders.
+/// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(super) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 /// Keys of mixes.
 pub(super) const MIX_KEYS: KeyGroup = &[&UNTIL, &MIX_SEED];

@@ -6,6 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use pipemill_source::{OtherAddress, other_address};
 use pipemill_types::nearest;
 
 use super::document::{Document, Purpose, ReadResult, Reported};
@@ -222,7 +223,15 @@ impl<'a> Reader<'a> {
 
     /// A path that is not empty and has no zero byte.
     pub(super) fn path(&self, key: &FreeForm) -> ReadResult<Option<PathBuf>> {
-        Ok(self.non_empty_text(key)?.map(PathBuf::from))
+        let Some(text) = self.non_empty_text(key)? else { return Ok(None) };
+        self.refuse_other_address(key, &text)?;
+        Ok(Some(PathBuf::from(text)))
+    }
+
+    /// Refuses an address of a store that is not read.
+    pub(super) fn refuse_other_address(&self, key: &FreeForm, text: &str) -> ReadResult<()> {
+        let Some(OtherAddress { what, remedy }) = other_address(text) else { return Ok(()) };
+        Err(self.fault(key.name, format!("{text:?} is {what}"), remedy.to_owned()))
     }
 
     /// A string that is not empty and has no zero byte.

@@ -50,6 +50,7 @@ pub(super) fn selection(reader: &Reader) -> ReadResult<Selection> {
 fn addresses(reader: &Reader, key: &FreeForm) -> ReadResult<Vec<Address>> {
     let texts = reader.required(key, reader.texts(key))?;
     let parsed = texts.iter().map(|text| {
+        reader.refuse_other_address(key, text)?;
         text.parse().map_err(|why| {
             let remedy = format!("{why}; write it as s3://bucket/key");
             reader.wrong(key.name, key.expected, &format!("{text:?}"), remedy)

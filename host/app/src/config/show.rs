@@ -188,6 +188,9 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
         Source::S3(settings) => {
             pairs.extend(s3_pairs(settings));
             pairs.extend(reading_pairs(&settings.reading));
+            if matches!(settings.selection, s3::Selection::Prefixes(_)) {
+                pairs.push((HIDDEN.name, settings.reading.hidden.to_string()));
+            }
             &settings.reading.compression
         }
         Source::Stdin { compression } => {

@@ -38,6 +38,9 @@ struct SourceForm {
 /// Keys for a path that stands for several files of known size.
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
+/// Keys for prefixes in S3.
+const IN_S3: &[KeyGroup] =
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, S3_KEYS];
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
@@ -59,11 +62,7 @@ static SOURCE_FORMS: [SourceForm; 11] = [
     },
     SourceForm { kind: SourceKind::Glob, key: &GLOB, other_keys: LISTED },
     SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: LISTED },
-    SourceForm {
-        kind: SourceKind::S3,
-        key: &S3,
-        other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS],
-    },
+    SourceForm { kind: SourceKind::S3, key: &S3, other_keys: IN_S3 },
     SourceForm { kind: SourceKind::S3Object, key: &S3_OBJECT, other_keys: NAMED_IN_S3 },
     SourceForm { kind: SourceKind::Manifest, key: &MANIFEST, other_keys: NAMED_IN_S3 },
     SourceForm {
@@ -93,9 +92,7 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
         SourceKind::Stdin => return stdin(&reader, compression),
         SourceKind::Mix => return mix::read(&reader, epochs),
         SourceKind::File => reader.required(&FILE, reader.path(&FILE)).map(Pattern::File),
-        SourceKind::Files => reader
-            .required(&FILES, reader.texts(&FILES))
-            .map(|paths| Pattern::Files(paths.into_iter().map(PathBuf::from).collect())),
+        SourceKind::Files => files(&reader),
         SourceKind::Glob => pattern(&reader).map(Pattern::Glob),
         SourceKind::Folder => reader.required(&FOLDER, reader.path(&FOLDER)).map(Pattern::Folder),
         SourceKind::S3
@@ -237,8 +234,15 @@ fn shard_of_rank(reader: &Reader) -> ReadResult<Shard> {
     Ok(Shard { index, count, balance: BALANCE.default })
 }
 
+fn files(reader: &Reader) -> ReadResult<Pattern> {
+    let paths = reader.required(&FILES, reader.texts(&FILES))?;
+    paths.iter().try_for_each(|path| reader.refuse_other_address(&FILES, path))?;
+    Ok(Pattern::Files(paths.into_iter().map(PathBuf::from).collect()))
+}
+
 fn pattern(reader: &Reader) -> ReadResult<String> {
     let given = reader.required(&GLOB, reader.text(GLOB.name, GLOB.expected))?;
+    reader.refuse_other_address(&GLOB, &given.text)?;
     if given.text.is_empty() || given.text.contains('\0') {
         return Err(reader.wrong(GLOB.name, GLOB.expected, &given.found(), String::new()));
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_sdk_s3::types::ChecksumType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crc_fast::CrcAlgorithm;
@@ -29,19 +30,43 @@ pub(super) struct ChecksumHeaders<'a> {
     pub(super) crc32c: Option<&'a str>,
     pub(super) crc64nvme: Option<&'a str>,
     pub(super) sha256: Option<&'a str>,
+    /// Whether they are of the whole object; `None` if the server does not say.
+    pub(super) kind: Option<&'a ChecksumType>,
+    /// The object's ETag.
+    pub(super) etag: Option<&'a str>,
+}
+
+impl ChecksumHeaders<'_> {
+    /// Whether a value may be of the checksums of parts. CRC-64/NVME never is. Of the others, a
+    /// server that does not say it may keep such values for what was uploaded in parts.
+    fn may_be_composite(&self) -> bool {
+        match self.kind {
+            Some(kind) => *kind == ChecksumType::Composite,
+            None => self.etag.is_some_and(is_of_parts),
+        }
+    }
+}
+
+/// Whether an ETag is that of an upload in parts: `"…-12"`.
+fn is_of_parts(etag: &str) -> bool {
+    let count = etag.trim_matches('"').rsplit_once('-').map_or("", |(_, count)| count);
+    !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl Checksum {
     /// The checksum that is fastest to compute. Composite checksums of multipart uploads, which
     /// have the form `value-parts`, are ignored: they are not checksums of the object's bytes.
     pub(super) fn from_headers(headers: &ChecksumHeaders) -> Option<Self> {
+        let may_be_composite = headers.may_be_composite();
         let all = [
             (Algorithm::Crc64Nvme, headers.crc64nvme, 8),
             (Algorithm::Crc32c, headers.crc32c, 4),
             (Algorithm::Crc32, headers.crc32, 4),
             (Algorithm::Sha256, headers.sha256, 32),
         ];
-        all.into_iter().find_map(|(algorithm, text, length)| {
+        let is_whole = |algorithm| !may_be_composite || algorithm == Algorithm::Crc64Nvme;
+        all.into_iter().filter(|(algorithm, ..)| is_whole(*algorithm)).find_map(|one| {
+            let (algorithm, text, length) = one;
             let value = STANDARD.decode(text?).ok().filter(|value| value.len() == length)?;
             Some(Self { algorithm, value })
         })
@@ -104,8 +129,14 @@ impl Hasher {
 mod tests {
     use super::*;
 
-    const NONE: ChecksumHeaders<'_> =
-        ChecksumHeaders { crc32: None, crc32c: None, crc64nvme: None, sha256: None };
+    const NONE: ChecksumHeaders<'_> = ChecksumHeaders {
+        crc32: None,
+        crc32c: None,
+        crc64nvme: None,
+        sha256: None,
+        kind: None,
+        etag: None,
+    };
 
     fn matches(headers: &ChecksumHeaders, bytes: &[u8]) -> bool {
         let checksum = Checksum::from_headers(headers).unwrap();
@@ -139,5 +170,17 @@ mod tests {
             None
         );
         assert_eq!(Checksum::from_headers(&ChecksumHeaders { crc32: Some("y/Q5"), ..NONE }), None);
+        let whole = ChecksumHeaders { crc32: Some("y/Q5Jg=="), ..NONE };
+        assert!(Checksum::from_headers(&whole).is_some());
+        // Not all servers mark the value: the type or the ETag tells it.
+        let kind = Some(&ChecksumType::Composite);
+        assert_eq!(Checksum::from_headers(&ChecksumHeaders { kind, ..whole }), None);
+        let etag = Some("\"9b2cf535f27731c974343645a3985328-2\"");
+        assert_eq!(Checksum::from_headers(&ChecksumHeaders { etag, ..whole }), None);
+        let kind = Some(&ChecksumType::FullObject);
+        assert!(Checksum::from_headers(&ChecksumHeaders { kind, etag, ..whole }).is_some());
+        let crc64nvme = Some("rosUhgoQ3pE=");
+        let both = ChecksumHeaders { etag, crc64nvme, ..whole };
+        assert_eq!(Checksum::from_headers(&both).unwrap().algorithm, Algorithm::Crc64Nvme);
     }
 }

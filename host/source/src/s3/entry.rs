@@ -10,6 +10,7 @@ use super::address::Address;
 use super::list_progress::ListProgress;
 use super::settings::{Selection, Settings};
 use super::target::Target;
+use crate::hidden::{LeftOut, is_hidden_key};
 use crate::list_digest::ListDigest;
 use crate::sharding::Sharder;
 use crate::{ReadSettings, SourceError, Start};
@@ -132,6 +133,8 @@ pub(super) struct EntryList {
     to_shuffle: Vec<Entry>,
     digest: ListDigest,
     progress: Arc<ListProgress>,
+    /// The hidden keys of the list.
+    left_out: LeftOut,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
 }
 
@@ -143,18 +146,17 @@ impl EntryList {
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) -> Self {
         let sharder = Sharder::new(settings.reading.order.shard);
-        let (selected, count, bytes, to_shuffle) = (0, 0, Some(0), Vec::new());
-        let digest = ListDigest::default();
         Self {
             settings,
             start,
-            selected,
-            count,
+            selected: 0,
+            count: 0,
             sharder,
-            bytes,
-            to_shuffle,
-            digest,
+            bytes: Some(0),
+            to_shuffle: Vec::new(),
+            digest: ListDigest::default(),
             progress,
+            left_out: LeftOut::default(),
             sender,
         }
     }
@@ -192,6 +194,20 @@ impl EntryList {
     pub(super) fn noted(&mut self, is_whole: bool) -> Result<(), SourceError> {
         let name = self.settings.selection.to_string();
         self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)
+    }
+
+    /// Whether an object below this prefix is left out because its key is hidden. It is counted.
+    pub(super) fn leaves_out(&mut self, prefix: &Address, key: &str) -> bool {
+        let hidden = !self.settings.reading.hidden && is_hidden_key(&prefix.key, key);
+        if hidden {
+            self.left_out.add(|| prefix.with_key(key).to_string());
+        }
+        hidden
+    }
+
+    /// The hidden keys that were left out so far.
+    pub(super) fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Number of entries received.

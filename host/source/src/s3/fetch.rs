@@ -203,6 +203,8 @@ fn checksum_headers(response: &GetObjectOutput) -> ChecksumHeaders<'_> {
         crc32c: response.checksum_crc32_c(),
         crc64nvme: response.checksum_crc64_nvme(),
         sha256: response.checksum_sha256(),
+        kind: response.checksum_type(),
+        etag: response.e_tag(),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Lists objects by prefix: the bucket's list, page by page, in the order of the keys' bytes.
+//!
+//! Keys may have characters that XML can't have. So the list is requested with `encoding-type=url`.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
-use aws_sdk_s3::types::{ChecksumType, Object};
+use aws_sdk_s3::types::{ChecksumType, EncodingType, Object};
+use pipemill_types::printable;
 use tokio::time::timeout;
 
 use super::address::{Address, MAX_KEY_BYTES};
@@ -25,14 +28,19 @@ pub(super) async fn list_prefix(
         let request = || list_page(s3, address, token.as_deref());
         let page = with_retries(s3, address, request).await?;
         let mut part = Vec::with_capacity(page.contents().len());
+        let is_encoded = page.encoding_type() == Some(&EncodingType::Url);
         for object in page.contents() {
-            if object.key().is_some_and(|key| key.len() > MAX_KEY_BYTES) {
+            let Some(key) = object.key() else { continue };
+            let key = if is_encoded { decoded(address, key)? } else { key.to_owned() };
+            if key.len() > MAX_KEY_BYTES {
                 let message = format!("the list has a key of more than {MAX_KEY_BYTES} bytes");
                 return Err(
                     SourceError::new(address.to_string(), message, "use another server").into()
                 );
             }
-            if let Some(found) = found_object(address, object) {
+            if let Some(found) = found_object(address, &key, object)
+                && !entries.leaves_out(address, &found.address.key)
+            {
                 part.push(Entry::Object(found));
             }
         }
@@ -61,6 +69,7 @@ async fn list_page(
         .list_objects_v2()
         .bucket(&*address.bucket)
         .prefix(&address.key)
+        .encoding_type(EncodingType::Url)
         .set_continuation_token(token.map(str::to_owned))
         .set_request_payer(s3.request_payer());
     let page = timeout(s3.stall_timeout, request.send())
@@ -78,8 +87,8 @@ fn is_folder_marker(key: &str, size: u64) -> bool {
     size == 0 && key.ends_with('/')
 }
 
-fn found_object(address: &Address, object: &Object) -> Option<FoundObject> {
-    let (key, size) = (object.key()?, object.size().unwrap_or_default().max(0) as u64);
+fn found_object(address: &Address, key: &str, object: &Object) -> Option<FoundObject> {
+    let size = object.size().unwrap_or_default().max(0) as u64;
     if is_folder_marker(key, size) {
         return None;
     }
@@ -89,4 +98,52 @@ fn found_object(address: &Address, object: &Object) -> Option<FoundObject> {
         has_checksum: object.checksum_type() == Some(&ChecksumType::FullObject),
     };
     Some(FoundObject { address: address.with_key(key), info })
+}
+
+/// A key as it is, from a list with `encoding-type=url`: `%04` is a byte, `+` a blank.
+fn decoded(address: &Address, key: &str) -> Result<String, SourceError> {
+    unescape(key).ok_or_else(|| {
+        let message = format!("the list has the key `{}`, which is no URL", printable(key));
+        SourceError::new(address.to_string(), message, "use another server")
+    })
+}
+
+fn unescape(key: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(key.len());
+    let mut rest = key.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        bytes.push(match first {
+            b'%' => {
+                let (digits, after) = rest.split_first_chunk::<2>()?;
+                rest = after;
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                (digit(digits[0])? << 4 | digit(digits[1])?) as u8
+            }
+            b'+' => b' ',
+            byte => *byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescape;
+
+    #[test]
+    fn keys_of_a_list_are_decoded() {
+        for (encoded, key) in [
+            ("a/b.csv", "a/b.csv"),
+            ("a%2Fb%04c", "a/b\u{4}c"),
+            ("a+b%2Bc%20d", "a b+c d"),
+            ("%C3%a4%25", "\u{e4}%"),
+            ("", ""),
+        ] {
+            assert_eq!(unescape(encoded).as_deref(), Some(key), "{encoded}");
+        }
+        for wrong in ["%", "a%4", "%zz", "%+1", "%FF"] {
+            assert_eq!(unescape(wrong), None, "{wrong}");
+        }
+    }
 }

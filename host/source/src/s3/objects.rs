@@ -265,8 +265,9 @@ impl Input for ByContentEncoding {
             let encoding = body.target.encoding.get().map(String::as_str).unwrap_or_default();
             let kind = compression(encoding).ok_or_else(|| {
                 let encoding = printable(encoding);
-                let message =
-                    format!("its Content-Encoding is `{encoding}`, expected gzip, zstd or none");
+                let message = format!(
+                    "its Content-Encoding is `{encoding}`, expected gzip, zstd, deflate or none"
+                );
                 let remedy = "set `compression = \"none\"` to decode its bytes as they are";
                 SourceError::new(&self.name, message, remedy)
             })?;
@@ -290,17 +291,54 @@ impl Input for ByContentEncoding {
     }
 }
 
-/// The compression that a `Content-Encoding` names; `None` if it is not supported. `aws-chunked` is
-/// not a compression: some clients leave it in after an upload.
+/// The compressions of HTTP that are not supported, by their registered names.
+const UNSUPPORTED: [&str; 8] =
+    ["br", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "bzip2"];
+
+/// The compression that a `Content-Encoding` names; `None` if it is not supported. Words that name
+/// no compression are ignored: clients leave `aws-chunked` in after an upload, and write charsets
+/// such as `utf-8` there.
 fn compression(encoding: &str) -> Option<Compression> {
     let mut kind = Compression::None;
     for word in encoding.split(',').map(|word| word.trim().to_ascii_lowercase()) {
-        kind = match (word.as_str(), kind) {
-            ("" | "identity" | "aws-chunked", kind) => kind,
-            ("gzip" | "x-gzip", Compression::None) => Compression::Gzip,
-            ("zstd", Compression::None) => Compression::Zstd,
-            _ => return None,
+        let named = match word.as_str() {
+            "gzip" | "x-gzip" => Compression::Gzip,
+            "zstd" => Compression::Zstd,
+            // HTTP calls zlib's format so.
+            "deflate" => Compression::Zlib,
+            word if UNSUPPORTED.contains(&word) => return None,
+            _ => continue,
         };
+        if kind != Compression::None {
+            return None;
+        }
+        kind = named;
     }
     Some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_compressions_count() {
+        use Compression::{Gzip, None as Plain, Zlib, Zstd};
+        for (encoding, kind) in [
+            ("", Some(Plain)),
+            ("utf-8", Some(Plain)),
+            ("UTF-8", Some(Plain)),
+            ("identity", Some(Plain)),
+            ("aws-chunked", Some(Plain)),
+            ("aws-chunked,gzip", Some(Gzip)),
+            ("GZIP, utf-8", Some(Gzip)),
+            ("zstd", Some(Zstd)),
+            ("deflate", Some(Zlib)),
+            ("br", None),
+            ("gzip, gzip", None),
+            ("gzip, zstd", None),
+        ] {
+            assert_eq!(compression(encoding), kind, "{encoding}");
+        }
+    }
 }

@@ -132,7 +132,11 @@ impl Planner {
     ) {
         let mut entries = EntryList::new(self.settings.clone(), start, list, sender);
         let listed = match self.list_into(&mut entries).await {
-            Ok(()) => entries.end().await,
+            Ok(()) => {
+                let name = self.settings.selection.to_string();
+                self.s3.log_left_out(&name, entries.left_out());
+                entries.end().await
+            }
             Err(error) => Err(error),
         };
         match listed {
@@ -199,9 +203,10 @@ impl Planner {
         {
             let reason = "no key begins with this prefix";
             let error = SourceError::no_objects(address.to_string(), reason);
-            let remedy = "check the bucket's name and the prefix; where it may be empty, set \
-                          `allow_empty`"
-                .to_owned();
+            let remedy = entries.left_out().describe().unwrap_or_else(|| {
+                "check the bucket's name and the prefix; where it may be empty, set `allow_empty`"
+                    .to_owned()
+            });
             return Err(ListError::Failed(SourceError { remedy, ..error }));
         }
         Ok(())

@@ -158,7 +158,7 @@ fn first_byte(settings: &Settings, target: &Target, offset: u64) -> u64 {
         // Its `Content-Encoding` may say that it is compressed. If that is not known yet, the
         // response says it: so at least one byte is requested.
         Compression::Auto if !target.is_encoded() => offset.min(target.size.saturating_sub(1)),
-        Compression::Auto | Compression::Gzip | Compression::Zstd => 0,
+        Compression::Auto | Compression::Gzip | Compression::Zlib | Compression::Zstd => 0,
     }
 }
 

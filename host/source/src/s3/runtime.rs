@@ -17,6 +17,7 @@ use super::settings::Settings;
 use super::window::Budget;
 use crate::SourceError;
 use crate::container::memory_limit;
+use crate::hidden::LeftOut;
 
 /// Default budget in bytes of what all channels together have fetched and not read: a quarter of
 /// this process's memory limit, at most 256 MiB, because more does not increase throughput.
@@ -66,6 +67,7 @@ impl S3Runtime {
             stall_timeout: settings.stall_timeout,
             retry_timeout: settings.retry_timeout,
             has_responded: AtomicBool::new(false),
+            left_out: Mutex::default(),
         }
     }
 }
@@ -113,6 +115,8 @@ pub(super) struct S3Handle {
     pub(super) stall_timeout: Duration,
     pub(super) retry_timeout: Duration,
     has_responded: AtomicBool,
+    /// The hidden keys that the last list has left out.
+    left_out: Mutex<LeftOut>,
 }
 
 impl S3Handle {
@@ -125,6 +129,16 @@ impl S3Handle {
             let remedy = if reason.starts_with("no credentials") { remedy } else { "" };
             SourceError::new(address.to_string(), format!("can't reach S3: {reason}"), remedy)
         })
+    }
+
+    /// Logs the hidden keys that a list of this name has left out, unless the list before has left
+    /// out the same.
+    pub(super) fn log_left_out(&self, name: &str, left_out: &LeftOut) {
+        let mut last = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != *left_out {
+            left_out.log(self.channel.as_deref(), name);
+            left_out.clone_into(&mut last);
+        }
     }
 
     /// The header by which the caller agrees to pay for a request.

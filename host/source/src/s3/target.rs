@@ -76,6 +76,8 @@ impl Target {
             crc32c: response.checksum_crc32_c(),
             crc64nvme: response.checksum_crc64_nvme(),
             sha256: response.checksum_sha256(),
+            kind: response.checksum_type(),
+            etag: response.e_tag(),
         };
         if verify && let Some(checksum) = Checksum::from_headers(&headers) {
             let _ = target.checksum.set(checksum);

@@ -2,4 +2,5 @@
 
 mod errors;
 mod groups;
+mod other_formats;
 mod splits;

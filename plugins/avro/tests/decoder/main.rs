@@ -6,6 +6,7 @@ mod errors;
 mod headers;
 mod need;
 mod options;
+mod other_formats;
 mod real_files;
 mod splits;
 mod types;

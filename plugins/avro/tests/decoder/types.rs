@@ -115,6 +115,43 @@ fn unions_with_null() {
     assert_type(r#"["null"]"#, Field::bytes("").nullable(), &[(vec![0], None)]);
 }
 
+/// Spark writes each item of an array in a union with null.
+#[test]
+fn arrays_whose_items_may_be_null() {
+    let case =
+        |name: &str, items_of: &str, wanted: Field, each: &[(Vec<u8>, Vec<u8>)], other: u8| {
+            for (per_block, sized) in [(9, false), (1, true)] {
+                let of_array = format!(r#"["null", {{"type": "array", "items": [{items_of}]}}]"#);
+                let of_array = of_array.replace("NAME", name);
+                let in_union = each.iter().map(|(written, _)| [&[2 * other][..], written].concat());
+                let written = items(&in_union.collect::<Vec<_>>(), per_block, sized);
+                let read: Vec<_> = each.iter().flat_map(|(_, read)| read.clone()).collect();
+                let values = [value([&[2][..], &written].concat(), read), (vec![0], None)];
+                assert_type(&of_array, wanted.clone().nullable(), &values);
+            }
+        };
+    let number = |written: &[u8], read: &[u8]| (written.to_vec(), read.to_vec());
+    let floats = [0.5f32, 1.5].map(f32::to_le_bytes).map(|bytes| number(&bytes, &bytes));
+    for (items_of, other) in [(r#""null", NAME"#, 1), (r#"NAME, "null""#, 0), ("NAME", 0)] {
+        case("\"float\"", items_of, of(Scalar::Float32).list(), &floats, other);
+        let ints = [7i32, -9].map(|n| number(&long(n.into()), &n.to_le_bytes()));
+        case("\"int\"", items_of, of(Scalar::Int32).list(), &ints, other);
+        let longs = [7i64, -9].map(|n| number(&long(n), &n.to_le_bytes()));
+        case("\"long\"", items_of, of(Scalar::Int64).list(), &longs, other);
+        let bools = [[0], [1]].map(|byte| number(&byte, &byte));
+        case("\"boolean\"", items_of, of(Scalar::Boolean).list(), &bools, other);
+    }
+    let list = r#"{"type": "array", "items": ["null", "string"]}"#;
+    let texts = ["a", "", "äb"].map(|text| [vec![2], string(text)].concat());
+    let read = b"\x10\0\0\0\x11\0\0\0\x11\0\0\0\x14\0\0\0a\xc3\xa4b";
+    assert_type(list, Field::utf8("").list(), &[value(items(&texts, 2, false), read)]);
+    // An item that is null is an error.
+    let schema = record(&field("x", list));
+    let file = one_block(&schema, "null", &[items(&[vec![2, 2, b'a'], vec![0]], 9, false)]);
+    let (message, _) = error(&[], &file);
+    assert!(message.contains("field `x`: expected a value for each item of the array, found null"));
+}
+
 #[test]
 fn arrays_of_numbers() {
     let numbers = [1i64, -2, 1 << 20, 0, -(1 << 30)];
@@ -365,7 +402,7 @@ fn types_that_can_not_be_fields() {
         (r#"["null", "int", "string"]"#, "a union of null, int, string"),
         (r#"["null", {"type": "map", "values": "int"}]"#, "a union of null, map"),
         (r#"["null", {"type": "record", "name": "q", "fields": []}]"#, "a union of null, record"),
-        (r#"{"type": "array", "items": ["null", "int"]}"#, "an array of union"),
+        (r#"{"type": "array", "items": ["null", "int", "string"]}"#, "an array of union"),
         (r#"{"type": "array", "items": {"type": "array", "items": "int"}}"#, "an array of array"),
         (
             r#"{"type": "array", "items": {"type": "enum", "name": "e", "symbols": ["a"]}}"#,

@@ -25,7 +25,7 @@ fn syntax_message(line: &[u8]) -> String {
 
 #[test]
 fn lines_that_are_not_json() {
-    let cases: [(&[u8], &str); 24] = [
+    let cases: [(&[u8], &str); 26] = [
         (b"{", "expected a key in quotes, found the end of the line at +1"),
         (b"{\"a\" 1}", "expected `:` after the key, found `1}` at +5"),
         (b"{\"a\":1 \"b\":2}", "expected `,` or `}` after the value, found `\\\"b\\\":2}` at +7"),
@@ -33,8 +33,18 @@ fn lines_that_are_not_json() {
         (b"[1,]", "expected a value, found `]` at +3"),
         (b"[1", "expected `,` or `]` after the value, found the end of the line at +2"),
         (b"1 2", "expected nothing after the value, found `2` at +2"),
-        (b"NaN", "expected a value, found `NaN` at +0"),
-        (b"[-Infinity]", "expected a digit, found `Infinity]` at +2"),
+        (
+            b"NaN",
+            "expected a value (JSON has no NaN and no Infinity; nan = true takes them), found \
+             `NaN` at +0",
+        ),
+        (
+            b"[-Infinity]",
+            "expected a value (JSON has no NaN and no Infinity; nan = true takes them), found \
+             `Infinity]` at +2",
+        ),
+        (b"-NaN", "expected a digit, found `NaN` at +1"),
+        (b"[-]", "expected a digit, found `]` at +2"),
         (b"nul", "expected a value, found `nul` at +0"),
         (b"'a'", "expected a value, found `\\'a\\'` at +0"),
         (b"+1", "expected a value, found `+1` at +0"),
@@ -112,8 +122,10 @@ fn values_of_another_type() {
         "field `a` at \"/a\": expected int32, found `2147483648` at +6, which is out of its range"
     );
     for (field, bad, found) in [
-        ("/a:int32", "1.0", "`1.0` at +5"),
-        ("/a:int64", "1e2", "`1e2` at +5"),
+        ("/a:int32", "1.5", "`1.5` at +5"),
+        ("/a:int64", "1e-2", "`1e-2` at +5"),
+        ("/a:int32", "2147483648.0", "`2147483648.0` at +5, which is out of its range"),
+        ("/a:int64", "1e19", "`1e19` at +5, which is out of its range"),
         ("/a:int64", "\"1\"", "`\\\"1\\\"` at +5"),
         ("/a:float32", "[1]", "`[1]` at +5"),
         ("/a:float64", "true", "`true` at +5"),
@@ -147,7 +159,15 @@ fn arrays_with_other_elements() {
         "expected int32[2], found 1 numbers; set fields to \"/0:int32[]\" if they may be any number"
     );
     assert_eq!(said("v=/0:int32[]", "[1,\"2\"]"), "expected int32[], found `\\\"2\\\"` at +4");
-    assert_eq!(said("v=/0:int32[]", "[1, null ]"), "expected int32[], found `null ` at +5");
+    assert_eq!(
+        said("v=/0:int32[]", "[1, null ]"),
+        "expected int32[], found null in the array at +5; only an array of floats can have NaN for \
+         it, with nan = true"
+    );
+    assert_eq!(
+        said("v=/0:float32[]", "[null]"),
+        "expected float32[], found null in the array at +2; nan = true takes it as NaN"
+    );
     assert_eq!(said("v=/0:float32[]", "[[1]]"), "expected float32[], found `[1]` at +2");
     assert_eq!(said("v=/0:int32[]", "[1,2.5]"), "expected int32[], found `2.5` at +4");
     assert_eq!(said("v=/0:int32[]", "3"), "expected int32[], found `3` at +1");
@@ -181,6 +201,52 @@ fn a_bad_line_without_a_line_end() {
     assert_eq!((records.len(), errors.len()), (1, 1));
     assert_eq!(
         errors[0].2,
-        "expected a value, found the end of the line at +5; the line is not JSON"
+        "expected a value, found the end of the line at +5; the last line is not JSON, it may be \
+         cut short"
     );
+    let (_, errors) = outcome(&Setup::new(&[]).skipping(), b"{}\n{\"a\":]");
+    assert_eq!(errors[0].2, "expected a value, found `]` at +5; the line is not JSON");
+}
+
+/// A JSON document that is one array.
+#[test]
+fn a_line_that_is_an_array_of_the_records() {
+    let array = br#"[{"a":1},{"a":2}]"#;
+    let (_, errors) = outcome(&Setup::new(&[("fields", "/a:int64")]).skipping(), array);
+    assert_eq!(
+        errors[0].2,
+        "field `a` at \"/a\": the line is an array; if its elements are the records, `jq -c '.[]'` \
+         makes lines of them"
+    );
+    let (_, errors) = outcome(&Setup::new(&[("fields", "v=/7:int64")]).skipping(), array);
+    assert!(errors[0].2.contains("found no such value"), "{errors:?}");
+}
+
+#[test]
+fn arrays_of_arrays_with_other_sizes() {
+    let said = |field: &str, bad: &str| {
+        let line = format!("[{bad}]");
+        let (_, errors) = outcome(&Setup::new(&[("fields", field)]), line.as_bytes());
+        let message = errors.into_iter().map(|(.., message)| message).next().expect("an error");
+        message.strip_prefix("field `v` at \"/0\": ").expect("the message has this part").to_owned()
+    };
+    assert_eq!(
+        said("v=/0:int32[0,2]", "[[1,2],[3]]"),
+        "expected int32[0,2], found an array of 1 at +8 where 2 belong"
+    );
+    assert_eq!(
+        said("v=/0:int32[2,2]", "[[1,2]]"),
+        "expected int32[2,2], found an array of 1 at +1 where 2 belong"
+    );
+    assert_eq!(
+        said("v=/0:int32[2,0]", "[[1,2],[3]]"),
+        "expected int32[2,0], found an array of 1 at +8 where 2 belong"
+    );
+    assert_eq!(said("v=/0:int32[0,2]", "[1,2]"), "expected int32[0,2], found `1,2` at +2");
+    assert_eq!(said("v=/0:int32[0,1]", "[[[1]]]"), "expected int32[0,1], found `[1]]` at +3");
+    assert_eq!(
+        said("v=/0:int32[0,1]", "[[\"1\"]]"),
+        "expected int32[0,1], found `\\\"1\\\"]` at +3"
+    );
+    assert_eq!(said("v=/0:int32[0,1]", "3"), "expected int32[0,1], found `3` at +1");
 }

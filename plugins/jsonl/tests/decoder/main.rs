@@ -4,6 +4,7 @@
 mod errors;
 mod lines;
 mod options;
+mod other_formats;
 mod python;
 mod serde;
 mod splits;

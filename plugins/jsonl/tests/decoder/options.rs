@@ -16,11 +16,12 @@ fn fields_of_the_options() {
         Field::utf8("text").nullable(),
         Field::new("vec", Scalar::Float32).shaped([128]),
         Field::new("any", Scalar::Float64).shaped([0]),
+        Field::new("boxes", Scalar::Float32).shaped([0, 4]),
         Field::bytes("raw"),
         Field::new("ok", Scalar::Boolean),
     ];
     let fields = "id=/meta/id:int64, /text:utf8?, vec=/embedding:float32[128], /x/any:float64[], \
-                  raw=:bytes, /ok:bool";
+                  /boxes:float32[0,4], raw=:bytes, /ok:bool";
     assert_eq!(open(&[("fields", fields)]), Ok(wanted));
 }
 
@@ -49,9 +50,12 @@ fn invalid_options_are_refused() {
          the brackets out, or take \"/a:utf8[]\""
     );
     assert_eq!(
-        fields("/a:int32[2,2]"),
-        "option `fields`: `/a` can't be an array in rows; arrays have one size, as in \
-         \"/a:float32[128]\", or any, as in \"/a:int64[]\""
+        fields("/a:utf8[2,2]"),
+        "option `fields`: `/a` can't be lists in a list; lists of text are \"/a:utf8[]\""
+    );
+    assert_eq!(
+        fields("/a:int32[1,1,1,1,1,1,1,1,1]"),
+        "option `fields`: `/a` has 9 sizes; there may be 8"
     );
     assert_eq!(fields("/a:utf8,b=/a:bytes"), "option `fields` has `/a` twice");
     assert!(fields("/a/id:int32,/b/id:int32").contains("two fields called `id`"));

@@ -21,7 +21,12 @@ fn wanted(kind: &str, optional: bool, value: Option<&Value>) -> Result<Option<Ve
     }
     let value = value.expect("checked above");
     let numbers = |value: &Value| value.as_array().cloned();
-    let integer = |value: &Value| value.as_i64().filter(|_| !value.is_f64());
+    // An integer may have a fraction of zeros or an exponent.
+    let whole = |value: &Value| value.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64);
+    let integer = |value: &Value| match value.is_f64() {
+        true => whole(value),
+        false => value.as_i64(),
+    };
     let bytes = match kind {
         "utf8" => value.as_str().map(|text| text.as_bytes().to_vec()),
         "bool" => value.as_bool().map(|on| vec![u8::from(on)]),
@@ -47,6 +52,15 @@ fn wanted(kind: &str, optional: bool, value: Option<&Value>) -> Result<Option<Ve
         _ => Some(Vec::new()),
     };
     bytes.map(Some).ok_or(())
+}
+
+/// Whether a number was rounded so that its float does not tell whether it is an integer, and which.
+fn is_rounded(value: &Value) -> bool {
+    let rounded = |n: f64| n == 0.0 || n.abs() < 1e-300 || n.abs() >= 9e15;
+    match value {
+        Value::Array(values) => values.iter().any(is_rounded),
+        _ => value.is_f64() && value.as_f64().is_some_and(rounded),
+    }
 }
 
 /// Whether two fields are the same. Floats may differ by one step, because those of serde_json are
@@ -91,6 +105,9 @@ proptest! {
         for line in &lines {
             let value: Value = serde_json::from_str(line).expect("valid JSON");
             let value = value.pointer(pointer);
+            if kind.starts_with("int") && value.is_some_and(is_rounded) {
+                return Ok(());
+            }
             match wanted(kind, optional, value) {
                 Err(()) => bad.push(at),
                 Ok(wanted) => {

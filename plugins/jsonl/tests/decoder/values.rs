@@ -1,8 +1,8 @@
 //! The fields that values become: types, optional fields, keys that come twice.
 
-use pipemill_plugin::testing::Record;
+use pipemill_plugin::testing::{Record, Setup};
 
-use crate::records;
+use crate::{outcome, records};
 
 /// The field of a text with one line and one field.
 fn value(field: &str, text: &str) -> Option<Vec<u8>> {
@@ -53,6 +53,61 @@ fn arrays_of_numbers() {
     assert_eq!(v("/v:float32[]", "[ ]"), Some(Vec::new()));
     assert_eq!(v("/v:int64[]", "[1,2]"), Some([1u64, 2].map(u64::to_le_bytes).concat()));
     assert_eq!(v("/v:int32[1]?", "null"), None);
+}
+
+#[test]
+fn integers_with_a_fraction_or_an_exponent() {
+    let a = |field: &str, json: &str| value(field, &format!("{{\"a\":{json}}}")).expect("present");
+    for (json, wanted) in
+        [("1.0", 1), ("-0.0", 0), ("2e3", 2000), ("9007199254740993.0", (1 << 53) + 1)]
+    {
+        assert_eq!(a("/a:int64", json), i64::to_le_bytes(wanted), "{json}");
+    }
+    assert_eq!(a("/a:int32", "-7.00"), (-7i32).to_le_bytes());
+    assert_eq!(a("/a:int32[]", "[1.0, 2]"), [1i32, 2].map(i32::to_le_bytes).concat());
+}
+
+#[test]
+fn arrays_of_arrays() {
+    let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+    let v = |field: &str, json: &str| value(field, &format!("{{\"v\":{json}}}")).expect("present");
+    let boxes = "[[1,2,3,4], [5,6,7 , 8.5]]";
+    let all = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5]);
+    for shape in ["0,4", "2,4", "2,0"] {
+        assert_eq!(v(&format!("/v:float32[{shape}]"), boxes), all, "{shape}");
+    }
+    assert_eq!(v("/v:float32[2,0,2]", "[[[1,2],[3,4]],[[5,6],[7,8.5]]]"), all);
+    assert!(v("/v:float32[0,4]", "[ ]").is_empty());
+    assert!(v("/v:float32[2,0]", "[[],[]]").is_empty());
+    assert_eq!(v("/v:float32[1,1,1,1,1,1,1,1]", "[[[[[[[[3]]]]]]]]"), floats(&[3.0]));
+}
+
+#[test]
+fn numbers_that_python_writes_and_json_lacks() {
+    let setup = |fields: &str| Setup::new(&[("fields", fields), ("nan", "true")]);
+    let records = |fields: &str, text: &str| {
+        let (records, errors) = outcome(&setup(fields), text.as_bytes());
+        assert_eq!(errors, []);
+        records
+    };
+    let line = r#"{"a":NaN,"b":-Infinity,"c":[1.5,Infinity,null,NaN,-Infinity]}"#;
+    let found = records("/a:float32,/b:float64,/c:float32[]", line);
+    let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let wanted = vec![
+        Some(nan.to_le_bytes().to_vec()),
+        Some(f64::NEG_INFINITY.to_le_bytes().to_vec()),
+        Some(floats(&[1.5, inf, nan, nan, -inf])),
+    ];
+    assert_eq!(found, [wanted]);
+    // The whole line is text as before, and what is no number stays an error.
+    let (lines, errors) = outcome(&Setup::new(&[("nan", "true")]), line.as_bytes());
+    assert_eq!((lines.len(), errors.len()), (1, 0));
+    for bad in [r#"{"a":1e999}"#, r#"{"a":nan}"#, r#"{"a":null}"#, r#"{"a":Nan}"#] {
+        assert_eq!(outcome(&setup("/a:float64"), bad.as_bytes()).1.len(), 1, "{bad}");
+    }
+    assert_eq!(outcome(&setup("/a:int64"), br#"{"a":NaN}"#).1.len(), 1);
+    assert_eq!(outcome(&setup("/a:int64[]"), br#"{"a":[null]}"#).1.len(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod errors;
 mod need;
+mod other_formats;
 mod real_files;
 mod splits;
 mod write;

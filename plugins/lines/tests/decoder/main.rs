@@ -2,6 +2,7 @@
 
 mod errors;
 mod format;
+mod other_formats;
 mod splits;
 
 use pipemill_lines::Lines;

@@ -7,6 +7,7 @@ mod limits;
 mod model;
 mod numbers;
 mod options;
+mod other_formats;
 mod real_files;
 mod splits;
 mod suite;

@@ -126,10 +126,10 @@ fn what_is_not_npy() {
         (outcome.errors[0].0, outcome.errors[0].2.clone())
     };
     assert_eq!(
-        message(b"PK\x03\x04 a zip"),
+        message(b"PK\x01\x02 a zip"),
         (
             0,
-            "expected an array of NumPy, which starts with `\\x93NUMPY`, found `PK\\x03\\x04 a`; this is not .npy"
+            "expected an array of NumPy, which starts with `\\x93NUMPY`, found `PK\\x01\\x02 a`; this is not .npy"
                 .to_owned()
         )
     );

@@ -4,6 +4,7 @@ mod damage;
 mod errors;
 mod headers;
 mod need;
+mod other_formats;
 mod real_files;
 mod splits;
 mod write;

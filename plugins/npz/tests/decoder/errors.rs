@@ -269,7 +269,7 @@ fn what_is_no_archive() {
         (*at, text.clone())
     };
     let expected = "expected a header of a zip archive, found";
-    assert_eq!(message(b"\x93NUMPY\x01\0"), (0, format!("{expected} `\\x93NUM`; this is no .npz")));
+    assert_eq!(message(b"\x93NUMBER\0"), (0, format!("{expected} `\\x93NUM`; this is no .npz")));
     assert_eq!(
         message(b"PK\x01\x02rest"),
         (0, format!("{expected} `PK\\x01\\x02`; this is no .npz"))

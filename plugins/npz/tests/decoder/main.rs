@@ -6,6 +6,7 @@ mod errors;
 mod forms;
 mod need;
 mod options;
+mod other_formats;
 mod real_files;
 mod samples;
 mod splits;

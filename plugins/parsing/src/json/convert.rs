@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use pipemill_plugin::{Field, Records, Scalar};
 
+use super::arrays::MAX_DIMENSIONS;
 use super::parser::{JsonValue, ValueKind};
 use super::text::unescape;
+use super::whole::{NotWhole, whole};
 use crate::field_spec::{FieldType, display_type, type_name};
 use crate::numbers::Number;
 use crate::shown;
@@ -33,8 +35,11 @@ pub struct JsonField {
     pub optional: bool,
     /// Type of an element.
     scalar: Scalar,
-    /// For an array, the number of its elements; 0 means any number.
-    array: Option<u32>,
+    /// For an array, the number of its elements; for an array of arrays, the sizes of all of them.
+    /// 0 means any number.
+    pub(super) shape: Vec<u32>,
+    /// Whether null in an array of floats is NaN.
+    pub(super) nan: bool,
     /// The node of the pointer tree for its value.
     node: usize,
 }
@@ -52,13 +57,25 @@ pub enum FieldError {
     OutOfRange(Range<usize>),
     /// The array has this number of elements, not the wanted one.
     Count(usize),
+    /// The array in this range, in an array of arrays, has another number of elements.
+    Size {
+        /// The array.
+        range: Range<usize>,
+        /// Its elements.
+        found: usize,
+        /// The elements that it should have.
+        wanted: usize,
+    },
+    /// An element of the array is null.
+    NullElement(Range<usize>),
 }
 
 impl JsonField {
     /// A field of this type, one of [`SCALARS`]. `node` is that of its pointer.
     ///
     /// # Errors
-    /// A text for the operator, if the type is an array of several dimensions, or a list of bytes.
+    /// A text for the operator, if the type is an array of bools, bytes or lists of text, or has
+    /// too many dimensions.
     pub fn new(
         name: String,
         selector: String,
@@ -66,28 +83,37 @@ impl JsonField {
         optional: bool,
         node: usize,
     ) -> Result<Self, String> {
-        let array = match field_type.shape[..] {
-            [] => None,
-            [..] if field_type.scalar == Scalar::Boolean => {
-                return Err(format!(
-                    "option `fields`: `{selector}` can't be an array of bool; arrays are of numbers"
-                ));
+        let why = match (field_type.scalar, field_type.shape.len()) {
+            (Scalar::Boolean, 1..) => "can't be an array of bool; arrays are of numbers".to_owned(),
+            (Scalar::Bytes, 1..) => format!(
+                "as bytes is the JSON text of the value, so it can't be a list; leave the brackets \
+                 out, or take \"{selector}:utf8[]\""
+            ),
+            (Scalar::Utf8, 2..) => {
+                format!("can't be lists in a list; lists of text are \"{selector}:utf8[]\"")
             }
-            [size] => Some(size),
+            (_, dimensions @ MAX_DIMENSIONS..) if dimensions > MAX_DIMENSIONS => {
+                format!("has {dimensions} sizes; there may be {MAX_DIMENSIONS}")
+            }
             _ => {
-                return Err(format!(
-                    "option `fields`: `{selector}` can't be an array in rows; arrays have one size, as \
-                     in \"{selector}:float32[128]\", or any, as in \"{selector}:int64[]\""
-                ));
+                let (scalar, shape) = (field_type.scalar, field_type.shape.clone());
+                return Ok(Self { name, selector, optional, scalar, shape, nan: false, node });
             }
         };
-        if array.is_some() && field_type.scalar == Scalar::Bytes {
-            return Err(format!(
-                "option `fields`: `{selector}` as bytes is the JSON text of the value, so it can't be a \
-                 list; leave the brackets out, or take \"{selector}:utf8[]\""
-            ));
-        }
-        Ok(Self { name, selector, optional, scalar: field_type.scalar, array, node })
+        Err(format!("option `fields`: `{selector}` {why}"))
+    }
+
+    /// The same field. With `nan`, null in an array of floats is NaN.
+    pub fn with_nan(self, nan: bool) -> Self {
+        Self { nan, ..self }
+    }
+
+    pub(super) fn is_float(&self) -> bool {
+        matches!(self.scalar, Scalar::Float32 | Scalar::Float64)
+    }
+
+    fn is_array(&self) -> bool {
+        !self.shape.is_empty()
     }
 
     /// The node of the pointer tree for the value.
@@ -98,7 +124,7 @@ impl JsonField {
 
     /// The field in the schema.
     pub fn field(&self) -> Field {
-        let field = Field::new(&*self.name, self.scalar).shaped(Vec::from_iter(self.array));
+        let field = Field::new(&*self.name, self.scalar).shaped(&*self.shape);
         Field { nullable: self.optional, ..field }
     }
 
@@ -106,7 +132,7 @@ impl JsonField {
     /// operator, as "lines"; the first byte of the text is at `start` in the chunk.
     #[cold]
     pub fn describe(&self, error: &FieldError, chunk: &[u8], start: usize, texts: &str) -> String {
-        let expected = display_type(self.scalar, self.array.as_slice());
+        let expected = display_type(self.scalar, &self.shape);
         let at = |range: &Range<usize>| range.start - start;
         let found = |range: &Range<usize>| shown(&chunk[range.clone()], "nothing");
         let mark = format!("mark it with `?` if {texts} may lack it");
@@ -123,6 +149,16 @@ impl JsonField {
                 self.selector,
                 type_name(self.scalar)
             ),
+            FieldError::Size { range, found, wanted } => {
+                format!("found an array of {found} at +{} where {wanted} belong", at(range))
+            }
+            FieldError::NullElement(range) => {
+                let remedy = match self.is_float() {
+                    true => "nan = true takes it as NaN",
+                    false => "only an array of floats can have NaN for it, with nan = true",
+                };
+                format!("found null in the array at +{}; {remedy}", at(range))
+            }
         };
         format!("expected {expected}, {why}")
     }
@@ -145,10 +181,10 @@ impl JsonField {
             (Scalar::Bytes, ValueKind::Null) if !self.optional => out.field(range),
             (_, ValueKind::Null) => return self.absent(FieldError::Null(range), out),
             (Scalar::Bytes, _) => out.field(range),
-            (Scalar::Utf8, ValueKind::Array) if self.array.is_some() => {
+            (Scalar::Utf8, ValueKind::Array) if self.is_array() => {
                 return out.field_made(|payload| self.strings(chunk, range, payload));
             }
-            (Scalar::Utf8, _) if self.array.is_some() => return Err(FieldError::Type(range)),
+            (Scalar::Utf8, _) if self.is_array() => return Err(FieldError::Type(range)),
             (Scalar::Utf8, ValueKind::String { escaped: false }) => {
                 out.field(range.start + 1..range.end - 1);
             }
@@ -159,11 +195,14 @@ impl JsonField {
             (Scalar::Boolean, ValueKind::True) => out.field_bytes(&[1]),
             (Scalar::Boolean, ValueKind::False) => out.field_bytes(&[0]),
             (Scalar::Utf8 | Scalar::Boolean, _) => return Err(FieldError::Type(range)),
-            (_, ValueKind::Number { integer }) if self.array.is_none() => {
+            (_, ValueKind::Number { integer }) if !self.is_array() => {
                 return out.field_made(|payload| self.number(chunk, range, integer, payload));
             }
-            (_, ValueKind::Array) if self.array.is_some() => {
+            (_, ValueKind::Array) if self.shape.len() == 1 => {
                 return out.field_made(|payload| self.numbers(chunk, range, payload));
+            }
+            (_, ValueKind::Array) if self.is_array() => {
+                return out.field_made(|payload| self.rows(chunk, range, payload));
             }
             _ => return Err(FieldError::Type(range)),
         }
@@ -181,7 +220,7 @@ impl JsonField {
 
     /// Appends the number in this range. `integer` says whether it is written as an integer.
     #[inline(always)]
-    fn number(
+    pub(super) fn number(
         &self,
         chunk: &[u8],
         range: Range<usize>,
@@ -192,14 +231,16 @@ impl JsonField {
         let fits =
             match self.scalar {
                 Scalar::Float32 => {
-                    let value = f32::read(chunk, start, end).filter(|value| value.is_finite());
+                    let value = f32::read(chunk, start, end)
+                        .filter(|value| value.is_finite() || is_word(&chunk[start..end]));
                     value.map(|value| to.extend_from_slice(&value.to_le_bytes()))
                 }
                 Scalar::Float64 => {
-                    let value = f64::read(chunk, start, end).filter(|value| value.is_finite());
+                    let value = f64::read(chunk, start, end)
+                        .filter(|value| value.is_finite() || is_word(&chunk[start..end]));
                     value.map(|value| to.extend_from_slice(&value.to_le_bytes()))
                 }
-                _ if !integer => return Err(FieldError::Type(range)),
+                _ if !integer => return self.whole_number(chunk, range, to),
                 Scalar::Int32 => i32::read(chunk, start, end)
                     .map(|value| to.extend_from_slice(&value.to_le_bytes())),
                 _ => i64::read(chunk, start, end)
@@ -208,29 +249,26 @@ impl JsonField {
         fits.ok_or(FieldError::OutOfRange(range))
     }
 
-    /// Appends the numbers of the array in this range, which is valid JSON.
-    fn numbers(
+    /// Appends the integer in this range, which is written with a fraction or an exponent.
+    #[cold]
+    fn whole_number(
         &self,
         chunk: &[u8],
-        array: Range<usize>,
+        range: Range<usize>,
         to: &mut Vec<u8>,
     ) -> Result<(), FieldError> {
-        let (mut at, mut count) = (array.start + 1, 0);
-        // The last byte is the closing bracket.
-        while at + 1 < array.end {
-            if matches!(chunk[at], b' ' | b'\t' | b'\r' | b'\n' | b',') {
-                at += 1;
-                continue;
-            }
-            let (end, integer) = number_end(chunk, at);
-            if end == at {
-                return Err(FieldError::Type(at..array.end - 1));
-            }
-            self.number(chunk, at..end, integer, to)?;
-            count += 1;
-            at = end;
+        let value = match whole(&chunk[range.clone()]) {
+            _ if is_word(&chunk[range.clone()]) => return Err(FieldError::Type(range)),
+            Err(NotWhole::Fraction) => return Err(FieldError::Type(range)),
+            Err(NotWhole::OutOfRange) => return Err(FieldError::OutOfRange(range)),
+            Ok(value) => value,
+        };
+        match (self.scalar, i32::try_from(value)) {
+            (Scalar::Int32, Ok(value)) => to.extend_from_slice(&value.to_le_bytes()),
+            (Scalar::Int32, Err(_)) => return Err(FieldError::OutOfRange(range)),
+            _ => to.extend_from_slice(&value.to_le_bytes()),
         }
-        self.check_count(count)
+        Ok(())
     }
 
     /// Appends the strings of the array in this range, which is valid JSON, as a list.
@@ -263,14 +301,19 @@ impl JsonField {
         Ok(())
     }
 
-    fn check_count(&self, count: usize) -> Result<(), FieldError> {
-        match self.array {
-            Some(wanted) if wanted != 0 && wanted as usize != count => {
-                Err(FieldError::Count(count))
-            }
+    pub(super) fn check_count(&self, count: usize) -> Result<(), FieldError> {
+        match self.shape[..] {
+            [wanted] if wanted != 0 && wanted as usize != count => Err(FieldError::Count(count)),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a number that the parser took is one of Python's words, `NaN`, `Infinity` or
+/// `-Infinity`.
+#[cold]
+fn is_word(number: &[u8]) -> bool {
+    matches!(number, [b'N' | b'I', ..] | [b'-', b'I', ..])
 }
 
 /// The elements of an array of strings, which is valid JSON: the bytes between the quotes of each.
@@ -300,21 +343,5 @@ impl Iterator for Strings<'_> {
         }
         self.at = end + 1;
         Some(Ok(start + 1..end))
-    }
-}
-
-/// Where the number at `at` ends, and whether it is written as an integer. If the end is `at`,
-/// there is no number.
-#[inline(always)]
-fn number_end(chunk: &[u8], at: usize) -> (usize, bool) {
-    let (mut end, mut integer) = (at, true);
-    loop {
-        match chunk[end] {
-            b'0'..=b'9' | b'-' | b'+' => {}
-            // Only after a digit, because words have an `e`, too.
-            b'.' | b'e' | b'E' if end > at => integer = false,
-            _ => return (end, integer),
-        }
-        end += 1;
     }
 }

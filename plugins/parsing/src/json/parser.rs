@@ -1,5 +1,6 @@
 //! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are.
-//! It converts no value: [`super::convert`] does that.
+//! It converts no value: [`super::convert`] does that. The words that Python writes for NaN and
+//! infinite numbers are taken only if the operator says so.
 //!
 //! If an object has a key twice, the last one counts, as in Python's `json`: the values that were
 //! found under the earlier one are removed.
@@ -56,17 +57,24 @@ struct Parser<'a> {
     tree: &'a PointerTree,
     /// The value of each node of the tree.
     found: &'a mut [Option<JsonValue>],
+    /// Whether NaN and infinite numbers are taken.
+    nan: bool,
 }
 
+/// What is expected where one of the words of Python stands.
+const NO_NAN: &str = "a value (JSON has no NaN and no Infinity; nan = true takes them)";
+
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
+/// With `nan`, NaN and infinite numbers are taken.
 pub(super) fn parse(
     chunk: &[u8],
     range: Range<usize>,
     tree: &PointerTree,
     found: &mut [Option<JsonValue>],
+    nan: bool,
 ) -> ParseResult<()> {
     found.fill(None);
-    let mut parser = Parser { text: &chunk[..range.end], at: range.start, tree, found };
+    let mut parser = Parser { text: &chunk[..range.end], at: range.start, tree, found, nan };
     parser.skip_blanks();
     parser.value(PointerTree::ROOT, 0)?;
     match parser.next() {
@@ -114,7 +122,7 @@ impl Parser<'_> {
             Some(b't') => self.word(b"true", ValueKind::True)?,
             Some(b'f') => self.word(b"false", ValueKind::False)?,
             Some(b'n') => self.word(b"null", ValueKind::Null)?,
-            _ => return self.error("a value"),
+            _ => self.word_of_python("a value")?,
         };
         if let Some(place) = self.found.get_mut(node) {
             *place = Some(JsonValue { kind, start: start as u32, end: self.at as u32 });
@@ -203,6 +211,23 @@ impl Parser<'_> {
         Ok(kind)
     }
 
+    /// Parses what Python's `json` writes for numbers that JSON does not have. Anything else is an
+    /// error.
+    #[cold]
+    fn word_of_python(&mut self, expected: &'static str) -> ParseResult<ValueKind> {
+        let rest = &self.text[self.at..];
+        let after_minus = self.at > 0 && self.text[self.at - 1] == b'-';
+        let word = [&b"NaN"[..], b"Infinity"].into_iter().find(|word| rest.starts_with(word));
+        match word.filter(|word| !after_minus || *word != b"NaN") {
+            Some(word) if self.nan => {
+                self.at += word.len();
+                Ok(ValueKind::Number { integer: false })
+            }
+            Some(_) => self.error(NO_NAN),
+            None => self.error(expected),
+        }
+    }
+
     /// Parses a string. Returns whether it has escapes.
     #[inline(always)]
     fn string(&mut self) -> ParseResult<bool> {
@@ -217,10 +242,11 @@ impl Parser<'_> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
-        if self.peek() == Some(b'0') {
-            self.at += 1;
-        } else {
-            self.digits("a digit")?;
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits("a digit")?,
+            // Only a minus is before it.
+            _ => return self.word_of_python("a digit").map(|_| false),
         }
         let mut integer = true;
         if self.peek() == Some(b'.') {

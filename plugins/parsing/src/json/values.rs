@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pipemill_plugin::OptionSpec;
+
 use super::parser::{JsonValue, parse};
 use super::syntax_error::SyntaxError;
 use crate::pointers::PointerTree;
@@ -13,13 +15,20 @@ pub struct JsonValues {
     tree: PointerTree,
     /// The value of each node of the tree.
     found: Vec<Option<JsonValue>>,
+    /// Whether NaN and infinite numbers are taken, as Python writes them.
+    nan: bool,
 }
 
 impl JsonValues {
     /// Values at the pointers, each given by its keys: see [`pointer_keys`](crate::pointers::pointer_keys).
     pub fn new(pointers: &[Vec<String>]) -> Self {
         let tree = PointerTree::new(pointers);
-        Self { found: vec![None; tree.count()], tree }
+        Self { found: vec![None; tree.count()], tree, nan: false }
+    }
+
+    /// The same values, of texts that may have NaN, Infinity and -Infinity.
+    pub fn with_nan(self, nan: bool) -> Self {
+        Self { nan, ..self }
     }
 
     /// The node of a pointer, one of those given to [`new`](Self::new).
@@ -34,7 +43,7 @@ impl JsonValues {
     /// It is not JSON. Then the values are of no use.
     #[inline]
     pub fn parse(&mut self, chunk: &[u8], range: Range<usize>) -> Result<(), SyntaxError> {
-        parse(chunk, range, &self.tree, &mut self.found)
+        parse(chunk, range, &self.tree, &mut self.found, self.nan)
     }
 
     /// The value of a node in the text that was parsed last; `None` if the text lacks it.
@@ -45,6 +54,11 @@ impl JsonValues {
 }
 
 impl SyntaxError {
+    /// Whether more was expected at the end of the text in this range.
+    pub fn is_at_end(&self, text: &Range<usize>) -> bool {
+        self.at == text.end
+    }
+
     /// What was expected and what was found. The text is this range of the chunk; `end` is what its
     /// end is called.
     #[cold]
@@ -56,4 +70,15 @@ impl SyntaxError {
             self.at - text.start
         )
     }
+}
+
+/// The option that [`JsonValues::with_nan`] and [`JsonField::with_nan`](super::JsonField::with_nan)
+/// take.
+pub fn nan_option() -> OptionSpec {
+    OptionSpec::bool(
+        "nan",
+        false,
+        "take NaN, Infinity and -Infinity, which JSON does not have but Python writes, and null in \
+         an array of floats as NaN",
+    )
 }

@@ -4,6 +4,7 @@
 mod errors;
 mod learning;
 mod options;
+mod other_formats;
 mod real_files;
 mod splits;
 mod write;

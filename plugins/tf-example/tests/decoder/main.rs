@@ -4,6 +4,8 @@
 mod errors;
 mod lists;
 mod options;
+mod other_formats;
 mod real_files;
+mod sequence;
 mod splits;
 mod write;

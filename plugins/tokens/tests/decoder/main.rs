@@ -3,6 +3,7 @@
 mod damage;
 mod llm_c;
 mod options;
+mod other_formats;
 mod real_files;
 mod splits;
 mod tail;

@@ -40,13 +40,13 @@ fn samples_that_can_not_be_records() {
         "a,b",
         &[file("three.a", b"1"), file("three.C", b"1"), file("three.d.e", b"1")],
         "sample `three`: expected a member `b`, found only: a, C, d.e; mark it with `?` if samples may \
-         lack it",
+         lack it; if the member stands in another place of the archive, sort the archive by name",
     );
     assert_refused(
         "a,x=b;c",
         &[file("x/three.a", b"1")],
         "sample `x/three`: expected a member `b;c`, found only: a; mark it with `?` if samples may lack \
-         it",
+         it; if the member stands in another place of the archive, sort the archive by name",
     );
     assert_refused(
         "a",

@@ -3,8 +3,10 @@
 mod damage;
 mod errors;
 mod format;
+mod interleaved;
 mod need;
 mod options;
+mod other_formats;
 mod real_files;
 mod splits;
 mod tar_crate;

@@ -76,7 +76,7 @@ fn invalid_options_are_refused() {
         refused("json/:int32"),
         "`json/` gives no name; put one before it, as in \"name=json/\""
     );
-    assert!(refused("json/a:int32[2,2]").contains("can't be an array in rows"));
+    assert!(refused("json/a:utf8[2,2]").contains("can't be lists in a list"));
     for list in ["txt:utf8[]", "x.npy:bytes[]"] {
         assert!(
             refused(list).contains("is one text; lists of text are in members of JSON"),

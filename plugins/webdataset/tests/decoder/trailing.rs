@@ -79,7 +79,12 @@ impl Host for Log {
 /// What the decoder logs for this input, and `consumed` and `need` of all its calls together. It asks
 /// for another call with the same bytes after the last sample of an archive.
 fn log(input: &[u8], end: bool) -> (Vec<(Level, String)>, usize, usize) {
-    let mut decoder = testing::open::<WebDataset>(&setup()).expect("opens");
+    logged(&setup(), input, end)
+}
+
+/// The same for this setup.
+pub fn logged(setup: &Setup, input: &[u8], end: bool) -> (Vec<(Level, String)>, usize, usize) {
+    let mut decoder = testing::open::<WebDataset>(setup).expect("opens");
     let lines = Arc::default();
     let mut out = Records::new(Box::new(Log(Arc::clone(&lines))), false);
     out.set_schema(&decoder.schema().expect("known at open"));

@@ -240,8 +240,8 @@ fn json_that_is_not_as_wanted() {
         "`json/v`: expected float32[2], found 1 numbers; set fields to \"json/v:float32[]\" if they may be any number"
     );
     assert_eq!(
-        json(b"{\"a\":{\"b\":1e0},\"v\":[1]}"),
-        "`json/a/b`: expected int32, found `1e0` at +10"
+        json(b"{\"a\":{\"b\":1e-1},\"v\":[1]}"),
+        "`json/a/b`: expected int32, found `1e-1` at +10"
     );
     assert_eq!(
         json(b"{\"a\":{\"b\":2147483648},\"v\":[1]}"),
@@ -258,7 +258,8 @@ fn json_that_is_not_as_wanted() {
     );
     assert_eq!(
         message("json/a/b:int32", good, &[("txt", b"t")]),
-        "expected a member `json`, found only: txt; mark it with `?` if samples may lack it"
+        "expected a member `json`, found only: txt; mark it with `?` if samples may lack it; if \
+         the member stands in another place of the archive, sort the archive by name"
     );
 }
 

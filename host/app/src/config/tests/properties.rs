@@ -152,6 +152,8 @@ fn s3() -> impl Strategy<Value = Source> {
             {
                 shard.balance = Balance::Count;
             }
+            // Only what is listed has this key.
+            reading.hidden = numbers.4.0 && matches!(what, s3::Selection::Prefixes(_));
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
                 numbers;

@@ -37,12 +37,14 @@ impl Listings {
             self.objects((input.bucket.clone(), prefix.clone()), &bucket, token.is_some())?;
         let after = token.or_else(|| input.start_after.clone().map(Bound::Excluded));
         let mut page = page(&found, &prefix, after, &input);
-        if input.encoding_type.as_ref().is_some_and(|kind| kind.as_str() == EncodingType::URL) {
+        let is_url = |kind: &EncodingType| kind.as_str() == EncodingType::URL;
+        let encodes = input.encoding_type.as_ref().is_some_and(is_url);
+        if encodes {
             encode(&mut page);
         }
         Ok(ListObjectsV2Output {
             name: Some(input.bucket),
-            prefix: Some(prefix),
+            prefix: Some(if encodes { encoded(&prefix) } else { prefix }),
             delimiter: input.delimiter,
             encoding_type: input.encoding_type,
             continuation_token: input.continuation_token,
@@ -166,17 +168,20 @@ fn from_token(token: &str) -> S3Result<Bound<String>> {
 }
 
 fn encode(page: &mut ListObjectsV2Output) {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/*".contains(&byte);
-    let encoded = |text: &String| {
-        text.bytes().fold(String::new(), |all, byte| match byte {
-            byte if plain(byte) => all + char::from(byte).encode_utf8(&mut [0; 4]),
-            byte => format!("{all}%{byte:02X}"),
-        })
-    };
     for object in page.contents.iter_mut().flatten() {
-        object.key = object.key.as_ref().map(encoded);
+        object.key = object.key.as_deref().map(encoded);
     }
     for group in page.common_prefixes.iter_mut().flatten() {
-        group.prefix = group.prefix.as_ref().map(encoded);
+        group.prefix = group.prefix.as_deref().map(encoded);
     }
+}
+
+/// A key as S3 encodes it: a blank is a plus.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/*".contains(&byte);
+    text.bytes().fold(String::new(), |all, byte| match byte {
+        b' ' => all + "+",
+        byte if plain(byte) => all + char::from(byte).encode_utf8(&mut [0; 4]),
+        byte => format!("{all}%{byte:02X}"),
+    })
 }

@@ -1,0 +1,197 @@
+//! zlib streams, one after the other, from compressed bytes that come in pieces of any size: RFC
+//! 1950. TensorFlow writes such files with `ZLIB`, and `pigz -z` does.
+//!
+//! As for [`GzipMembers`](crate::GzipMembers), the pieces make no difference, and what was inflated
+//! before damage is returned before the error.
+
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::ops::Range;
+
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_COMPUTE_ADLER32, TINFL_FLAG_HAS_MORE_INPUT, TINFL_FLAG_PARSE_ZLIB_HEADER,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+
+/// How far back inflated data may refer.
+const WINDOW: usize = 32 << 10;
+/// The inflater reads the header, and compares the checksum.
+const FLAGS: u32 =
+    TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_COMPUTE_ADLER32 | TINFL_FLAG_HAS_MORE_INPUT;
+
+/// Inflates the streams of an input. An input without any bytes ends early.
+pub struct ZlibStreams<R> {
+    input: R,
+    /// Compressed bytes that were read up to here; after damage, up to its place.
+    consumed: u64,
+    inflater: Box<DecompressorOxide>,
+    /// The last bytes of content. The inflater writes them around and around.
+    window: Box<[u8]>,
+    /// The inflated bytes in `window` that were not returned. The inflater goes on at their end.
+    pending: Range<usize>,
+    /// The last call of the inflater filled the window to its end: there may be more without input.
+    is_full: bool,
+    /// A stream has ended, and the next one has not begun.
+    is_between: bool,
+    damage: Option<&'static str>,
+}
+
+impl<R: BufRead> ZlibStreams<R> {
+    /// The streams of an input.
+    pub fn new(input: R) -> Self {
+        Self {
+            input,
+            consumed: 0,
+            inflater: Box::default(),
+            window: vec![0; WINDOW].into_boxed_slice(),
+            pending: 0..0,
+            is_full: false,
+            is_between: false,
+            damage: None,
+        }
+    }
+
+    /// The input.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.input
+    }
+
+    /// Compressed bytes that were read up to the last byte returned or the error.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Takes one piece of input. Returns whether there was one: not at the end of the last stream.
+    fn take_piece(&mut self) -> io::Result<bool> {
+        let piece = if self.is_full { &[] } else { self.input.fill_buf()? };
+        if piece.is_empty() && !self.is_full {
+            if self.is_between {
+                return Ok(false);
+            }
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete zlib stream"));
+        }
+        if std::mem::take(&mut self.is_between) {
+            *self.inflater = DecompressorOxide::new();
+            self.window.fill(0);
+            self.pending = 0..0;
+        }
+        let at = self.pending.end % WINDOW;
+        let (status, consumed, produced) =
+            decompress(&mut self.inflater, piece, &mut self.window, at, FLAGS);
+        self.input.consume(consumed);
+        self.consumed += consumed as u64;
+        self.pending = at..at + produced;
+        self.is_full = status == TINFLStatus::HasMoreOutput;
+        match status {
+            TINFLStatus::Done => self.is_between = true,
+            TINFLStatus::HasMoreOutput | TINFLStatus::NeedsMoreInput => {}
+            TINFLStatus::Adler32Mismatch => {
+                self.damage = Some("the checksum of the content is not the one at its end");
+            }
+            _ => self.damage = Some("invalid zlib data"),
+        }
+        Ok(true)
+    }
+}
+
+impl<R: BufRead> Read for ZlibStreams<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        while self.pending.is_empty() {
+            if let Some(damage) = self.damage {
+                return Err(io::Error::new(ErrorKind::InvalidData, damage));
+            }
+            if !self.take_piece()? {
+                return Ok(0);
+            }
+        }
+        let pending = &self.window[self.pending.clone()];
+        let count = pending.len().min(buf.len());
+        buf[..count].copy_from_slice(&pending[..count]);
+        self.pending.start += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Write};
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn compress(content: &[u8], level: u32) -> Vec<u8> {
+        let mut to = ZlibEncoder::new(Vec::new(), Compression::new(level));
+        to.write_all(content).expect("a vector takes all");
+        to.finish().expect("a vector takes all")
+    }
+
+    /// The content up to the end or the error, with the error and its place.
+    fn inflate(bytes: &[u8], piece: usize) -> (Vec<u8>, Option<(String, u64)>) {
+        let mut streams = ZlibStreams::new(BufReader::with_capacity(piece, bytes));
+        let (mut content, mut buf) = (Vec::new(), [0; 100]);
+        loop {
+            match streams.read(&mut buf) {
+                Ok(0) => return (content, None),
+                Ok(count) => content.extend_from_slice(&buf[..count]),
+                Err(error) => return (content, Some((error.to_string(), streams.consumed()))),
+            }
+        }
+    }
+
+    /// Bytes that are compressed well, and some that are not.
+    fn content(size: usize) -> Vec<u8> {
+        (0..size).map(|n| if n % 7 == 0 { (n * n >> 5) as u8 } else { (n / 900) as u8 }).collect()
+    }
+
+    #[test]
+    fn what_other_writers_compress_is_inflated() {
+        for (size, level) in [(0, 6), (1, 0), (1000, 9), (300_000, 1), (300_000, 6), (70_000, 0)] {
+            let (content, piece) = (content(size), 1 + size / 3);
+            assert!(
+                inflate(&compress(&content, level), piece) == (content, None),
+                "{size} {level}"
+            );
+        }
+        let two = [compress(b"one", 6), compress(b"two", 9)].concat();
+        assert_eq!(inflate(&two, 3), (b"onetwo".to_vec(), None));
+    }
+
+    #[test]
+    fn damage_is_an_error_after_what_was_before_it() {
+        let content = content(100_000);
+        let whole = compress(&content, 6);
+        let error = |bytes: &[u8]| inflate(bytes, 77).1.expect("there is damage").0;
+        assert_eq!(error(b""), "incomplete zlib stream");
+        assert_eq!(error(&whole[..whole.len() - 1]), "incomplete zlib stream");
+        assert_eq!(error(b"\x1f\x8b\x08\0"), "invalid zlib data");
+        assert_eq!(error(&[&whole[..], b"text"].concat()), "invalid zlib data");
+        let mut wrong = whole.clone();
+        *wrong.last_mut().expect("it has bytes") ^= 1;
+        let (inflated, error) = inflate(&wrong, 77);
+        assert!(inflated == content);
+        let message = "the checksum of the content is not the one at its end";
+        assert_eq!(error, Some((message.to_owned(), whole.len() as u64)));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            size in 0usize..100_000,
+            flip in prop::option::of((any::<prop::sample::Index>(), 1u8..)),
+            piece in 1usize..5000,
+        ) {
+            let mut bytes = compress(&content(size), 6);
+            if let Some((at, flip)) = flip {
+                let at = at.index(bytes.len());
+                bytes[at] ^= flip;
+            }
+            prop_assert!(inflate(&bytes, piece) == inflate(&bytes, 1 << 20));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Objects that are plainly something else are refused with what they are.
+
+use pipemill_jsonl::Jsonl;
+use pipemill_parsing::testing::assert_refuses_other_formats;
+use pipemill_plugin::testing::Setup;
+
+#[test]
+fn other_formats_are_refused() {
+    let setup = Setup::new(&[("validate", "false")]);
+    assert_refuses_other_formats::<Jsonl>(&setup, "");
+}

@@ -1,0 +1,12 @@
+//! Objects that are plainly something else are refused with what they are.
+
+use pipemill_lines::Lines;
+use pipemill_parsing::testing::{assert_refuses_other_formats, assert_takes_other_formats};
+use pipemill_plugin::testing::Setup;
+
+#[test]
+fn other_formats_are_refused() {
+    let setup = Setup::new(&[]);
+    assert_refuses_other_formats::<Lines>(&setup, "");
+    assert_takes_other_formats::<Lines>(&setup);
+}

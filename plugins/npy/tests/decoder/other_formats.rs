@@ -1,0 +1,11 @@
+//! Objects that are plainly something else are refused with what they are.
+
+use pipemill_npy::Npy;
+use pipemill_parsing::testing::assert_refuses_other_formats;
+use pipemill_plugin::testing::Setup;
+
+#[test]
+fn other_formats_are_refused() {
+    let setup = Setup::new(&[]);
+    assert_refuses_other_formats::<Npy>(&setup, "decoder = \"npy\"");
+}
