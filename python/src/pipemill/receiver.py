@@ -132,7 +132,8 @@ class Receiver:
                 raise StreamTimeout(
                     f"channel {self._channel!r}: nothing came from the host for "
                     f"{self._timeout:g} s, after {self._progress()}; ask again, give connect() a "
-                    "longer timeout=, or look at the channel's source"
+                    "longer timeout=, or see in `pipemill top` or the host's log what the channel "
+                    "waits for: its source, or another rank that has left"
                 )
 
     def _raise_held(self, seconds: float) -> NoReturn:
