@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::is_plain;
 
 /// Lines that are looked at.
-const MAX_LINES: u64 = 1_000;
+const MAX_LINES: u64 = 200;
 /// Fields that are proposed: more are rarely wanted.
 const MAX_FIELDS: usize = 64;
 /// Objects inside of each other that are looked into.
