@@ -26,7 +26,7 @@ pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
     let name = package["name"].as_str().map_or_else(of_folder, str::to_owned);
     // The name of a component is the first part of a section with names.
     let name = with_length(name.as_bytes());
-    append(component, "component-name", &[&[0][..], &with_length(&name)].concat());
+    append(component, "component-name", &[&[0u8][..], &with_length(&name)].concat());
     for (key, section) in KEYS {
         let text = match &package[key] {
             Value::Array(words) => {
