@@ -130,10 +130,11 @@ impl JsonFields {
 
     fn add_value(&mut self, keys: &[String], value: &Value) {
         let (kind, count) = (ValueKind::of(value), u64::from(!value.is_null()));
+        // One more says that there are too many.
+        let has_room = self.values.len() <= MAX_FIELDS;
         match self.values.iter_mut().find(|seen| seen.keys == keys) {
             Some(seen) => (seen.kind, seen.count) = (seen.kind.with(kind), seen.count + count),
-            // One more says that there are too many.
-            None if self.values.len() <= MAX_FIELDS => {
+            None if has_room => {
                 self.values.push(SeenValue { keys: keys.to_vec(), count, kind });
             }
             None => {}
