@@ -47,10 +47,11 @@ pub enum EndpointError {
         /// What it is, such as "a file".
         found: &'static str,
     },
-    /// The folder's mode or owner would let other users reach the socket, or replace it.
+    /// The folder's mode or owner would let other users replace the socket.
     #[error(
-        "{}: the folder of the socket must be this user's alone (mode 0700, owner {euid}); found \
-         mode {mode:04o}, owner {uid}; give a path in a folder of its own",
+        "{}: the folder of the socket must be one that only this user may write to (owner {euid}, mode \
+         0755 or stricter); found owner {uid}, mode {mode:04o}; give a path in another folder, or \
+         take the others' permission to write away: chmod go-w",
         folder.display()
     )]
     OpenFolder {
@@ -220,7 +221,8 @@ fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointE
     let opened = File::open(folder).map_err(failed("opening the folder of the socket", folder))?;
     let found = opened.metadata().map_err(failed("looking at the folder", folder))?;
     let euid = geteuid().as_raw();
-    if !allow_other_users && (found.mode() & 0o077 != 0 || found.uid() != euid) {
+    // Others may read it: the socket's own mode keeps them out.
+    if !allow_other_users && (found.mode() & 0o022 != 0 || found.uid() != euid) {
         let (mode, uid) = (found.mode() & 0o7777, found.uid());
         return Err(EndpointError::OpenFolder { folder: folder.into(), mode, uid, euid });
     }

@@ -57,6 +57,7 @@ pub enum StatusClientError {
 /// A connection to a host, for its status.
 #[derive(Debug)]
 pub struct StatusClient {
+    path: PathBuf,
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -72,7 +73,13 @@ impl StatusClient {
             path: path.into(),
             error: io::Error::from_raw_os_error(errno as i32),
         };
-        Ok(StatusClient { socket: connect_to(path).map_err(failed)?, buffer: buffer() })
+        let socket = connect_to(path).map_err(failed)?;
+        Ok(StatusClient { path: path.into(), socket, buffer: buffer() })
+    }
+
+    /// The path of the host's socket.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Like [`connect`](StatusClient::connect), for a path that anybody can guess: another user may

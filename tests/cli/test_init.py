@@ -1,8 +1,10 @@
 """`pipemill init` and `schema`: what they write runs at once."""
 
+import io
 import os
 import pathlib
 import sys
+import tarfile
 
 import pytest
 from e2e import run
@@ -95,3 +97,33 @@ def test_each_source_is_a_channel(tmp_path):
     ]
     assert "folder = " in text
     assert run("config", "check", "--try", tmp_path / "pipemill.toml").returncode == 0
+
+
+def test_fields_of_json_lines_are_proposed(tmp_path):
+    path, job = tmp_path / "a.jsonl", tmp_path / "job"
+    path.write_text('{"id": 1, "v": [1, 2], "o": {"t": "x"}}\n{"id": 2, "v": [3, 0.5]}\n')
+    said = run("schema", path).stdout.decode()
+    (line,) = [line for line in said.splitlines() if line.startswith("options ")]
+    option = line.split("-o ")[1].strip("'")
+    assert sorted(option.removeprefix("fields=").split(",")) == ["/id:int64", "/o/t:utf8?", "/v:float64[2]"]
+    said = run("schema", path, "-o", option).stdout.decode()
+    assert "float64[2]" in said and "options" not in said
+    assert run("init", path, "--to", job).returncode == 0
+    assert option.removeprefix("fields=") in (job / "pipemill.toml").read_text()
+    assert run("config", "check", "--try", job / "pipemill.toml").returncode == 0
+
+
+def test_fields_of_an_archive_of_samples_are_proposed(tmp_path):
+    path, job = tmp_path / "a.tar", tmp_path / "job"
+    members = [("1.jpg", b"\xff\xd8"), ("1.cls", b"7"), ("2.jpg", b"\xff"), ("2.cls", b"8"), ("3.jpg", b"")]
+    with tarfile.open(path, "w") as archive:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    said = run("schema", path).stdout.decode()
+    assert "options  proposed from the first samples: -o 'fields=jpg,cls:int64?'" in said, said
+    assert "field    cls      int64" in said, said
+    assert run("init", path, "--to", job).returncode == 0
+    assert "jpg,cls:int64?" in (job / "pipemill.toml").read_text()
+    assert run("config", "check", "--try", job / "pipemill.toml").returncode == 0

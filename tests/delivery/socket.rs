@@ -61,12 +61,12 @@ fn a_file_in_the_sockets_place_is_left_alone() {
 }
 
 #[test]
-fn a_folder_that_others_can_enter_is_refused() {
+fn a_folder_that_others_can_write_to_is_refused() {
     let place = TestDir::new();
-    open_up(&place.make_folder("run"), 0o755);
+    open_up(&place.make_folder("run"), 0o775);
     let mut host =
         host::command(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
-    finish(&mut host).with_code(71).says(&["mode 0755", "mode 0700"]);
+    finish(&mut host).with_code(71).says(&["mode 0775", "chmod go-w"]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn mistakes_in_a_built_in_decoder_are_found() {
     let mut mutants = Command::new(env!("CARGO_BIN_EXE_mutants"));
     mutants.arg("lines").env("PIPEMILL", pipemill_tests::pipemill!());
     let report = Process::start(&mut mutants).wait_for(COMPILING).with_code(0).text();
-    assert!(report.contains("6 of 6 mistakes are found"), "{report}");
+    assert!(report.contains("7 of 7 mistakes are found"), "{report}");
 }
 
 /// Tests the decoder that misbehaves, then repeats what the report says; gives both reports.
@@ -167,6 +167,11 @@ fn is_found(misdeed: &str, input: impl AsRef<[u8]>, says: &str) {
 #[test]
 fn a_decoder_that_depends_on_the_pieces_is_found() {
     is_found("record-a-chunk", LETTERS, "in pieces it gives something else");
+}
+
+#[test]
+fn offsets_of_16_bits_are_found_with_a_small_file() {
+    is_found("framed-short-offsets", framed(&SIZES), "in pieces it gives something else: record ");
 }
 
 #[test]
@@ -300,6 +305,54 @@ fn skipped_garbage_is_found_unless_it_is_allowed() {
     is_found("framed-skip-garbage", framed(&SIZES), "silently skipped garbage: 5 bytes");
     let report = framed_report("framed-skip-garbage", &["--allow-gaps"], 0);
     assert!(report.contains("vanish, which --allow-gaps allows"), "{report}");
+}
+
+#[test]
+fn skipped_padding_is_found() {
+    is_found("framed-skip-zeros", framed(&SIZES), "silently skipped padding: 1 bytes 00");
+    is_found("framed-skip-5a", framed(&SIZES), "silently skipped padding: 1 bytes 5a");
+    is_found("framed-skip-zeros-at-end", framed(&SIZES), "silently skipped padding: 1 bytes 00");
+    is_found("framed-skip-zero-words", framed(&SIZES), "silently skipped padding: 16 bytes 00");
+}
+
+/// All bytes are consumed by then.
+#[test]
+fn a_record_may_be_emitted_at_the_end_of_the_input() {
+    let report = framed_report("framed-count-at-end", &[], 0);
+    assert!(report.contains("the data as it is: 13 records"), "{report}");
+    let place = TestDir::new();
+    place.write("data", framed(&SIZES));
+    place.write("empty", "");
+    let cat = ["cat", "-d", BAD_PLUGIN, "-o", "do=framed-count-at-end"];
+    for (file, count) in [("data", "DA=="), ("empty", "AA==")] {
+        let printed = run(&place, &[&cat[..], &[file]].concat()).with_code(0).text();
+        let last = printed.lines().last().expect("records");
+        assert!(last.contains(&format!("{{\"base64\":\"{count}\"}}")), "{file}: {last}");
+    }
+}
+
+/// Fewer cases are tried: the test ends, and says why.
+#[test]
+fn a_test_of_a_decoder_with_a_long_set_up_ends() {
+    let report = framed_report("framed-slow-set-up", &[], 0);
+    assert!(report.contains("note  the set-up of each instance takes "), "{report}");
+    assert!(report.contains("--time gives each kind more"), "{report}");
+    let report = framed_report("framed", &[], 0);
+    assert!(!report.contains("the set-up"), "{report}");
+}
+
+#[test]
+fn an_error_that_begins_after_the_framing_is_found() {
+    for (mistake, says) in [
+        ("framed-error-at-payload", "begins 3 bytes after the start of that record"),
+        ("framed-error-after-magic", "begins 1 bytes after the start of that record"),
+    ] {
+        let (report, again) = found(mistake, framed(&SIZES));
+        for report in [report, again] {
+            assert!(report.contains("an error's offset is wrong: byte "), "{report}");
+            assert!(report.contains(says), "{mistake}: {report}");
+        }
+    }
 }
 
 #[test]

@@ -67,6 +67,29 @@ fn a_plugin_is_found_by_its_name() {
     assert!(inspect("check").contains("mine: a decoder for pipemill:decoder@0.1.0"));
 }
 
+/// A plugin of the plugin path is listed. One with the name of a built-in decoder is not used, and
+/// that is told: a later release may bring such a decoder.
+#[test]
+fn plugins_of_the_plugin_path_are_listed_and_hidden_ones_told() {
+    let place = TestDir::new();
+    for name in ["mine.wasm", "lines.wasm"] {
+        std::fs::copy(BAD_PLUGIN, place.path(name)).expect("it can be copied");
+    }
+    place.write("data", "a\n");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(pipemill!());
+        command.args(args).env("PIPEMILL_PLUGIN_PATH", place.folder());
+        finish(command.current_dir(place.folder()).env("PIPEMILL_CACHE", place.path("cache")))
+    };
+    let listed = run(&["plugin", "list"]).with_code(0);
+    let listed = listed.says(&["decoder `lines`: the built-in one is used, and not "]).text();
+    assert!(listed.contains("\nmine  a plugin\n") && listed.contains("    do = "), "{listed}");
+    let cat = run(&["cat", "-d", "lines", "data"]).with_code(0);
+    cat.says(&["decoder `lines`: the built-in one is used", "name that one by its path"]);
+    let other = run(&["cat", "-d", "csv", "-o", "header=false", "data"]).with_code(0);
+    assert!(!other.stderr.contains("built-in"), "{other:?}");
+}
+
 #[test]
 fn bench_says_how_fast_a_decoder_is() {
     let place = TestDir::new();
@@ -74,7 +97,8 @@ fn bench_says_how_fast_a_decoder_is() {
     let text = plugin(&place, &["bench", "tfrecord", "--data", "data", "--time", "50ms"]);
     let text = text.with_code(0).text();
     assert!(text.contains("2000 records"), "{text}");
-    assert!(text.contains("GiB/s") && text.contains("% in the plugin"), "{text}");
+    assert!(text.contains("iB/s") && text.contains("% in the plugin"), "{text}");
+    assert!(text.contains("in CPU time"), "{text}");
     place.write("cut", &tfrecord(&[vec![7; 1_000]])[..500]);
     run(&place, &["plugin", "bench", "csv", "-o", "types=int64", "--data", "data"])
         .with_code(65)

@@ -19,6 +19,15 @@ fn from_nothing(place: &TestDir, language: &str) {
     assert!(next.contains("    pipemill plugin build mine\n"), "{next}");
     let test = next.lines().find(|line| line.contains("plugin test")).expect("how to test it");
     let built = plugin(place, &["build", "mine"]).with_code(0).text();
+    // A plugin of megabytes has a note.
+    let has_note = language != "python" && built.contains("note:");
+    assert!(!built.contains("warning") && !has_note, "{built}");
+    let inspected = plugin(place, &["inspect", "mine/mine.wasm"]).with_code(0).text();
+    assert!(inspected.contains("name       mine\n"), "{inspected}");
+    if language == "rust" {
+        assert!(inspected.contains("version    0.1.0\n"), "{inspected}");
+        assert!(inspected.contains("about      A pipemill decoder: strings"), "{inspected}");
+    }
     assert!(built.contains("mine/mine.wasm: a decoder for pipemill:decoder@0.1.0"), "{built}");
     let words: Vec<_> = test.split_whitespace().skip(2).collect();
     let tested = plugin(place, &[&words[..], &["--cases", "100"]].concat()).with_code(0).text();
@@ -82,6 +91,40 @@ fn a_new_project_in_c_works() {
     if has_clang("a_new_project_in_c_works") {
         from_nothing(&TestDir::new(), "c");
     }
+}
+
+/// What clang compiles without a library of C++: classes, templates, static objects.
+#[test]
+fn a_decoder_in_cpp_works() {
+    if !has_clang("a_decoder_in_cpp_works") {
+        return;
+    }
+    let place = TestDir::new();
+    plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
+    fs::remove_file(place.path("mine/src/decoder.c")).expect("it is there");
+    place.write("mine/src/decoder.cpp", include_str!("fixtures/c/decoder.cpp"));
+    let built = plugin(&place, &["build", "mine"]).with_code(0).text();
+    assert!(!built.contains("warning"), "{built}");
+    place.write("data", [[1, 2, 3, 4], [255; 4]].concat());
+    let printed = run(&place, &["cat", "-d", "mine/mine.wasm", "data"]).with_code(0).text();
+    // The static object is constructed once in a stream.
+    for fields in [r#"{"sum":10,"number":100}"#, r#"{"sum":1020,"number":101}"#] {
+        assert!(printed.contains(fields), "{printed}");
+    }
+    place.write("mine/src/decoder.cpp", "int missing(");
+    let refused = plugin(&place, &["build", "mine"]).with_code(65);
+    refused.says(&["src/decoder.cpp:1", "clang has refused it"]);
+}
+
+/// Text that goes nowhere is told when the plugin is built.
+#[test]
+fn println_is_told() {
+    let place = TestDir::new();
+    plugin(&place, &["new", "mine", "--lang", "rust"]).with_code(0);
+    let (from, to) = ("magic_seen: false", "magic_seen: { println!(\"{}\", 7); false }");
+    let built = build_changed(&place, "mine/src/lib.rs", from, to).with_code(0).text();
+    assert!(built.contains("note: uses println!"), "{built}");
+    assert!(built.contains("`out.log(Level::Info, …)`"), "{built}");
 }
 
 #[test]

@@ -119,7 +119,20 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             text("(component (import \"c\" (component $c)) (instance (instantiate $c)))"),
             "instantiates a component that it imports",
         ),
-        ("a huge function", functions(&body(0, NOP, 1 << 20), 1), "bytes in one function"),
+        (
+            "a huge function",
+            functions(&body(0, NOP, 1 << 20), 1),
+            "bytes in one function; 524288 are possible; split function 0, which has no name",
+        ),
+        (
+            "a huge function with a name",
+            text(&format!(
+                "(component (core module) (core module (import \"\" \"\" (func)) (func) \
+                 (func $_ZN5codec6decode17h0123456789abcdefE {})))",
+                "nop ".repeat(1 << 20)
+            )),
+            "split the function `codec::decode` (number 2)",
+        ),
         (
             "much code",
             functions(&body(0, NOP, 500_000), 26),

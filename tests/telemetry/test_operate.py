@@ -1,6 +1,7 @@
 """A host that is watched: metrics, health and status agree with the truth and with docs/operate.md; `pipemill top`."""
 
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -14,6 +15,7 @@ import subprocess
 import termios
 import time
 
+import pipemill
 import pytest
 import e2e
 from e2e import PATIENCE, PIPEMILL, finish, in_background, recordio, run
@@ -400,3 +402,56 @@ def test_the_commands_of_the_page_work(tmp_path, host):
         assert done.returncode == 0 and b"train" in done.stdout, done
     child.send_signal(signal.SIGTERM)
     finish(child)
+
+
+def test_top_finds_the_hosts_that_programs_have_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
+    path = tmp_path / "in.rec"
+    path.write_bytes(b"".join(recordio(b"x" * 1000) for _ in range(500)))
+    assert run("top").returncode == 66
+    with pipemill.open(path, "recordio", epochs=1000) as stream:
+        next(iter(stream))
+        first = f"process {stream._host.pid}"
+        (heading, *_) = run("top").stdout.decode().splitlines()
+        assert first in heading
+        (channel,) = json.loads(run("top", "--json").stdout)["channels"]
+        assert channel["epoch_share"] is None or 0 <= channel["epoch_share"] <= 1
+        # Of several hosts it prints a table each.
+        with pipemill.open(path, "recordio", epochs=1000) as other:
+            next(iter(other))
+            second = f"process {other._host.pid}"
+            text = run("top").stdout.decode()
+            assert first in text and second in text
+            refused = run("top", "--json")
+            assert refused.returncode == 64 and b"choose one with --socket" in refused.stderr
+            assert other._host.socket.encode() in refused.stderr
+            screen = Screen("--interval", "100ms")
+            screen.until(b"another host (1 of 2)")
+            # Only the cells that change are drawn again, so the text is not there a second time.
+            os.write(screen.fd, b"\tq")
+            assert screen.end() == 0
+    assert run("top").returncode == 66
+
+
+def test_the_share_of_an_epoch_is_known_of_what_is_read_as_it_is_stored(tmp_path, host):
+    plain, compressed = tmp_path / "in.txt", tmp_path / "in.txt.gz"
+    plain.write_bytes((b"x" * 99 + b"\n") * 40_000)
+    compressed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path in plain, compressed:
+        # The ring is full long before the end of the file.
+        child = host(
+            f'[[channel]]\nname = "train"\ndecoder = "lines"\nring = {{ slots = 4, slot_size = "64KiB" }}\n'
+            f'source = {{ file = "{path}" }}\n',
+            KEEP,
+        )
+        patiently(lambda: b"running" in top(tmp_path).stdout)
+
+        def begun():
+            (channel,) = json.loads(top(tmp_path, "--json").stdout)["channels"]
+            return channel if channel["totals"]["records"] else None
+
+        share = patiently(begun)["epoch_share"]
+        assert 0 < share < 1 if path == plain else share is None
+        child.send_signal(signal.SIGTERM)
+        finish(child)

@@ -174,5 +174,6 @@ def test_a_run_that_is_ended_by_a_signal_has_a_report(host, tmp_path):
 
 
 def test_a_run_that_can_not_start_has_a_report_that_says_why(reported, tmp_path):
-    code, _, page = reported('[[channel]]\nname = "train"\nsource = "nothing"\nmode = "nothing"\n')
+    code, log, page = reported('[[channel]]\nname = "train"\nsource = "nothing"\nmode = "nothing"\n')
     assert code == 64 and "things are wrong" in page.read_text()
+    assert "the report is in" not in log and "the run has not begun; " in log

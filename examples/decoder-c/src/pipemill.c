@@ -375,7 +375,17 @@ typedef struct {
     size_t length;
 } lowered_list;
 
+// Runs the constructors of C++'s static objects, once. Without this call, the linker would run them in
+// each call of the host.
+extern void __wasm_call_ctors(void);
+static void construct(void) {
+    static bool constructed;
+    if (!constructed) __wasm_call_ctors();
+    constructed = true;
+}
+
 EXPORT(DECODER "#options") const lowered_list *export_options(void) {
+    construct();
     static lowered_list result;
     specs = (list){0};
     pm_options();
@@ -419,6 +429,7 @@ static pm_string given_text(const lowered_text *text) {
 }
 
 EXPORT(DECODER "#[static]stream.open") const void *export_open(const open_arguments *arguments) {
+    construct();
     static struct { uint8_t failed; union { uint32_t stream; pm_string why; }; } result;
     static pm_info info;
     begin_records();

@@ -1,4 +1,4 @@
-// pipemill.h: write a pipemill decoder in C. Version 0.1 of the interface.
+// pipemill.h: write a pipemill decoder in C or C++. Version 0.1 of the interface.
 //
 // You write four functions: pm_options, pm_open, pm_decode, pm_resync. The rest of this header is
 // their arguments and the functions that they may call. src/pipemill.c connects them with the host;
@@ -18,6 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 // --- What you write
 
@@ -269,7 +273,7 @@ void pm_log(pm_level level, const char *message);
 
 // Ends the stream with this reason, for bugs. For bad input use pm_fatal, pm_skippable or
 // pm_searchable; for input that you don't support pm_refused.
-_Noreturn void pm_fail(const char *why);
+__attribute__((noreturn)) void pm_fail(const char *why);
 
 // --- Other help
 
@@ -282,5 +286,9 @@ void *memmove(void *to, const void *from, size_t length);
 void *memset(void *at, int byte, size_t length);
 int memcmp(const void *a, const void *b, size_t length);
 size_t strlen(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -73,6 +73,11 @@ impl MapRecords for Samples {
         Ok(fields.split_off(usize::from(!self.emit_key)))
     }
 
+    // No sample depends on another one.
+    fn can_restart(&self) -> bool {
+        true
+    }
+
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
         for field in usize::from(!self.emit_key)..record.fields() {
             match record.field(field) {

@@ -16,6 +16,8 @@ struct CallTimes {
     host: Duration,
     /// The last transition between host and guest.
     since: Option<Instant>,
+    /// Whether the guest has called a function of the host, which has not returned.
+    in_host: bool,
 }
 
 impl CallProfiler {
@@ -28,12 +30,53 @@ impl CallProfiler {
     /// Records a transition between host and guest.
     pub(super) fn record(&self, transition: CallHook) {
         let Ok(mut times) = self.0.lock() else { return };
-        let now = Instant::now();
-        let passed = times.since.replace(now).map_or(Duration::ZERO, |since| now - since);
+        times.record(transition, Instant::now());
+    }
+}
+
+impl CallTimes {
+    /// Adds the time since the last transition to where it was spent. A function of the host that
+    /// returns bytes, as `decompress` does, calls the guest for their memory before it returns: what
+    /// it did until then is its own.
+    fn record(&mut self, transition: CallHook, now: Instant) {
+        let passed = self.since.replace(now).map_or(Duration::ZERO, |since| now - since);
         match transition {
-            CallHook::ReturningFromWasm | CallHook::CallingHost => times.guest += passed,
-            CallHook::ReturningFromHost => times.host += passed,
+            CallHook::CallingHost => (self.guest, self.in_host) = (self.guest + passed, true),
+            CallHook::ReturningFromHost => (self.host, self.in_host) = (self.host + passed, false),
+            CallHook::ReturningFromWasm => self.guest += passed,
+            CallHook::CallingWasm if self.in_host => self.host += passed,
             CallHook::CallingWasm => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use wasmtime::CallHook;
+
+    use super::CallTimes;
+
+    #[test]
+    fn what_a_function_of_the_host_does_before_it_asks_for_memory_is_its_own() {
+        let (mut times, mut now) = (CallTimes::default(), Instant::now());
+        for (transition, seconds) in [
+            (CallHook::CallingWasm, 1),
+            (CallHook::CallingHost, 2),
+            // `decompress` inflates, asks for memory, and copies.
+            (CallHook::CallingWasm, 4),
+            (CallHook::ReturningFromWasm, 8),
+            (CallHook::ReturningFromHost, 16),
+            (CallHook::ReturningFromWasm, 32),
+            // Between two calls of the decoder.
+            (CallHook::CallingWasm, 64),
+            (CallHook::ReturningFromWasm, 128),
+        ] {
+            now += Duration::from_secs(seconds);
+            times.record(transition, now);
+        }
+        let seconds = |time: Duration| time.as_secs();
+        assert_eq!((seconds(times.guest), seconds(times.host)), (2 + 8 + 32 + 128, 4 + 16));
     }
 }

@@ -8,7 +8,11 @@
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
     CompositeInnerType, Encoding, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
+    TypeRef,
 };
+
+use super::function_names::{FunctionPlace, visit_function_names};
+use super::trap::function_name;
 
 /// Bytes of all functions. Compiling them takes up to 2 s of CPU time for each MiB.
 const MAX_CODE_BYTES: u64 = 12 << 20;
@@ -48,9 +52,27 @@ const STRIP: &str = "strip the names of functions";
 pub(super) fn check(component: &[u8]) -> Result<(), String> {
     let mut count = Count::default();
     for payload in Parser::new(0).parse_all(component) {
-        count.add(payload.map_err(unreadable)?)?;
+        count.add(payload.map_err(unreadable)?).map_err(|why| match count.function {
+            Some(function) => why.replace(SPLIT, &split(component, function)),
+            None => why,
+        })?;
     }
     Ok(())
+}
+
+/// The advice to split a function, with its name if it has one.
+fn split(component: &[u8], function: FunctionPlace) -> String {
+    let mut found = None;
+    visit_function_names(component, |place, name| {
+        if place == function {
+            found = Some(function_name(name));
+        }
+    });
+    let index = function.index;
+    found.map_or_else(
+        || format!("split function {index}, which has no name"),
+        |name| format!("split the function `{name}` (number {index})"),
+    )
 }
 
 fn foreign(what: &str) -> String {
@@ -72,6 +94,10 @@ struct Count {
     names: u64,
     /// The module or component that is being read, after those that contain it.
     open: Vec<Part>,
+    /// Number of modules that were begun.
+    modules: usize,
+    /// The function that is being read.
+    function: Option<FunctionPlace>,
 }
 
 /// What an instance of a module or component consists of, with the instances in it.
@@ -92,6 +118,8 @@ struct Part {
     modules: Vec<Option<Size>>,
     /// Parameters and results of the module's widest signature.
     widest: u64,
+    /// Functions of the module so far: first the imported ones.
+    functions: u32,
 }
 
 impl Count {
@@ -105,7 +133,10 @@ impl Count {
                 self.tables += u64::from(section.count());
                 at_most(self.tables, MAX_TABLES, "tables", SMALLER)?;
             }
-            Payload::ImportSection(section) => self.add_module_parts(section.count()),
+            Payload::ImportSection(section) => {
+                self.add_module_parts(section.count());
+                self.add_imports(section)?;
+            }
             Payload::FunctionSection(section) => self.add_module_parts(section.count()),
             Payload::GlobalSection(section) => self.add_module_parts(section.count()),
             Payload::ElementSection(section) => self.add_module_parts(section.range().len() as u32),
@@ -113,7 +144,16 @@ impl Count {
                 self.functions += u64::from(count);
                 at_most(self.functions, MAX_FUNCTIONS, "functions", SMALLER)?;
             }
-            Payload::CodeSectionEntry(body) => self.add_function(&body)?,
+            Payload::CodeSectionEntry(body) => {
+                let module = self.modules.saturating_sub(1);
+                let index = self.open.last().map_or(0, |part| part.functions);
+                self.function = Some(FunctionPlace { module, index });
+                self.add_function(&body)?;
+                self.function = None;
+                if let Some(part) = self.open.last_mut() {
+                    part.functions = part.functions.saturating_add(1);
+                }
+            }
             Payload::InstanceSection(section) => self.add_module_instances(section)?,
             Payload::ComponentTypeSection(section) => self.add_parts(section.count())?,
             Payload::ComponentCanonicalSection(section) => self.add_parts(section.count())?,
@@ -164,6 +204,7 @@ impl Count {
 
     fn begin(&mut self, encoding: Encoding) -> Result<(), String> {
         let is_module = encoding == Encoding::Module;
+        self.modules += usize::from(is_module);
         self.open.push(Part { is_module, ..Part::default() });
         at_most(self.open.len() as u64, MAX_DEPTH as u64, "components in each other", FLATTEN)
     }
@@ -268,6 +309,17 @@ impl Count {
                 ComponentAlias::InstanceExport { kind, .. } => self.define_unknown(kind),
                 ComponentAlias::CoreInstanceExport { .. } => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Counts the functions that the module imports.
+    fn add_imports(&mut self, section: wasmparser::ImportSectionReader<'_>) -> Result<(), String> {
+        let Some(part) = self.open.last_mut() else { return Ok(()) };
+        for import in section.into_imports() {
+            let kind = import.map_err(unreadable)?.ty;
+            let is_function = matches!(kind, TypeRef::Func(_) | TypeRef::FuncExact(_));
+            part.functions = part.functions.saturating_add(u32::from(is_function));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //!
 //! Each module uses only modules of the lines above its own:
 //!
-//! - `builtin`, `call_profiler`, `call_time`, `digest`, `guest_memory`, `interface`, `limits`,
+//! - `builtin`, `call_profiler`, `call_time`, `digest`, `function_names`, `guest_memory`, `interface`, `limits`,
 //!   `metadata`, `settings`: the types that the others use.
 //! - `account`: what a decoder lets the host allocate and compute. `decoded_records`: the records of
 //!   a call.
@@ -26,6 +26,7 @@ mod decoded_records;
 mod decompress;
 mod digest;
 mod engine;
+mod function_names;
 mod guest_memory;
 mod host_state;
 mod imports;
@@ -50,6 +51,7 @@ pub use compiler_process::{COMPILE_STDIN, compile_stdin};
 pub use decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use digest::Digest;
 pub use engine::{Engine, PLUGIN_PATH};
+pub use function_names::{FunctionPlace, visit_function_names};
 pub use host_state::Bytes;
 pub use instance::DecoderInstance;
 pub use interface::{INTERFACE, INTERFACE_VERSION, WINDOW};

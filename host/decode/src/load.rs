@@ -74,6 +74,24 @@ impl Plugin {
 impl Engine {
     /// The decoders on the plugin path by name, sorted, without those that a built-in one hides.
     pub fn plugins_on_path(&self) -> Vec<String> {
+        let is_free = |name: &String| self.builtins.iter().all(|builtin| builtin.name != name);
+        self.files_on_path().into_iter().filter(is_free).collect()
+    }
+
+    /// A warning if a file of the plugin path has the name of this built-in decoder.
+    fn hidden(&self, name: &str) -> Option<String> {
+        self.builtins.iter().find(|builtin| builtin.name == name)?;
+        let mut files = self.plugin_path.iter().map(|folder| folder.join(format!("{name}.wasm")));
+        let file = files.find(|file| file.exists())?;
+        let file = file.display();
+        Some(format!(
+            "decoder `{name}`: the built-in one is used, and not {file}; name that one by its path, or \
+             rename its file"
+        ))
+    }
+
+    /// The names of the files on the plugin path, sorted.
+    fn files_on_path(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for folder in self.plugin_path.iter() {
             // A folder that can't be read has no plugins, as when one of them is asked for by name.
@@ -83,13 +101,12 @@ impl Engine {
                 if let Some(name) = path.file_stem().and_then(|name| name.to_str())
                     && is_wasm
                     && !name.ends_with(".wasm")
-                    && self.builtins.iter().all(|builtin| builtin.name != name)
                 {
                     names.insert(name.to_owned());
                 }
             }
         }
-        names.into_iter().collect()
+        names
     }
 }
 
@@ -99,6 +116,9 @@ fn read_decoder(
     name: &str,
 ) -> Result<(Cow<'static, [u8]>, Option<&'static Builtin>), PluginError> {
     if let Some(builtin) = engine.builtins.iter().find(|builtin| builtin.name == name) {
+        if let Some(warning) = engine.hidden(name) {
+            log::warn!("{warning}");
+        }
         return Ok((builtin.module(), Some(builtin)));
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };

@@ -68,6 +68,14 @@ fn in_force(limits: &Limits) -> String {
     )
 }
 
+/// The name of a function as a person reads it.
+pub(super) fn function_name(mangled: &str) -> String {
+    match mangled.len() > MAX_MANGLED_BYTES {
+        true => printable(mangled),
+        false => printable(&format!("{:#}", rustc_demangle::demangle(mangled))),
+    }
+}
+
 /// The guest's stack as function names, innermost first. Functions that only carry out a panic are
 /// left out; a recursive function is named once, with the number of its calls.
 fn frames(error: &wasmtime::Error) -> String {
@@ -79,8 +87,7 @@ fn frames(error: &wasmtime::Error) -> String {
     let mut names: Vec<(String, usize)> = Vec::new();
     for calls in calls.take(MAX_DEMANGLED) {
         let name = match calls[0].func_name() {
-            Some(name) if name.len() > MAX_MANGLED_BYTES => printable(name),
-            Some(name) => printable(&format!("{:#}", rustc_demangle::demangle(name))),
+            Some(name) => function_name(name),
             None => format!("function {}", calls[0].func_index()),
         };
         let count = names.len();

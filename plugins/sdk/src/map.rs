@@ -59,7 +59,16 @@ pub trait MapRecords: Sized + 'static {
         Vec::new()
     }
 
-    /// Starts a stream. `options` are the own ones and those of the inner decoder.
+    /// The options of the inner decoder that this map sets, with their values: the operator is not
+    /// offered them. The values may depend on `own`, the values of [`options`](Self::options); the
+    /// names must not. The default sets none.
+    fn inner_options(own: &Options) -> Vec<(&'static str, String)> {
+        let _ = own;
+        Vec::new()
+    }
+
+    /// Starts a stream. `options` are the own ones and those of the inner decoder that the operator
+    /// may set.
     ///
     /// # Errors
     /// A text for the operator.
@@ -72,13 +81,33 @@ pub trait MapRecords: Sized + 'static {
     /// A text for the operator: the fields of the inner decoder do not suit.
     fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String>;
 
-    /// Emits what becomes of a record: one record, several or none. What it emits must depend on
-    /// this record only.
+    /// Emits what becomes of a record: one record, several or none. It may depend on the records
+    /// before this one, but never on which of them came in the same call.
     ///
     /// # Errors
     /// What is wrong with the record. It is a bad record then, to which the operator's policy
     /// applies.
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String>;
+
+    /// Emits what is left when the input has ended: records that were held back, or a sum. `at` is
+    /// the end of the input, for [`Records::end_record`]. It is called once, after the last record. It
+    /// is not called if the input ends in an error, or if the inner decoder has told no fields, as one
+    /// of an empty file may. The default emits nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the input as a whole, for example that something is missing.
+    fn end(&mut self, at: usize, out: &mut Records) -> Result<(), String> {
+        let _ = (at, out);
+        Ok(())
+    }
+
+    /// Whether a new value of this type, which has not seen the records so far, would emit the same
+    /// for all later ones. Only then decoding can begin again at this place: see
+    /// [`Decoder::restart`]. The default says so of a type without fields, which can remember
+    /// nothing.
+    fn can_restart(&self) -> bool {
+        size_of::<Self>() == 0
+    }
 }
 
 /// A look at each record of an inner decoder, which are passed on unchanged.
@@ -102,6 +131,12 @@ pub trait TapRecords: Sized + 'static {
     /// # Errors
     /// What is wrong with the record. It is a bad record then, and not passed on.
     fn record(&mut self, record: &InnerRecord<'_>) -> Result<(), String>;
+
+    /// As [`MapRecords::can_restart`]: whether a new value of this type would find the same of all
+    /// later records.
+    fn can_restart(&self) -> bool {
+        size_of::<Self>() == 0
+    }
 }
 
 /// A record of the inner decoder.
@@ -124,6 +159,24 @@ impl InnerRecord<'_> {
     /// Number of fields.
     pub fn fields(&self) -> usize {
         self.spans.len()
+    }
+
+    /// The index of the field of this name; `None` if there is no such field.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.captured.fields.iter().position(|field| field.name == name)
+    }
+
+    /// The bytes of the field of this name; `None` if it is absent.
+    ///
+    /// # Panics
+    /// If there is no field of this name: check in [`MapRecords::schema`] that there is.
+    pub fn named(&self, name: &str) -> Option<&[u8]> {
+        let Some(index) = self.index_of(name) else {
+            let fields = &self.captured.fields;
+            let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+            panic!("the inner decoder has no field `{name}`; it has {}", names.join(", "));
+        };
+        self.field(index)
     }
 
     /// The bytes of a field; `None` if it is absent.
@@ -167,26 +220,33 @@ pub struct Map<M: MapRecords> {
     has_schema: bool,
     /// In a chunk that the inner decoder has not done with: the end of the last bad place.
     bad_end: Option<usize>,
+    /// Whether the input has ended, and the map knows it.
+    has_ended: bool,
 }
 
 impl<M: MapRecords> Decoder for Map<M> {
     fn options() -> Vec<OptionSpec> {
         let mut options = M::options();
         let own: Vec<_> = options.iter().map(|option| option.name).collect();
-        let inner = M::Inner::options().into_iter();
+        // Without a value of a required option there are none: only the names are needed.
+        let standard = Options::new(&options, &[]).unwrap_or_default();
+        let set: Vec<_> = M::inner_options(&standard).into_iter().map(|(name, _)| name).collect();
+        let inner = M::Inner::options().into_iter().filter(|option| !set.contains(&option.name));
         options.extend(inner.filter(|option| !own.contains(&option.name)));
         options
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        let inner = M::Inner::open(options, info)?;
+        let set = M::inner_options(options);
+        let inner = M::Inner::open(&options.for_inner(&M::Inner::options(), set)?, info)?;
         let map = M::open(options, info)?;
         let captured = Rc::new(RefCell::new(Captured::default()));
         if let Some(fields) = inner.schema() {
             map.schema(&fields)?;
             captured.borrow_mut().fields = fields;
         }
-        Ok(Self { inner, map, records: None, captured, has_schema: false, bad_end: None })
+        let (records, has_schema, bad_end, has_ended) = (None, false, None, false);
+        Ok(Self { inner, map, records, captured, has_schema, bad_end, has_ended })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -217,7 +277,11 @@ impl<M: MapRecords> Decoder for Map<M> {
                     return Ok(Progress::more(consumed));
                 }
                 Ok(progress) => {
-                    return Ok(Progress { consumed: at + progress.consumed, ..progress });
+                    let consumed = at + progress.consumed;
+                    if end && consumed == chunk.len() {
+                        self.end(consumed, out)?;
+                    }
+                    return Ok(Progress { consumed, ..progress });
                 }
                 Err(error) => return Err(error.later_by(at)),
             }
@@ -225,7 +289,7 @@ impl<M: MapRecords> Decoder for Map<M> {
     }
 
     fn restart(&self) -> Option<u64> {
-        self.inner.restart()
+        self.inner.restart().filter(|_| self.map.can_restart() && !self.has_ended)
     }
 
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
@@ -257,6 +321,14 @@ impl<M: MapRecords> Map<M> {
             records.flush();
             result
         })
+    }
+
+    /// Lets the map emit what is left at the end of the input, once.
+    fn end(&mut self, at: usize, out: &mut Records) -> Result<(), DecodeError> {
+        if std::mem::replace(&mut self.has_ended, true) || !self.has_schema {
+            return Ok(());
+        }
+        self.map.end(at, out).map_err(|why| DecodeError::fatal(at, why))
     }
 
     /// Maps the captured records: those of the bytes `decoded` of the chunk. `more` says that the
@@ -319,6 +391,9 @@ impl<T: TapRecords> MapRecords for TapAll<T> {
     }
     fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
         Ok(inner.to_vec())
+    }
+    fn can_restart(&self) -> bool {
+        self.0.can_restart()
     }
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
         self.0.record(record)?;

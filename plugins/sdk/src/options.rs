@@ -119,6 +119,23 @@ impl Options {
         }
     }
 
+    /// The options of a decoder inside of this one: those of these that it has, and `set` over them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn for_inner(
+        &self,
+        specs: &[OptionSpec],
+        set: Vec<(&'static str, String)>,
+    ) -> Result<Self, String> {
+        let is_set = |name: &str| set.iter().any(|(other, _)| *other == name);
+        let is_known = |name: &str| specs.iter().any(|spec| spec.name == name);
+        let own = self.values.iter().filter(|(name, _)| is_known(name) && !is_set(name));
+        let mut values: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        values.extend(set.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        Self::new(specs, &values)
+    }
+
     /// The value of an option; `None` if it was not set and has no default.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)

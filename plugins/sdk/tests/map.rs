@@ -1,6 +1,8 @@
 //! Decoders made of decoders: the records of an inner decoder through a function, for any split.
 
-use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, decode_whole};
+use pipemill_plugin::testing::{
+    Outcome, Setup, assert_all_splits, assert_restarts, decode_whole, restarts,
+};
 use pipemill_plugin::{
     Codec, DecodeError, Decoder, Field, InnerRecord, Map, MapRecords, OptionSpec, Options,
     Progress, Records, Resume, Resync, Scalar, StreamInfo, Tap, TapRecords,
@@ -38,6 +40,9 @@ impl Decoder for Lines {
             at += size + 1;
         }
         Ok(Progress::consumed(at))
+    }
+    fn restart(&self) -> Option<u64> {
+        Some(0)
     }
     fn resync(&mut self, chunk: &[u8], _: bool) -> Resync {
         match chunk.iter().position(|byte| *byte == b'\n') {
@@ -119,6 +124,123 @@ fn bad_records_of_both_are_skipped_or_end_the_stream() {
     assert_eq!(outcome.errors[0].2, "\"?b\" is a question");
     let outcome = assert_all_splits::<Map<Chosen>>(&Setup::new(&[]), input);
     assert_eq!((texts(&outcome), outcome.errors.len()), (vec!["a A a. -".to_owned()], 1));
+}
+
+/// Adds up the lengths of lines, and says at the end how long they are. It looks at fields by name,
+/// and sets the option of the inner decoder.
+struct Sums {
+    total: usize,
+}
+
+impl MapRecords for Sums {
+    type Inner = Map<Lettered>;
+
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::string("letter", Some("x"), "the letter that counts")]
+    }
+    fn inner_options(own: &Options) -> Vec<(&'static str, String)> {
+        vec![("only", own.text("letter").to_owned())]
+    }
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self { total: 0 })
+    }
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+        assert!(inner.iter().any(|field| field.name == "made"));
+        Ok(vec![Field::new("total", Scalar::Uint32)])
+    }
+    fn map(&mut self, record: &InnerRecord<'_>, _: &mut Records) -> Result<(), String> {
+        assert_eq!((record.index_of("made"), record.index_of("other")), (Some(1), None));
+        assert_eq!(record.named("made"), record.field(1));
+        self.total += record.named("line").map_or(0, <[u8]>::len);
+        Ok(())
+    }
+    fn end(&mut self, at: usize, out: &mut Records) -> Result<(), String> {
+        if self.total == 13 {
+            return Err("13 letters".to_owned());
+        }
+        out.u32(self.total as u32);
+        out.end_record(at);
+        Ok(())
+    }
+}
+
+/// Passes lines on that begin with a letter. It remembers nothing of them.
+struct Lettered {
+    only: String,
+}
+
+impl MapRecords for Lettered {
+    type Inner = Lines;
+
+    fn options() -> Vec<OptionSpec> {
+        vec![OptionSpec::string("only", None, "the letter").required()]
+    }
+    fn open(options: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self { only: options.text("only").to_owned() })
+    }
+    fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String> {
+        Ok(inner.to_vec())
+    }
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+        if record.field(0).unwrap_or_default().starts_with(self.only.as_bytes()) {
+            (0..record.fields()).for_each(|field| record.pass(field, out));
+            out.end_record(record.start());
+        }
+        Ok(())
+    }
+    fn can_restart(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_map_emits_what_is_left_at_the_end() {
+    let total = |outcome: &Outcome| outcome.records[0][0].clone();
+    let outcome = assert_all_splits::<Map<Sums>>(&Setup::new(&[]), b"xab\nyy\nx\n");
+    assert_eq!((total(&outcome), outcome.records.len()), (Some(vec![4, 0, 0, 0]), 1));
+    assert_eq!(outcome.starts, [9]);
+    let outcome = assert_all_splits::<Map<Sums>>(&Setup::new(&[("letter", "y")]), b"xab\nyy\n");
+    assert_eq!(total(&outcome), Some(vec![2, 0, 0, 0]));
+    assert_eq!(total(&assert_all_splits::<Map<Sums>>(&Setup::new(&[]), b"y\n")), Some(vec![0; 4]));
+    let outcome = decode_whole::<Map<Sums>>(&Setup::new(&[]), b"xabcdefghijkl\n");
+    assert_eq!(outcome.errors, [(14, 0, "13 letters".to_owned())]);
+    // An input that ends inside a record has another error.
+    let outcome = decode_whole::<Map<Sums>>(&Setup::new(&[]), b"xab\nx");
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (0, 1));
+}
+
+/// Passes all lines on.
+struct Seen;
+
+impl TapRecords for Seen {
+    type Inner = Lines;
+
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self)
+    }
+    fn record(&mut self, _: &InnerRecord<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn options_that_a_map_sets_are_not_offered() {
+    let names =
+        |options: Vec<OptionSpec>| options.iter().map(|option| option.name).collect::<Vec<_>>();
+    assert_eq!(names(Map::<Lettered>::options()), ["only", "upper"]);
+    assert_eq!(names(Map::<Sums>::options()), ["letter", "upper"]);
+}
+
+#[test]
+fn decoding_begins_again_where_the_map_has_no_state() {
+    let input = b"xab\nx\ny\nx\n";
+    let setup = Setup::new(&[("only", "x")]);
+    let places = |restarts: Vec<_>| restarts.len();
+    assert!(places(restarts::<Map<Lettered>>(&setup, input, &[4, 2, 2])) > 1);
+    assert_restarts::<Map<Lettered>>(&setup, input, &[4, 2, 2]);
+    assert!(places(restarts::<Tap<Seen>>(&Setup::new(&[]), input, &[4, 2, 2])) > 1);
+    assert_eq!(places(restarts::<Map<Sums>>(&Setup::new(&[]), input, &[4, 2, 2])), 0);
+    assert_eq!(places(restarts::<Map<Chosen>>(&Setup::new(&[]), input, &[4, 2, 2])), 0);
 }
 
 #[test]

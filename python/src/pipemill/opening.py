@@ -341,7 +341,7 @@ _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(
         ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "shard", "state",
-         "host", "credits", "timeout", "hold_timeout"),
+         "accept", "host", "credits", "timeout", "hold_timeout"),
         "that is for pipemill.open(), which gives batches",
     ),
     **{name: REMEDIES[name] for name in REMEDIES if "{name" in REMEDIES[name]},

@@ -146,7 +146,8 @@ class Receiver:
             self._say_why_waiting(time.monotonic() - began)
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 why = self._why_waiting() or (
-                    "ask again, give connect() a longer timeout=, or look at the channel's source"
+                    "ask again, give connect() a longer timeout=, or see in `pipemill top` or the "
+                    "host's log what the channel waits for"
                 )
                 raise StreamTimeout(
                     f"channel {self._channel!r}: nothing came from the host for "

@@ -155,6 +155,12 @@ def schema_text(fields: tuple[Field, ...]) -> str:
     return "".join(f"{field.scalar}{shape(field)} {field.name}\n" for field in fields)
 
 
+def identity_of_list(identity: str) -> str:
+    """What an object's identity says of the list of its epoch's objects: "" where it says nothing."""
+    known, separator, _ = identity.partition(";")
+    return known + separator if separator and known.startswith("list:") else ""
+
+
 def check_accept(accept: Sequence[str] | str) -> list[str]:
     """The words of ``accept=``. The host checks them, too."""
     words = [accept] if isinstance(accept, str) else list(accept)

@@ -1,10 +1,11 @@
 //! Who is there, and for how long consumers were waited for in vain, as a pure rule: moments go in.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Since when the consumers of a ring are those that are connected now, and for how long somebody
 /// waited although nothing could be granted, because consumers were missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attendance {
     /// When a consumer last connected or disconnected; the ring's start before that.
     pub(super) since: Instant,
@@ -14,17 +15,27 @@ pub(super) struct Attendance {
     missed_since: Option<Instant>,
     /// For how long they were before that.
     missed: Duration,
+    /// The process of each rank that was connected and has left.
+    pub(super) left: BTreeMap<u32, i32>,
 }
 
 impl Attendance {
     /// A ring that starts now, without a consumer.
     pub(super) fn new(now: Instant) -> Attendance {
-        Attendance { since: now, ever: false, missed_since: None, missed: Duration::ZERO }
+        let (missed, left) = (Duration::ZERO, BTreeMap::new());
+        Attendance { since: now, ever: false, missed_since: None, missed, left }
     }
 
-    /// A consumer has connected or disconnected.
-    pub(super) fn change(&mut self, now: Instant) {
+    /// The consumer of this rank has connected.
+    pub(super) fn come(&mut self, rank: u32, now: Instant) {
         (self.since, self.ever) = (now, true);
+        self.left.remove(&rank);
+    }
+
+    /// The consumer of this rank, a process, has disconnected.
+    pub(super) fn leave(&mut self, rank: u32, pid: i32, now: Instant) {
+        (self.since, self.ever) = (now, true);
+        self.left.insert(rank, pid);
     }
 
     /// Whether consumers are missing from now on and somebody waits for them.

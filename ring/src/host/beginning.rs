@@ -369,8 +369,7 @@ impl Ring {
             return true;
         }
         let number = asked.position.batch;
-        let next =
-            if state.table.begins_again() { now.first_batch() } else { self.batches() };
+        let next = if state.table.begins_again() { now.first_batch() } else { self.batches() };
         match (state.recent.find(number), self.beginnings()) {
             (Some(batch), Some(beginnings)) => {
                 beginnings.is_same_batch(asked, batch, Match::Strict)

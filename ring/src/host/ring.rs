@@ -484,7 +484,7 @@ impl Ring {
         self.change(|state, now| {
             state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
             state.table.connect(id, credits, rank, now);
-            state.attendance.change(now);
+            state.attendance.come(rank, now);
             state.look_for_missing(now);
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
@@ -501,12 +501,16 @@ impl Ring {
 
     fn forget(&self, id: ConsumerId, how: fn(&mut Table, ConsumerId, Instant)) {
         self.change(|state, now| {
+            let rank = state.table.consumers().iter().find(|consumer| consumer.id == id);
+            let rank = rank.map_or(0, |consumer| consumer.rank);
+            let socket = state.sockets.iter().find(|socket| socket.id == id);
+            let pid = socket.map_or(0, |socket| socket.peer.pid);
             state.sockets.retain(|socket| socket.id != id);
             if let Some(observer) = self.observer() {
                 observer::report_disconnect(observer, &state.table, id);
             }
             how(&mut state.table, id, now);
-            state.attendance.change(now);
+            state.attendance.leave(rank, pid, now);
             state.look_for_missing(now);
         });
     }

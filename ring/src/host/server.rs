@@ -45,7 +45,7 @@ pub struct Server {
 impl Server {
     /// Starts the server. Consumers may connect when this returns.
     ///
-    /// The folder of `socket` is made if it is missing. It must be this user's alone unless
+    /// The folder of `socket` is made if it is missing. Only this user may write to it, unless
     /// `config.allow_other_users`. `status` makes the answers to GET_STATUS; without it they are refused.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::state::RingState;
 use super::table::{Consumer, HeldGrant};
+use crate::protocol::Mode;
 
 /// A consumer that holds others up is logged when its grant has this age, and again each time that
 /// this much more has passed.
@@ -43,6 +44,9 @@ pub struct Status {
     pub consumers_missed: Duration,
     /// The consumers, in the order in which they connected.
     pub consumers: Vec<ConsumerStatus>,
+    /// Where batches are dealt to ranks: the ranks that were connected and have left, each with its
+    /// process id.
+    pub left_ranks: Vec<(u32, i32)>,
 }
 
 /// One consumer in a [`Status`].
@@ -94,7 +98,17 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
         consumers_since: state.attendance.since,
         consumers_missed: state.attendance.missed(now),
         consumers: state.table.consumers().iter().filter_map(consumer).collect(),
+        left_ranks: left_ranks(state),
     }
+}
+
+/// The ranks that have left, while others are there.
+fn left_ranks(state: &RingState) -> Vec<(u32, i32)> {
+    let (mode, world) = state.table.division();
+    let is_missing =
+        |(rank, _): &(u32, i32)| *rank < world && state.table.consumer_of(*rank).is_none();
+    let left = state.attendance.left.iter().map(|(rank, pid)| (*rank, *pid));
+    if mode == Mode::Shard { left.filter(is_missing).collect() } else { Vec::new() }
 }
 
 /// One line for each consumer and each 30 s of age. Only where the writer waits for memory, or the

@@ -179,6 +179,17 @@ fn an_old_host_does_not_take_away_the_socket_of_a_new_one() {
 }
 
 #[test]
+fn a_folder_that_others_may_read_will_do() {
+    let folder = folder();
+    let project = folder.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    set_mode(&project, 0o755);
+    let socket = project.join("socket");
+    let _server = start(&socket, false).unwrap();
+    assert_eq!((mode(&project), mode(&socket)), (0o755, 0o600));
+}
+
+#[test]
 fn a_file_an_open_folder_and_a_long_path_are_refused_and_not_changed() {
     let folder = folder();
     let file = folder.path().join("file");
@@ -188,10 +199,13 @@ fn a_file_an_open_folder_and_a_long_path_are_refused_and_not_changed() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     let open = folder.path().join("open");
     std::fs::create_dir(&open).unwrap();
-    set_mode(&open, 0o755);
-    let message = start(&open.join("socket"), false).unwrap_err().to_string();
-    assert!(message.contains("mode 0700") && message.contains("mode 0755"), "{message}");
-    assert_eq!(mode(&open), 0o755);
+    for writable in [0o775, 0o757, 0o777] {
+        set_mode(&open, writable);
+        let message = start(&open.join("socket"), false).unwrap_err().to_string();
+        let found = format!("mode {writable:04o}");
+        assert!(message.contains("chmod go-w") && message.contains(&found), "{message}");
+        assert_eq!(mode(&open), writable);
+    }
     let long = folder.path().join("x".repeat(200));
     assert!(start(&long, false).unwrap_err().to_string().contains("can't be a socket's"));
 }

@@ -11,6 +11,7 @@ use pipemill_source::s3::Address;
 use pipemill_types::{Field, Printable};
 
 use super::output::say;
+use super::propose::Proposal;
 use super::s3::S3Args;
 use super::sample::{DecoderArgs, Sample, sample};
 use super::{engine, exit, schema};
@@ -171,6 +172,17 @@ fn options(sample: &Sample) -> String {
             }
             None => " Each start learns the types again, from the first rows.",
         });
+    }
+    match &sample.proposal {
+        Some(Proposal { is_used: true, .. }) => comment.push_str(
+            " `fields` is proposed from the first samples: take out what you don't need.",
+        ),
+        Some(Proposal { fields, .. }) => {
+            let fields = Printable::line(fields);
+            comment
+                .push_str(&format!("\n# To take values out of the lines: fields = \"{fields}\""));
+        }
+        None => {}
     }
     let pair = |(key, value): &(String, String)| format!("{} = {}", quote(key), quote(value));
     let pairs: Vec<_> = options.iter().map(pair).collect();

@@ -16,6 +16,7 @@ mod output;
 mod outputs;
 mod plugin;
 mod print;
+mod propose;
 mod run;
 mod s3;
 mod sample;

@@ -10,16 +10,19 @@ use pipemill_channel::{
     StopReason, Workers,
 };
 use pipemill_decode::{Engine, Limits};
-use pipemill_source::{Paths, ReadSettings, Stop};
+use pipemill_source::{Paths, ReadOutcome, ReadSettings, Source, SourceEvent, Stop};
 use pipemill_types::{ABSENT, Field};
 
 use super::cat::key_value;
 use super::find_decoder::{DecodedSource, find_decoder};
 use super::print::table;
+use super::propose::{self, JsonFields, Proposal};
 use super::{exit, load, s3};
 use crate::config::parse_size;
 use crate::memory_sink::{LookAtRecords, MemorySink};
 
+/// The option of a decoder that says which fields its records have.
+const FIELDS: &str = "fields";
 /// Records whose values are kept.
 const SHOWN_RECORDS: usize = 3;
 /// Characters of a value that are kept.
@@ -74,6 +77,8 @@ pub(super) struct Sample {
     pub(super) total_bytes: Option<u64>,
     /// The source ended: these are all its records.
     pub(super) complete: bool,
+    /// What the option `fields` may be, if the decoder was given none.
+    pub(super) proposal: Option<Proposal>,
 }
 
 impl Sample {
@@ -110,11 +115,21 @@ pub(super) fn sample(
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
     let source =
         Box::new(Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop));
-    let DecodedSource { plugin, options, source } = match plugin {
+    let DecodedSource { plugin, mut options, source } = match plugin {
         Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
         None => find_decoder(engine, source, &args.options, true)?,
     };
     let decoder = args.decoder.clone().unwrap_or_else(|| plugin.name().to_owned());
+    let has_fields = options.iter().any(|(name, _)| name == FIELDS);
+    // It refuses to start without.
+    let proposal = if decoder == "webdataset" && !has_fields {
+        first_bytes(sources, args).and_then(|start| propose::tar_fields(&start))
+    } else {
+        None
+    };
+    let proposal = proposal.map(|fields| Proposal { fields, is_used: true });
+    options.extend(proposal.iter().map(|it| (FIELDS.to_owned(), it.fields.clone())));
+    let lines = (decoder == "jsonl" && !has_fields).then(JsonFields::default);
     let mut channel = Channel {
         name: "sample".to_owned(),
         source,
@@ -135,12 +150,18 @@ pub(super) fn sample(
     };
     let total = channel.source.total_size();
     let stats = ChannelStats::default();
-    let sampler =
-        Sampler { sample: Sample { decoder, options, ..Sample::default() }, started: None };
+    let sampler = Sampler {
+        sample: Sample { decoder, options, proposal, ..Sample::default() },
+        lines,
+        started: None,
+    };
     let mut sink = MemorySink::new(sampler, BATCH_MEMORY);
     let outcome = channel.run(&mut sink, &stats);
     channel.stop(&stats);
-    let mut sample = sink.looker.sample;
+    let Sampler { mut sample, lines, .. } = sink.looker;
+    let of_lines = lines.and_then(|lines| lines.proposal());
+    sample.proposal =
+        sample.proposal.or(of_lines.map(|fields| Proposal { fields, is_used: false }));
     match outcome {
         Outcome::Failed(failure) => return Err(report(failure)),
         Outcome::Ended => sample.complete = true,
@@ -151,6 +172,31 @@ pub(super) fn sample(
     Ok(sample)
 }
 
+/// The first bytes of the first object. `None` if they can be read only once, or not at all: then
+/// decoding says why.
+fn first_bytes(sources: &[OsString], args: &DecoderArgs) -> Option<Vec<u8>> {
+    let is_once = |source: &OsString| {
+        use std::os::unix::fs::FileTypeExt;
+        let metadata = std::path::Path::new(source).metadata();
+        source == "-" || metadata.is_ok_and(|metadata| metadata.file_type().is_fifo())
+    };
+    if sources.iter().any(is_once) {
+        return None;
+    }
+    let stop = Stop::new().ok()?;
+    let mut source = Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop);
+    let SourceEvent::Object(mut object) = source.next().ok()? else { return None };
+    let (mut start, mut end) = (vec![0; propose::TAR_BYTES], 0);
+    while end < start.len() {
+        match object.input.read(&mut start[end..], None).ok()? {
+            ReadOutcome::Bytes(count) => end += count,
+            _ => break,
+        }
+    }
+    start.truncate(end);
+    Some(start)
+}
+
 fn report(mut failure: Failure) -> ExitCode {
     failure.fault.remedy = s3::with_option_names(&failure.fault.remedy);
     exit::because_of(&failure, exit::of_failure(&failure), &failure)
@@ -159,6 +205,8 @@ fn report(mut failure: Failure) -> ExitCode {
 /// Keeps the values of the first records, and stops when there are enough.
 struct Sampler {
     sample: Sample,
+    /// What is known of lines of JSON.
+    lines: Option<JsonFields>,
     /// When the first fields were known.
     started: Option<Instant>,
 }
@@ -173,6 +221,11 @@ impl LookAtRecords for Sampler {
 
     fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         let sample = &mut self.sample;
+        if let (Some(lines), Some(column)) = (&mut self.lines, batch.columns.first()) {
+            for (offset, length) in column.offsets.iter().zip(&column.lengths) {
+                lines.add(&memory[*offset as usize..][..*length as usize]);
+            }
+        }
         for (index, (field, column)) in sample.fields.iter().zip(&batch.columns).enumerate() {
             let is_absent = |offset: &&u32| **offset == ABSENT;
             sample.absent[index] += column.offsets.iter().filter(is_absent).count() as u64;

@@ -8,7 +8,9 @@ use pipemill_decode::Builtins;
 
 use super::engine;
 use super::output::say;
+use super::plugin::quote;
 use super::print::table;
+use super::propose::Proposal;
 use super::sample::{DecoderArgs, Sample, sample};
 
 /// Say what the records of a source look like: fields, types, shapes, a few values, records a
@@ -48,6 +50,13 @@ fn print(sample: &Sample) {
         say!("rate     {rate} records/s, {bytes}/s");
     }
     lines(sample).iter().for_each(|line| say!("{line}"));
+    if let Some(Proposal { fields, is_used }) = &sample.proposal {
+        let option = quote(&format!("fields={fields}"));
+        match is_used {
+            true => say!("options  proposed from the first samples: -o {option}"),
+            false => say!("options  to take these values out of the lines: -o {option}"),
+        }
+    }
 }
 
 /// How many records there are, in words.

@@ -1,7 +1,7 @@
 //! The configuration as plain data for the rest of the host, with units, ranges and defaults.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError, RecordOrder, Until, Window};
@@ -256,6 +256,9 @@ pub struct MixInput {
     pub weight: u64,
 }
 
+/// The endings of names by which compressed objects are known.
+const COMPRESSED: [&str; 5] = ["gz", "gzip", "tgz", "zst", "tzst"];
+
 impl Source {
     /// How the objects are compressed. `None` for a mix, which has none.
     pub fn compression(&self) -> Option<Compression> {
@@ -264,6 +267,18 @@ impl Source {
             Self::Files { reading, .. } => Some(reading.compression),
             Self::S3(settings) => Some(settings.reading.compression),
             Self::Mix(_) => None,
+        }
+    }
+
+    /// Whether an object of this name is read as it is stored, so that its size is the number of bytes
+    /// that are read. False if it is compressed, and for a mix.
+    pub fn is_read_as_stored(&self, object: &str) -> bool {
+        let ending = Path::new(object).extension().unwrap_or_default().to_ascii_lowercase();
+        let is_compressed = || COMPRESSED.iter().any(|known| ending == *known);
+        match self.compression() {
+            Some(Compression::None) => true,
+            Some(Compression::Auto) => !is_compressed(),
+            Some(Compression::Gzip | Compression::Zstd) | None => false,
         }
     }
 

@@ -14,6 +14,7 @@ use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEve
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
 
 use super::slot_memories::SlotMemories;
+use super::timing::cpu_time;
 use super::work::Work;
 use crate::memory_sink::{LookAtRecords, MemorySink};
 
@@ -44,6 +45,8 @@ struct WholeRuns(Mutex<Vec<WholeRun>>);
 /// An input, whether its errors were skipped, and its run.
 type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
 
+/// Streams that are opened to measure their set-up.
+const SET_UPS: usize = 3;
 /// Runs that are kept.
 const KEPT_RUNS: usize = 2;
 
@@ -255,7 +258,21 @@ impl PluginUnderTest {
         run
     }
 
-    /// Opens a stream with these extensions.
+    /// CPU time that a new stream takes until it is shown its first bytes: the least of some.
+    pub(super) fn set_up_time(&self) -> Duration {
+        let times = (0..SET_UPS).map(|_| {
+            let before = cpu_time();
+            // A decoder that refuses is reported by the first run.
+            let stream = self.open(&[]);
+            let time = cpu_time().saturating_sub(before);
+            drop(stream);
+            time
+        });
+        times.min().unwrap_or_default()
+    }
+
+    /// Opens a stream with these extensions. Its size is not known, as that of a pipe; a
+    /// [`decode`](Self::decode) knows it, as of a file. Both must give the same.
     ///
     /// # Errors
     /// The decoder refuses its options, or fails.
@@ -329,6 +346,7 @@ struct SingleObject {
 impl Source for SingleObject {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
+        let size = Some(bytes.len() as u64);
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true });
         Ok(SourceEvent::Object(Object {
@@ -336,7 +354,7 @@ impl Source for SingleObject {
             ordinal: 0,
             name: "input".to_owned(),
             identity: ObjectIdentity::default(),
-            facts: ObjectFacts::default(),
+            facts: ObjectFacts { size, ..ObjectFacts::default() },
             input,
         }))
     }

@@ -1,9 +1,11 @@
 //! Describes a plugin: its interface, options, fields and producers, and what its author should
 //! improve.
 
-use pipemill_decode::{Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream};
-use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
-use wasmparser::{Parser, Payload};
+use pipemill_decode::{
+    Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream, visit_function_names,
+};
+use pipemill_types::{ErrorKind, Fault, Field, StreamInfo, printable};
+use wasmparser::{ComponentName, KnownCustom, Parser, Payload};
 
 use super::decode_run::PluginUnderTest;
 
@@ -25,6 +27,9 @@ pub struct Inspection {
     /// The fields of its records with the given options; `None` if they depend on the input. An
     /// error if the plugin refuses to start.
     pub schema: Result<Option<Vec<Field>>, String>,
+    /// What the file says of the package that it was built of, as keys and values: name, version,
+    /// authors, licence.
+    pub package: Vec<(&'static str, String)>,
     /// Name and version of the languages, compilers and tools that produced it.
     pub producers: Vec<(String, String)>,
     /// What its author should improve.
@@ -63,6 +68,7 @@ impl Inspection {
                 file.len() >> 10
             )));
         }
+        remarks.extend(prints(file));
         remarks.extend(plugin.options().iter().flat_map(check_option));
         if let Err(fault) = &schema {
             // A plugin may refuse to start without an option that only the operator knows.
@@ -77,6 +83,7 @@ impl Inspection {
             imports: plugin.imports(),
             options: plugin.options().to_vec(),
             schema: schema.map_err(|fault| fault.message),
+            package: package(file),
             producers: producers(file),
             remarks,
         }
@@ -86,6 +93,27 @@ impl Inspection {
 /// A remark that does not make the plugin unusable.
 fn advice(text: impl Into<String>) -> Remark {
     Remark { fatal: false, text: text.into() }
+}
+
+/// A remark about text that goes nowhere: `println!` and the like do nothing in a plugin.
+fn prints(file: &[u8]) -> Option<Remark> {
+    let mut found = None;
+    visit_function_names(file, |_, name| {
+        // `std::io::stdio::_print` and `_eprint`, mangled in one way or the other.
+        if let Some((_, function)) = name.split_once("3std2io5stdio") {
+            found = match function {
+                text if text.contains("_eprint") => Some("eprintln! (or eprint!, dbg!)"),
+                text if text.contains("_print") => Some("println! (or print!)"),
+                _ => found,
+            };
+        }
+    });
+    found.map(|what| {
+        advice(format!(
+            "uses {what}, whose text goes nowhere, because a plugin has no output; use \
+             `out.log(Level::Info, …)`, which writes to the host's log"
+        ))
+    })
 }
 
 /// The plugin's fields with the given options, if it declares them before it gets any input.
@@ -138,6 +166,42 @@ fn has_names(file: &[u8]) -> bool {
         Ok(Payload::CustomSection(section)) => section.name() == "name",
         _ => false,
     })
+}
+
+/// The sections with facts about a package that component tools know, and what `inspect` calls them.
+const PACKAGE: [(&str, &str); 6] = [
+    ("version", "version"),
+    ("authors", "authors"),
+    ("licenses", "licence"),
+    ("description", "about"),
+    ("homepage", "homepage"),
+    ("source", "source"),
+];
+
+/// What the file says of the package that it was built of.
+fn package(file: &[u8]) -> Vec<(&'static str, String)> {
+    let mut facts: Vec<(&'static str, String)> = Vec::new();
+    let mut add = |key: &'static str, text: &str| {
+        if !text.is_empty() && !facts.iter().any(|(known, _)| *known == key) {
+            facts.push((key, printable(text)));
+        }
+    };
+    for payload in Parser::new(0).parse_all(file).map_while(Result::ok) {
+        let Payload::CustomSection(section) = payload else { continue };
+        let known = PACKAGE.iter().find(|(name, _)| *name == section.name());
+        match (section.as_known(), known) {
+            (KnownCustom::ComponentName(parts), _) => {
+                for part in parts.into_iter().map_while(Result::ok) {
+                    if let ComponentName::Component { name, .. } = part {
+                        add("name", name);
+                    }
+                }
+            }
+            (_, Some((_, key))) => add(*key, &String::from_utf8_lossy(section.data())),
+            _ => {}
+        }
+    }
+    facts
 }
 
 /// The producers that compilers and tools wrote into the file.

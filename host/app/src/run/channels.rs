@@ -252,7 +252,8 @@ pub(super) fn find_decoder(
         }
         Some(first) => {
             let (choice, first) = found(first, rules.clone())?;
-            let source = detect::expecting(source, choice.clone(), rules, inflate, &channel.options);
+            let source =
+                detect::expecting(source, choice.clone(), rules, inflate, &channel.options);
             (choice, Opened { source, first: Some(first) })
         }
     };

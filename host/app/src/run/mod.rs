@@ -179,6 +179,9 @@ pub fn run(
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
+    for prepared in &mut channels {
+        prepared.handle.set_total_size(prepared.work.total_size());
+    }
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
         prepared.work.observers().push(observer);
     }
@@ -320,10 +323,15 @@ fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
 }
 
+/// The process id in the name of a [`private_socket`]; `None` if the name is another one.
+pub fn process_of_socket(name: &str) -> Option<u32> {
+    let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
+    pid.and_then(|pid| pid.parse().ok())
+}
+
 /// Whether a name is that of a [`private_socket`] whose process runs.
 fn is_of_running_process(name: &str) -> bool {
-    let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
-    let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+    let pid = process_of_socket(name);
     // A process that has ended has no program, also if nobody has waited for it yet.
     let program = |pid| std::fs::read_link(format!("/proc/{pid}/exe"));
     pid.is_some_and(|pid| !matches!(program(pid), Err(error) if error.kind() == NotFound))

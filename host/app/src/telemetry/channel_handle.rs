@@ -8,7 +8,7 @@ use std::time::Instant;
 use log::{Level, kv};
 use pipemill_channel::{ChannelStats, Failure, Outcome};
 use pipemill_ring::host::{Ring, Status};
-use pipemill_source::Awaited;
+use pipemill_source::{Awaited, TotalSize};
 use pipemill_types::log::log_with;
 
 use super::bottleneck::Cores;
@@ -62,6 +62,8 @@ pub struct ChannelHandle {
     pub ring: Arc<Ring>,
     /// What its source waits for.
     awaited: Awaited,
+    /// The number of bytes of each epoch, as far as it is known.
+    total: OnceLock<TotalSize>,
     /// The source has ended, and consumers read what is left.
     drains: AtomicBool,
     outcome: OnceLock<Outcome>,
@@ -81,8 +83,38 @@ impl ChannelHandle {
     ) -> Self {
         let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
-        let (drains, outcome, last_wait) = Default::default();
-        Self { name, source, cores, decoder, stats, ring, awaited, drains, outcome, last_wait }
+        let (total, drains, outcome, last_wait) = Default::default();
+        Self {
+            name,
+            source,
+            cores,
+            decoder,
+            stats,
+            ring,
+            awaited,
+            total,
+            drains,
+            outcome,
+            last_wait,
+        }
+    }
+
+    /// Sets where the source tells the number of bytes of each epoch.
+    pub fn set_total_size(&self, total: TotalSize) {
+        // It is set once, before the channel starts.
+        let _ = self.total.set(total);
+    }
+
+    /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if nobody knows: of
+    /// pipes, of mixed channels, and of compressed objects, whose stored size is known alone.
+    pub fn epoch_share(&self) -> Option<f64> {
+        let object = self.stats.object().unwrap_or_default();
+        if !self.source.is_read_as_stored(&object) {
+            return None;
+        }
+        let (epoch, read) = (self.stats.epoch(), self.stats.this_epoch().bytes);
+        let total = self.total.get()?.of(epoch).filter(|total| *total > 0 && *total >= read)?;
+        Some(read as f64 / total as f64)
     }
 
     /// Whether the source has ended. The channel runs on until consumers have read what is left; or

@@ -45,6 +45,9 @@ pub struct ChannelStatus {
     /// The stage that its thread is in now: `source`, `decoder` or `consumer`.
     pub stage: Option<String>,
     pub epoch: u32,
+    /// Share of the epoch's bytes that this host has read, from 0 to 1; `None` if it is not known.
+    #[serde(default)]
+    pub epoch_share: Option<f64>,
     pub object: Option<String>,
     /// What it waits for and does not get; `None` if it goes on by itself.
     #[serde(default)]
@@ -206,6 +209,7 @@ fn channel(handle: &ChannelHandle) -> ChannelStatus {
         decoder_memory: stats.decoder_memory(),
         stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
         epoch: handle.epoch(),
+        epoch_share: handle.epoch_share(),
         object: stats.object(),
         waits_for: wait.map(|wait| WaitStatus {
             reason: wait.reason.word().to_owned(),

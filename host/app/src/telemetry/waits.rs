@@ -98,7 +98,7 @@ impl Observed<'_> {
         let Self { channel, needed, ring, .. } = *self;
         let connected = ring.consumers.len();
         if ring.started && connected > 0 {
-            return None;
+            return self.missing_rank();
         }
         let (what, remedy) = match needed {
             _ if ring.started => (
@@ -120,6 +120,25 @@ impl Observed<'_> {
         };
         let (reason, since) = (WaitReason::Consumers, ring.consumers_since);
         Some(Wait { reason, since, what, remedy: remedy.to_owned() })
+    }
+
+    /// A rank that has left, for which the others wait: its batches fill the slots, because all ranks
+    /// get equally many.
+    fn missing_rank(&self) -> Option<Wait> {
+        let Self { channel, needed, ring, .. } = *self;
+        let (rank, pid) = ring.left_ranks.first().filter(|_| ring.writer_waits)?;
+        let others = match ring.left_ranks.len() {
+            1 => String::new(),
+            count => format!(", and {} more ranks", count - 1),
+        };
+        Some(Wait {
+            reason: WaitReason::Consumers,
+            since: ring.consumers_since,
+            what: format!(
+                "rank {rank} of the {needed} ranks of `{channel}`: its process {pid} has left{others}"
+            ),
+            remedy: "look at why it has left; start it again, or end the other ranks".to_owned(),
+        })
     }
 
     fn silent_source(&self, now: Instant) -> Option<Wait> {
@@ -244,6 +263,7 @@ mod tests {
             consumers_since: start,
             consumers_missed: Duration::ZERO,
             consumers: Vec::new(),
+            left_ranks: Vec::new(),
         };
         Case {
             start,
@@ -320,6 +340,23 @@ mod tests {
             case.wait(100).unwrap().words(case.at(100)),
             "it has waited 1m 40s for a consumer: nobody has connected to `val`"
         );
+    }
+
+    /// The others go on until the batches of the one that left fill the slots.
+    #[test]
+    fn ranks_of_which_one_has_left() {
+        let mut case = case();
+        case.needed = 3;
+        case.connect(3, 5);
+        assert_eq!(case.wait(6), None);
+        case.connect(2, 9);
+        case.ring.left_ranks = vec![(1, 4712)];
+        assert_eq!(case.wait(10), None);
+        case.ring.writer_waits = true;
+        let what = "rank 1 of the 3 ranks of `val`: its process 4712 has left".to_owned();
+        assert_eq!(case.found(20), ("consumers", what.clone(), 9));
+        case.ring.left_ranks.push((2, 4713));
+        assert_eq!(case.found(20).1, what + ", and 1 more ranks");
     }
 
     #[test]

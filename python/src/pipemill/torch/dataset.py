@@ -64,6 +64,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param shard: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
         None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
+    :param accept: what may differ from what it was when a state was taken: see
+        :func:`pipemill.connect`.
     :param copy: whether the tensors are this program's own memory. Else they are where the program
         holds as many batches as it may, so it may keep any number of batches.
     :param absent: the values to take where a record does not have a field, by the names of fields:
@@ -104,6 +106,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         epochs: int | None = None,
         shard: tuple[int, int] | str | None = "auto",
         host: str | None = None,
+        accept: Sequence[str] | str = (),
         copy: bool = False,
         absent: Mapping[str, Any] | None = None,
         dense: Sequence[str] | str = (),
@@ -116,7 +119,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
             shuffle=check_shuffle(shuffle), workers=workers, order=order, on_error=on_error,
             max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
-            max_record=max_record, limits=limits, epochs=epochs, host=host, credits=credits,
+            max_record=max_record, limits=limits, epochs=epochs, host=host, accept=accept,
+            credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)

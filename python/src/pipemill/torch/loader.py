@@ -85,6 +85,7 @@ class Loader:
         epochs: int | None = None,
         shard: tuple[int, int] | str | None = "auto",
         host: str | None = None,
+        accept: Sequence[str] | str = (),
         copy: bool = False,
         absent: Mapping[str, Any] | None = None,
         dense: Sequence[str] | str = (),
@@ -101,7 +102,7 @@ class Loader:
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
             on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
-            shard=shard, host=host, copy=copy, absent=absent, dense=dense, credits=credits,
+            shard=shard, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
         )  # fmt: skip
         self.dataset._steps = steps

@@ -16,7 +16,7 @@ from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_socket, part_n
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
-from ..state import START_OF_EPOCH, check_state
+from ..state import START_OF_EPOCH, check_accept, check_state, identity_of_list
 from ..status import SkippedCount
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
@@ -68,6 +68,8 @@ class Reading:
         for name in ("timeout", "hold_timeout"):
             if name in given:
                 self._wishes[name] = given.pop(name)
+        #: What may differ from what it was when a state was taken.
+        self._accept = check_accept(given.pop("accept"))
         self._program = uuid.uuid4().hex
         #: The count of the host's last stream in this process.
         self._skips: SkippedCount | None = None
@@ -200,7 +202,10 @@ class Reading:
         if stream["given"]:
             end += stream["world"] - stream["rank"]
         first = max(end - since["batches"] * stream["world"], 0)
-        stream.update(START_OF_EPOCH, epoch=since["epoch"], batch=first)
+        # The objects of the epoch have to be the same, whichever of them the other rank was in.
+        is_same_epoch = since["epoch"] == stream["epoch"]
+        objects = identity_of_list(stream["identity"]) if is_same_epoch else ""
+        stream.update(START_OF_EPOCH, epoch=since["epoch"], batch=first, identity=objects)
         is_equal = not self._shuffles
         crosses_epochs = since["crosses_epochs"]
         return Place(
@@ -215,7 +220,9 @@ class Reading:
         part = None if self._alone and workers == 1 else (
             self._rank * workers + worker, self._world * workers,
         )  # fmt: skip
-        wishes = wishes_of(self._channel, shard=part, state=state, **asked)
+        wishes = wishes_of(
+            self._channel, shard=part, state=state, accept=self._accept, **asked
+        )
         if number is not None:
             wishes["pass"] = {"program": self._program, "number": number}
         stream = stream_of(self._channel, self._socket, wishes, **times)

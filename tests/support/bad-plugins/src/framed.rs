@@ -17,6 +17,9 @@ const IN_PAYLOAD: u64 = 1 << 63;
 const HEADER: usize = 3;
 const FOOTER: usize = 1;
 
+/// Steps of a set-up that takes long: more than 16 ms of any processor.
+const SET_UP_STEPS: u64 = 150_000_000;
+
 /// A stream of framed records.
 pub struct Framed {
     mistake: Mistake,
@@ -63,6 +66,22 @@ enum Mistake {
     NeedNone,
     /// Bytes before a magic are skipped.
     SkipGarbage,
+    /// This byte is skipped before a magic.
+    SkipByte(u8),
+    /// Zeros are skipped after the last record.
+    SkipZerosAtEnd,
+    /// Zeros up to a multiple of 16 bytes are skipped before a magic.
+    SkipZeroWords,
+    /// The error of a wrong sum begins at the payload.
+    ErrorAtPayload,
+    /// The error of a wrong magic begins after it.
+    ErrorAfterMagic,
+    /// The set-up takes long.
+    SlowSetUp,
+    /// Offsets in a chunk are kept in 16 bits.
+    ShortOffsets,
+    /// At the end comes a record with the number of the others, which is no mistake.
+    CountAtEnd,
     /// A record is compared with `max_record` when it is whole.
     TooLargeLate,
     /// All bytes of the chunk are compared with it.
@@ -79,7 +98,7 @@ enum Mistake {
     RestartWithState,
 }
 
-const MISTAKES: [(&str, Mistake); 26] = [
+const MISTAKES: [(&str, Mistake); 35] = [
     ("framed", Mistake::None),
     ("framed-swallow-tail", Mistake::SwallowTail),
     ("framed-swallow-header", Mistake::SwallowHeader),
@@ -99,6 +118,15 @@ const MISTAKES: [(&str, Mistake); 26] = [
     ("framed-need-more", Mistake::NeedMore),
     ("framed-need-none", Mistake::NeedNone),
     ("framed-skip-garbage", Mistake::SkipGarbage),
+    ("framed-skip-zeros", Mistake::SkipByte(0)),
+    ("framed-skip-5a", Mistake::SkipByte(0x5a)),
+    ("framed-skip-zeros-at-end", Mistake::SkipZerosAtEnd),
+    ("framed-skip-zero-words", Mistake::SkipZeroWords),
+    ("framed-error-at-payload", Mistake::ErrorAtPayload),
+    ("framed-error-after-magic", Mistake::ErrorAfterMagic),
+    ("framed-slow-set-up", Mistake::SlowSetUp),
+    ("framed-short-offsets", Mistake::ShortOffsets),
+    ("framed-count-at-end", Mistake::CountAtEnd),
     ("framed-too-large-late", Mistake::TooLargeLate),
     ("framed-too-large-by-split", Mistake::TooLargeBySplit),
     ("framed-no-max-record", Mistake::NoMaxRecord),
@@ -120,6 +148,11 @@ pub fn knows(misdeed: &str) -> bool {
 impl Framed {
     pub fn new(misdeed: &str, max_record: u64) -> Self {
         let mistake = mistake(misdeed).unwrap_or(Mistake::None);
+        if mistake == Mistake::SlowSetUp {
+            (0..SET_UP_STEPS).for_each(|step| {
+                std::hint::black_box(step);
+            });
+        }
         Self { mistake, max_record, called: Cell::new(false), records: Cell::new(0) }
     }
 }
@@ -147,15 +180,28 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
             _ => progress(at as u32, size as u32),
         };
         let consumed = || Ok(progress(chunk.len() as u32, 0));
-        let [first, ..] = rest else { return Ok(wants(HEADER)) };
+        let [first, ..] = rest else {
+            if end && is(Mistake::CountAtEnd) {
+                emit_made(made, &[stream.records.get()], at);
+            }
+            return Ok(wants(HEADER));
+        };
         if *first != MAGIC {
-            if is(Mistake::SkipGarbage) {
-                at += 1;
-                continue;
+            if is(Mistake::ErrorAfterMagic) && rest.len() < HEADER {
+                return Ok(wants(HEADER));
+            }
+            match skipped(stream, rest, end) {
+                Skipped::Bytes(count) => {
+                    at += count;
+                    continue;
+                }
+                Skipped::NotKnown => return Ok(wants(rest.len() + 1)),
+                Skipped::None => {}
             }
             let message = format!("expected the magic a5, found {first:02x}");
             let far = if is(Mistake::SearchFar) { 120 } else { 0 };
-            return error(at, message, Resume::Scan(at as u64 + 1 + far));
+            let offset = at + usize::from(is(Mistake::ErrorAfterMagic));
+            return error(offset, message, Resume::Scan(offset as u64 + 1 + far));
         }
         let [_, low, high, ..] = rest else {
             if end && (is(Mistake::SwallowTail) || is(Mistake::SwallowHeader)) {
@@ -204,10 +250,36 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
             made += emit_made(made, &[stream.records.get()], at);
         } else if is(Mistake::StartAtEnd) {
             made += emit_made(made, payload, at + size);
+        } else if is(Mistake::ShortOffsets) && at + HEADER > usize::from(u16::MAX) {
+            emit(&[span((at + HEADER) as u32, 0)], &[], &[start as u32]);
         } else {
             emit(&[span((at + HEADER) as u32, length as u32)], &[], &[start as u32]);
         }
         at += size;
+    }
+}
+
+/// Bytes that are skipped before a magic.
+enum Skipped {
+    None,
+    Bytes(usize),
+    /// More bytes are needed to know.
+    NotKnown,
+}
+
+/// What is skipped of bytes that don't begin with a magic.
+fn skipped(stream: &Framed, rest: &[u8], end: bool) -> Skipped {
+    let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+    let is_open = zeros == rest.len() && !end;
+    match stream.mistake {
+        Mistake::SkipGarbage => Skipped::Bytes(1),
+        Mistake::SkipByte(byte) if rest[0] == byte => Skipped::Bytes(1),
+        Mistake::SkipZerosAtEnd | Mistake::SkipZeroWords if zeros > 0 && is_open => {
+            Skipped::NotKnown
+        }
+        Mistake::SkipZerosAtEnd if zeros == rest.len() => Skipped::Bytes(zeros),
+        Mistake::SkipZeroWords if zeros >= 16 => Skipped::Bytes(zeros - zeros % 16),
+        _ => Skipped::None,
     }
 }
 
@@ -239,7 +311,8 @@ fn wrong_sum(
         _ => 0,
     };
     let message = format!("expected another sum than {:02x}", chunk[next - FOOTER]);
-    error(at, message, Resume::At(next.saturating_add_signed(off as isize) as u64))
+    let offset = if stream.mistake == Mistake::ErrorAtPayload { at + HEADER } else { at };
+    error(offset, message, Resume::At(next.saturating_add_signed(off as isize) as u64))
 }
 
 /// Searches for a record: its magic.

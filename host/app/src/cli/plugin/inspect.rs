@@ -28,6 +28,9 @@ fn print(name: &str, inspection: &Inspection) {
     let kind =
         if inspection.is_component { "component" } else { "core module, wrapped when loaded" };
     say!("file       {} bytes, {kind}", inspection.bytes);
+    for (key, value) in &inspection.package {
+        say!("{key:<10} {value}");
+    }
     say!("interface  {}", inspection.interface);
     for (index, import) in inspection.imports.iter().enumerate() {
         say!("{}  {import}", if index == 0 { "imports  " } else { "         " });

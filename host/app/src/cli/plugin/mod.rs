@@ -23,6 +23,8 @@ use super::{engine, exit, load};
 use crate::config::parse_size;
 use crate::plugin_tools::PluginUnderTest;
 
+pub(super) use test::quote;
+
 /// Make, build, inspect, test, measure and compile plugins.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

@@ -206,7 +206,7 @@ fn expected<T>(path: &Path, parse: fn(&str) -> Result<T, String>) -> Result<T, E
 }
 
 /// Quotes a text for a shell, if it needs quotes.
-pub(super) fn quote(text: &str) -> String {
+pub(in crate::cli) fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/=,:+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -1,40 +1,42 @@
-//! `pipemill top`: shows the status of a running host, on a live screen, or once as text or JSON.
+//! `pipemill top`: shows the status of running hosts, on a live screen, or once as text or JSON.
 
 mod history;
+mod hosts;
 #[cfg(test)]
 mod picture;
 mod screen;
 mod table;
+mod watch;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipemill_ring::status_client::{StatusClient, StatusClientError};
 use pipemill_types::{Printable, json};
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde_json::Value;
 
 use super::{exit, output};
 use crate::config::parse_duration;
 use crate::run;
 use crate::telemetry::status::Status;
-use history::History;
+use watch::watch;
 
 /// Show the status of a running host: channels, rates, slots, consumers, and each channel's
 /// bottleneck.
 ///
 /// Requests the status over the host's socket and shows it on a live screen: the arrow keys select
-/// a channel, `q` ends. If standard output is not a terminal, it prints a table once.
+/// a channel, Tab shows another host, `q` ends. If standard output is not a terminal, it prints a
+/// table once. Without a socket it finds all hosts of this user, also those that
+/// `pipemill.open()` in Python has started.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill top
   pipemill top --json --socket /run/pipemill.sock")]
 pub(super) struct Args {
-    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else the host's
-    /// default]
+    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else those of all hosts
+    /// of this user]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Time between two requests to the host, from 100ms to 60s
@@ -58,30 +60,50 @@ pub(super) fn main(args: &Args) -> ExitCode {
     let from_environment = || std::env::var_os(run::SOCKET).filter(|path| !path.is_empty());
     let named = args.socket.clone().or_else(|| from_environment().map(PathBuf::from));
     let connected = match &named {
-        Some(socket) => StatusClient::connect(socket),
-        None => StatusClient::connect_to_own(&run::default_socket()),
+        Some(socket) => StatusClient::connect(socket).map(|host| vec![host]),
+        None => hosts::all(),
     };
-    let mut host = match connected {
-        Ok(host) => host,
+    let mut hosts = match connected {
+        Ok(hosts) => hosts,
         Err(error @ StatusClientError::OtherUser { .. }) => {
             return exit::because(exit::SYSTEM, error);
         }
         Err(error) => {
-            let remedy = "is `pipemill run` at work, as this user? `--socket` says where it serves";
+            let remedy = "is `pipemill run`, or a program with `pipemill.open()`, at work, as this \
+                          user? `--socket` says where it serves";
             return exit::because(exit::MISSING, format!("{error}; {remedy}"));
         }
     };
     let done = if args.json {
-        print(|| Ok(json::escape(&String::from_utf8_lossy(&host.status()?))))
+        print(|| json_of(&mut hosts))
     } else if args.once || !output::is_terminal() {
-        print(|| Ok(table::text(&request(&mut host)?)))
+        print(|| tables_of(&mut hosts))
     } else {
-        watch(&mut host, args.interval)
+        watch(hosts, args.interval)
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ TopError::Several(_)) => exit::because(exit::USAGE, error),
         Err(error) => exit::because(exit::SYSTEM, error),
     }
+}
+
+/// The status of the host as JSON. There may be only one.
+fn json_of(hosts: &mut [StatusClient]) -> Result<String, TopError> {
+    match hosts {
+        [host] => Ok(json::escape(&String::from_utf8_lossy(&host.status()?))),
+        hosts => {
+            let sockets: Vec<_> = hosts.iter().map(|host| host.path().display()).collect();
+            let sockets: Vec<_> = sockets.iter().map(ToString::to_string).collect();
+            Err(TopError::Several(sockets.join(", ")))
+        }
+    }
+}
+
+/// A table of each host.
+fn tables_of(hosts: &mut [StatusClient]) -> Result<String, TopError> {
+    let tables = hosts.iter_mut().map(|host| Ok(table::text(&request(host)?)));
+    Ok(tables.collect::<Result<Vec<_>, TopError>>()?.join("\n"))
 }
 
 /// Why the status can't be shown.
@@ -93,6 +115,8 @@ enum TopError {
     Status(#[from] serde_json::Error),
     #[error("the terminal: {0}")]
     Terminal(#[from] std::io::Error),
+    #[error("--json shows one host, and these serve: {0}; choose one with --socket")]
+    Several(String),
 }
 
 /// A status whose names and texts are printable: they come from the input, from consumers, and
@@ -125,61 +149,6 @@ fn print(text: impl FnOnce() -> Result<String, TopError>) -> Result<(), TopError
     // The reader may have closed the pipe: nothing to do.
     let _ = output::raw().write_all(text.as_bytes());
     Ok(())
-}
-
-fn watch(host: &mut StatusClient, interval: Duration) -> Result<(), TopError> {
-    let mut history = History::default();
-    history.add(Instant::now(), request(host)?);
-    // This also restores the terminal after a panic.
-    let mut terminal = ratatui::try_init()?;
-    let done = keep_watching(host, interval, &mut history, &mut terminal);
-    ratatui::restore();
-    match done {
-        // The host has ended: not an error.
-        Err(TopError::Host(StatusClientError::HungUp)) => {
-            if let Some(status) = history.last() {
-                print(|| Ok(table::text(status)))?;
-            }
-            output::remark(format_args!("pipemill: the host has ended; this is how it stood last"));
-            Ok(())
-        }
-        done => done,
-    }
-}
-
-fn keep_watching(
-    host: &mut StatusClient,
-    interval: Duration,
-    history: &mut History,
-    terminal: &mut DefaultTerminal,
-) -> Result<(), TopError> {
-    let mut selected = 0;
-    let mut next = Instant::now() + interval;
-    loop {
-        terminal.draw(|frame| screen::draw(frame, history, selected))?;
-        if event::poll(next.saturating_duration_since(Instant::now()))? {
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    let channels = history.last().map_or(0, |status| status.channels.len());
-                    let ctrl_c = key.modifiers.contains(KeyModifiers::CONTROL);
-                    match key.code {
-                        KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
-                        KeyCode::Char('c') if ctrl_c => return Ok(()),
-                        KeyCode::Up | KeyCode::Char('k') => selected = selected.saturating_sub(1),
-                        KeyCode::Down | KeyCode::Char('j') => {
-                            selected = (selected + 1).min(channels.saturating_sub(1));
-                        }
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-        }
-        if Instant::now() >= next {
-            history.add(Instant::now(), request(host)?);
-            next += interval;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
 use super::history::History;
-use super::screen::draw;
+use super::screen::{Keys, draw};
 use crate::telemetry::status::Status;
 
 /// Cells of the terminal.
@@ -167,7 +167,8 @@ fn add_text(out: &mut String, cells: &[&str], (left, baseline): (f64, f64), styl
 #[test]
 fn the_picture_of_the_documents_is_what_the_screen_shows() {
     let mut terminal = Terminal::new(TestBackend::new(SIZE.0, SIZE.1)).expect("memory");
-    terminal.draw(|frame| draw(frame, &history(), 0)).expect("memory");
+    let keys = Keys { host: 1, hosts: 1 };
+    terminal.draw(|frame| draw(frame, &history(), 0, keys)).expect("memory");
     let found = svg(terminal.backend().buffer());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/top.svg");
     if std::env::var_os("PIPEMILL_GOLDEN").is_some_and(|value| value == "write") {

@@ -22,7 +22,29 @@ const CONSUMER: Color = Color::Green;
 const STAGES: [(&str, Color); 3] =
     [("source", SOURCE), ("decoder", DECODER), ("consumer", CONSUMER)];
 
-pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize) {
+/// The hosts that the keys choose from.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    /// Number of the host that is shown, from 1.
+    pub(super) host: usize,
+    /// Number of hosts.
+    pub(super) hosts: usize,
+}
+
+impl Keys {
+    fn line(self) -> Line<'static> {
+        let Self { host, hosts } = self;
+        let keys = if hosts > 1 {
+            format!("↑ ↓ another channel   Tab another host ({host} of {hosts})   q end")
+        } else {
+            "↑ ↓ another channel   q end".to_owned()
+        };
+        Line::from(keys).style(Modifier::DIM)
+    }
+}
+
+/// Draws the last status of a host.
+pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize, keys: Keys) {
     let Some(status) = history.last() else { return };
     let selected = selected.min(status.channels.len().saturating_sub(1));
     let rows = status.channels.len() as u16 + 3;
@@ -38,8 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize) {
     if let Some(channel) = status.channels.get(selected) {
         details(frame, detail, history, channel);
     }
-    let keys = Line::from("↑ ↓ another channel   q end").style(Modifier::DIM);
-    frame.render_widget(keys, bottom);
+    frame.render_widget(keys.line(), bottom);
 }
 
 fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usize) {
@@ -87,8 +108,8 @@ static COLUMNS: [Column; 8] = [
     Column {
         head: "epoch",
         from: 60,
-        width: Constraint::Length(6),
-        cell: |channel, _| Cell::from(channel.epoch.to_string()),
+        width: Constraint::Length(9),
+        cell: |channel, _| Cell::from(table::epoch(channel)),
     },
     Column {
         head: "records/s",
@@ -98,7 +119,7 @@ static COLUMNS: [Column; 8] = [
     },
     Column {
         head: "rate",
-        from: 68,
+        from: 71,
         width: Constraint::Length(12),
         cell: |_, rates| Cell::from(format!("{}/s", BinaryBytes(rates.bytes as u64))),
     },
@@ -300,7 +321,8 @@ mod tests {
 
     fn shown(width: u16, height: u16, history: &History, selected: usize) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
-        terminal.draw(|frame| draw(frame, history, selected)).expect("memory");
+        let keys = Keys { host: 1, hosts: 1 };
+        terminal.draw(|frame| draw(frame, history, selected, keys)).expect("memory");
         let buffer = terminal.backend().buffer();
         let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
@@ -313,7 +335,7 @@ mod tests {
             screen.lines().any(|line| words.iter().all(|word| line.contains(word)))
         };
         assert!(has(&["process 4711", "up 12 seconds", "not ready"]), "{screen}");
-        assert!(has(&["train", "running", "1000", "MiB/s", "source 75%"]), "{screen}");
+        assert!(has(&["train", "running", "3 42%", "1000", "MiB/s", "source 75%"]), "{screen}");
         assert!(has(&["time", "source 75%", "decoder 0%", "consumer 25%"]), "{screen}");
         assert!(has(&["bottleneck: source: raise `concurrency`"]), "{screen}");
         assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
@@ -345,6 +367,13 @@ mod tests {
         assert!(screen.contains(line), "{screen}");
         assert!(text.contains(line) && !text.contains("raise `concurrency`"), "{text}");
         assert!(text.contains("\ntrain    waiting  3 "), "{text}");
+    }
+
+    #[test]
+    fn the_keys_say_which_of_several_hosts_is_shown() {
+        let text = |keys: Keys| keys.line().to_string();
+        assert!(!text(Keys { host: 1, hosts: 1 }).contains("host"));
+        assert!(text(Keys { host: 2, hosts: 3 }).contains("Tab another host (2 of 3)"));
     }
 
     /// Columns make room for the names of the channels.

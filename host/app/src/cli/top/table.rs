@@ -49,12 +49,20 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
     [
         channel.name.clone(),
         state(channel).to_owned(),
-        channel.epoch.to_string(),
+        epoch(channel),
         channel.totals.records.to_string(),
         BinaryBytes(channel.totals.bytes).to_string(),
         format!("{} of {slots}", ring.ready),
         ring.consumers.len().to_string(),
     ]
+}
+
+/// The number of a channel's epoch, and the share of it that was read, if it is known.
+pub(super) fn epoch(channel: &ChannelStatus) -> String {
+    match channel.epoch_share {
+        Some(share) => format!("{} {:.0}%", channel.epoch, (share * 100.0).floor()),
+        None => channel.epoch.to_string(),
+    }
 }
 
 /// The state of a channel in a word: also whether it waits for what it does not get.

@@ -54,6 +54,7 @@ impl<'a> Checks<'a> {
     }
 
     pub(super) fn run(mut self, expected: Expectations<'_>) -> Result<DecodeRun, Box<Finding>> {
+        self.count_set_up();
         let whole = self.unchanged(expected)?;
         self.starts = whole.records.iter().map(|record| record.start).collect();
         self.starts.dedup();
@@ -76,6 +77,19 @@ impl<'a> Checks<'a> {
             }
         }
         Ok(whole)
+    }
+
+    /// Lets a long set-up count: each case has instances of its own, so fewer cases are tried.
+    fn count_set_up(&mut self) {
+        let time = self.tested.set_up_time();
+        if self.tested.work.measure_set_up(time) && self.test.time_limit.is_none() {
+            let milliseconds = time.as_millis();
+            self.note(format!(
+                "the set-up of each instance takes {milliseconds} ms, so only some cases of each kind \
+                 are tried; --time gives each kind more. A host pays this for each object: do what \
+                 can be done once when the plugin is built"
+            ));
+        }
     }
 
     /// The unchanged input gives the expected records and errors, in every instance.
@@ -139,11 +153,34 @@ impl<'a> Checks<'a> {
             let pieces = random_pieces(&mut rng, size);
             self.check(PIECES, &self.case(Property::Pieces(pieces)))?;
         }
+        let long = self.long_input();
+        if let Some(input) = &long {
+            let pieces = vec![LONG_PIECE; input.len() / LONG_PIECE];
+            let case = Case { input: input.clone(), property: Property::Pieces(pieces) };
+            self.check(PIECES, &case)?;
+        }
         let (done, all) = (budget.done(), size.saturating_sub(1));
         let single = if size <= MAX_SINGLE_BYTES { "single bytes, " } else { "" };
         let random = random.done();
-        self.passed(PIECES, format!("{single}{done} of {all} splits in two, {random} random ones"));
+        let long = long.map_or(String::new(), |long| format!("; repeated to {} bytes", long.len()));
+        self.passed(
+            PIECES,
+            format!("{single}{done} of {all} splits in two, {random} random ones{long}"),
+        );
         Ok(())
+    }
+
+    /// The input with its records repeated, so that a chunk has offsets that don't fit into 16 bits;
+    /// `None` if it has them already, or no records. What comes after the first end of a file need
+    /// not be sound: it must be the same in any pieces.
+    fn long_input(&self) -> Option<Arc<[u8]>> {
+        let from = usize::try_from(*self.starts.first()?).ok()?;
+        let (head, records) = self.input.split_at_checked(from)?;
+        if self.input.len() > LONG_INPUT || records.is_empty() {
+            return None;
+        }
+        let times = LONG_INPUT / records.len() + 1;
+        Some([head, &records.repeat(times)].concat().into())
     }
 
     /// The input in the decoder's window, if it has one: in one piece, and in random splits.
@@ -266,24 +303,17 @@ impl<'a> Checks<'a> {
 
     /// Bytes that are inserted between records do not vanish.
     fn gaps(&mut self, structure: &Structure) -> Checked {
-        let places = || structure.units.iter().copied().chain([structure.input.len() as u64]);
-        let count = places().count();
+        let insertions = gaps::insertions(structure);
         let (mut vanished, mut first) = (0, None);
-        let mut budget = self.full_budget(MAX_GAPS);
-        'all: for index in spread(count) {
-            let at = places().nth(index).unwrap_or_default() as usize;
-            for bytes in gaps::GARBAGE {
-                if !budget.take() {
-                    break 'all;
-                }
-                if let Err(broken) = gaps::judge(&self.tested, structure, at, bytes) {
-                    vanished += 1;
-                    let property = Property::Gap(at, bytes.to_vec());
-                    first
-                        .get_or_insert((broken, Case { input: structure.input.clone(), property }));
-                }
+        let mut budget = self.full_budget(insertions.len() as u64);
+        for (at, bytes) in insertions.into_iter().take_while(|_| budget.take()) {
+            if let Err(broken) = gaps::judge(&self.tested, structure, at, &bytes) {
+                vanished += 1;
+                let property = Property::Gap(at, bytes);
+                first.get_or_insert((broken, Case { input: structure.input.clone(), property }));
             }
         }
+        let count = structure.units.len() + 1;
         let mut details = format!("{} insertions at {count} places", budget.done());
         match first {
             Some((broken, case)) if !self.test.allow_gaps => {
@@ -452,10 +482,11 @@ impl<'a> Checks<'a> {
 
 /// An input of more bytes is not split into single bytes.
 const MAX_SINGLE_BYTES: usize = 16 << 10;
+/// Bytes of an input that is made longer, and of its pieces. A chunk of a channel is longer.
+const LONG_INPUT: usize = 96 << 10;
+const LONG_PIECE: usize = 1_009;
 /// Records whose start is checked.
 const MAX_STARTS: u64 = 64;
-/// Insertions between records.
-const MAX_GAPS: u64 = 64;
 /// Splits of the input after which decoding begins again.
 const MAX_RESTARTS: u64 = 96;
 /// A record with values of more bytes is larger than one byte, whatever a decoder compares.

@@ -16,6 +16,7 @@ mod expected;
 mod gaps;
 mod max_record;
 mod needs;
+mod offsets;
 mod positions;
 mod random;
 mod restart;

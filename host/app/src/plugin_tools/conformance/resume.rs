@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::compare::words;
+use super::offsets::{FirstError, OffsetEvidence};
 use super::structure::Structure;
 use crate::plugin_tools::decode_run::{DecodeRun, PluginUnderTest, Record, Resumed, RunError};
 use crate::plugin_tools::trace::Shown;
@@ -37,6 +38,8 @@ pub(super) struct Effect {
     first: Option<(RunError, Place)>,
     /// Whether that error was found when the input ended: then nothing is known of what follows.
     at_end: bool,
+    /// The first error of all, for its offset.
+    first_of_all: Option<FirstError>,
 }
 
 /// Where decoding went on, seen from the records of the sound input.
@@ -79,11 +82,15 @@ impl<'a> Damages<'a> {
         Self { tested, structure, own: HashMap::new() }
     }
 
-    /// Whether this unit can be decoded without the one before it. The records of one block can't.
+    /// Whether this unit can be decoded without the one before it. The records of one block can't, nor
+    /// can those that a decoder makes of all others at the end of the input.
     fn is_own(&mut self, unit: usize) -> bool {
         let (tested, structure) = (self.tested, self.structure);
         *self.own.entry(unit).or_insert_with(|| {
             let start = structure.units[unit] as usize;
+            if start >= structure.input.len() {
+                return false;
+            }
             tested.trace_cut(&structure.input, start).records.len()
                 >= structure.records_before(unit)
         })
@@ -124,6 +131,7 @@ impl<'a> Damages<'a> {
             passed,
             again: run.errors.iter().any(|error| Some(error.offset) == to),
             first,
+            first_of_all: FirstError::of(self.structure, unit, &run),
             at_end: index.is_some_and(|index| index >= trace.errors_before_end),
         })
     }
@@ -266,7 +274,7 @@ impl Effect {
                 Some(no_record_there(damage, error))
             }
             Some((error, _)) if self.lost > 0 => Some(record_lost(damage, error)),
-            _ => None,
+            _ => self.first_of_all.as_ref().and_then(|first| first.broken(damage)),
         }
     }
 }
@@ -338,6 +346,7 @@ pub(super) struct Evidence {
     /// By position: where decoding went on as the decoder said, and whether that is no record or
     /// too much was lost.
     resumed: BTreeMap<usize, Vec<(u8, u64, bool)>>,
+    offsets: OffsetEvidence,
 }
 
 /// A fault of the decoder that a damage shows: place and value of the byte, and what is wrong.
@@ -365,6 +374,9 @@ impl Evidence {
             count(effect.went_on && effect.lost > MAX_LOST, &mut self.lossy);
             count(effect.passed > MAX_PASSED, &mut self.passing);
         }
+        if let Some(first) = &effect.first_of_all {
+            self.offsets.add(at, byte, first);
+        }
         let Some((error, place)) = effect.first else { return };
         let of_words = self.places.entry(words(&error.message, KIND_WORDS)).or_default();
         of_words.entry(at).or_default().push((byte, place));
@@ -376,7 +388,19 @@ impl Evidence {
 
     /// A fault that all damages together show.
     pub(super) fn fault(&self, damages: &mut Damages<'_>) -> Option<Shows> {
-        self.wrong_place(damages).or_else(|| self.too_much_lost(damages))
+        self.wrong_place(damages)
+            .or_else(|| self.too_much_lost(damages))
+            .or_else(|| self.wrong_offset(damages))
+    }
+
+    /// Errors that don't begin where the bad record does.
+    fn wrong_offset(&self, damages: &mut Damages<'_>) -> Option<Shows> {
+        let units = damages.structure.units.len();
+        let (at, byte) = self.offsets.fault(|at| damages.unit_at(at), units)?;
+        let unit = damages.unit_at(at)?;
+        let damage = describe(damages.structure, unit, at, byte);
+        let broken = damages.effect(at, byte)?.first_of_all?.broken(&damage)?;
+        Some((at, byte, broken))
     }
 
     /// For errors with the same words: at most positions, decoding goes on at the same distance from

@@ -10,7 +10,7 @@ use wit_parser::Resolve;
 use super::build_error::BuildError;
 use super::language::Language;
 use super::template::{WINDOW_WIT, WIT};
-use super::{c, python, rust};
+use super::{c, facts, python, rust};
 
 /// Builds the project in `folder`, and returns its component. The messages of compilers go to
 /// standard error.
@@ -20,8 +20,8 @@ use super::{c, python, rust};
 pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     let Some(language) = Language::of(folder) else {
         return Err(BuildError::wrong(format!(
-            "{} is no decoder's project: it has neither Cargo.toml (Rust), nor src/*.c, nor \
-             decoder.py; `pipemill plugin new NAME --lang rust` makes one",
+            "{} is no decoder's project: it has neither Cargo.toml (Rust), nor src/*.c or \
+             src/*.cpp, nor decoder.py; `pipemill plugin new NAME --lang rust` makes one",
             folder.display()
         )));
     };
@@ -30,11 +30,13 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
             BuildError::missing(format!("no folder for what compilers make: {error}; set TMPDIR"))
         })?;
     let temp_dir = temp_dir.path();
-    match language {
+    let mut component = match language {
         Language::Rust => wrap(&rust::build(folder)?),
         Language::C => wrap(&with_interface(c::build(folder, temp_dir)?)?),
         Language::Python => python::build(folder, temp_dir, WIT),
-    }
+    }?;
+    facts::add(&mut component, folder, language);
+    Ok(component)
 }
 
 /// Adds to the module the section that describes the interface it implements: version 0.2 if it

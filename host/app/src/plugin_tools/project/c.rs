@@ -1,4 +1,4 @@
-//! Builds a project in C with clang and its linker, without a libc.
+//! Builds a project in C or C++ with clang and its linker, without a libc.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,37 @@ use super::compiler::{compiler, query, run};
 const INSTALL: &str =
     "install clang and lld, its linker for WebAssembly; on Debian: apt-get install clang lld";
 
-/// All features of the engine, warnings, no entry point and no system. The stack comes first in
-/// memory, so that a stack overflow traps and overwrites nothing.
-const FLAGS: [&str; 17] = [
+/// All features of the engine, warnings, and no system.
+const FLAGS: [&str; 10] = [
     "--target=wasm32-unknown-unknown",
-    "-std=c11",
     "-O3",
     "-flto",
     "-Wall",
     "-Wextra",
     "-ffreestanding",
-    "-nostdlib",
     "-msimd128",
     "-mbulk-memory",
     "-msign-ext",
     "-mnontrapping-fptoint",
+];
+
+/// Flags of C.
+const C_FLAGS: [&str; 1] = ["-std=c11"];
+
+/// Flags of C++. There is no runtime for exceptions and types, and none for destructors of static
+/// variables, which live as long as the stream.
+const CPP_FLAGS: [&str; 5] = [
+    "-std=c++17",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-c++-static-destructors",
+];
+
+/// No entry point and no system. The stack comes first in memory, so that a stack overflow traps and
+/// overwrites nothing.
+const LINK_FLAGS: [&str; 6] = [
+    "-nostdlib",
     "-Wl,--no-entry",
     "-Wl,--fatal-warnings",
     "-Wl,--lto-O3",
@@ -31,16 +47,25 @@ const FLAGS: [&str; 17] = [
     "-Wl,-z,stack-size=1048576",
 ];
 
-/// The C files in the folder `src` of a project, sorted.
+/// The files in C and C++ in the folder `src` of a project, sorted.
 pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("src")).into_iter().flatten().flatten();
     let files = entries.map(|entry| Path::new("src").join(entry.file_name()));
-    let mut files: Vec<_> = files.filter(|file| file.extension() == Some("c".as_ref())).collect();
+    let mut files: Vec<_> = files.filter(|file| flags_of(file).is_some()).collect();
     files.sort();
     files
 }
 
-/// Compiles the files in `src` to a core module. `scratch` is an empty folder for it.
+/// The flags of the language of a file; `None` if it is neither C nor C++.
+fn flags_of(file: &Path) -> Option<&'static [&'static str]> {
+    match file.extension()?.to_str()? {
+        "c" => Some(&C_FLAGS),
+        "cc" | "cpp" | "cxx" => Some(&CPP_FLAGS),
+        _ => None,
+    }
+}
+
+/// Compiles the files in `src` to a core module. `temp_dir` is an empty folder for it.
 pub(super) fn build(folder: &Path, temp_dir: &Path) -> Result<Vec<u8>, BuildError> {
     let linker = query(compiler("clang", folder).arg("--print-prog-name=wasm-ld"), INSTALL)?;
     // If clang finds no linker, it prints the name without a path.
@@ -48,9 +73,18 @@ pub(super) fn build(folder: &Path, temp_dir: &Path) -> Result<Vec<u8>, BuildErro
         let why = format!("clang has no `wasm-ld`, its linker for WebAssembly; {INSTALL}");
         return Err(BuildError::missing(why));
     }
+    let mut objects = Vec::new();
+    for (number, source) in sources(folder).iter().enumerate() {
+        let object = temp_dir.join(format!("{number}.o"));
+        let mut clang = compiler("clang", folder);
+        clang.args(FLAGS).args(flags_of(source).unwrap_or_default());
+        clang.arg("-c").arg("-o").arg(&object).arg(source);
+        run(&mut clang, INSTALL)?;
+        objects.push(object);
+    }
     let module = temp_dir.join("module.wasm");
     let mut clang = compiler("clang", folder);
-    clang.args(FLAGS).arg("-o").arg(&module).args(sources(folder));
+    clang.args(FLAGS).args(LINK_FLAGS).arg("-o").arg(&module).args(objects);
     run(&mut clang, INSTALL)?;
     let module = std::fs::read(&module).map_err(|error| {
         BuildError::wrong(format!("what clang has made can't be read: {error}"))

@@ -3,12 +3,13 @@
 //!
 //! `language` recognises a project. `template` has the files of a new one, `wrap` those of one that
 //! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin: `rust`,
-//! `c` and `python` each run one compiler by `compiler`.
+//! `c` and `python` each run one compiler by `compiler`, and `facts` adds what the project says of itself.
 
 mod build;
 mod build_error;
 mod c;
 mod compiler;
+mod facts;
 mod language;
 mod name;
 mod python;

@@ -124,24 +124,43 @@ fn sdk_copy() -> Vec<File> {
 }
 
 /// The manifest of a workspace member, with the values that it inherits from its workspace filled
-/// in.
+/// in. Its lints are left out: they are for those who change the SDK.
 fn plain_manifest(member: &str, workspace: &str) -> String {
     let parse = |text: &str| text.parse::<toml::Table>().expect("cargo has read it: see the tests");
-    let (mut member, workspace) = (parse(member), parse(workspace));
-    for (section, inherited) in [("package", "package"), ("dependencies", "dependencies")] {
-        let Some(keys) = member.get_mut(section).and_then(|it| it.as_table_mut()) else { continue };
-        for (key, value) in keys.iter_mut() {
-            if value.get("workspace").is_some() {
-                *value = workspace["workspace"][inherited][key].clone();
-            }
-        }
-    }
-    let about = "# A copy of pipemill's SDK, made by `pipemill plugin new`.\n\n";
-    let sections = ["package", "dependencies"].map(|section| {
-        let table = toml::Table::from_iter([(section.to_owned(), member[section].clone())]);
-        table.to_string()
+    let (member, mut workspace) = (parse(member), parse(workspace));
+    let inherited = workspace["workspace"].as_table_mut().expect("it is one");
+    let sections = ["package", "dependencies", "target", "features"];
+    let sections = sections.iter().filter_map(|section| {
+        let mut content = member.get(*section)?.clone();
+        let from = if *section == "target" { "dependencies" } else { section };
+        inherit(&mut content, inherited.get(from));
+        Some(toml::Table::from_iter([((*section).to_owned(), content)]).to_string())
     });
+    let sections: Vec<_> = sections.collect();
+    let about = "# A copy of pipemill's SDK, made by `pipemill plugin new`.\n\n";
     format!("{about}{}", sections.join("\n"))
+}
+
+/// Replaces each `key = { workspace = true, … }` in a table, and in those inside of it, by the value
+/// of the key in `inherited`, with the other keys of the member.
+fn inherit(table: &mut toml::Value, inherited: Option<&toml::Value>) {
+    let Some(table) = table.as_table_mut() else { return };
+    for (key, value) in table.iter_mut() {
+        let own = value.as_table_mut();
+        if own.is_none_or(|own| own.remove("workspace").is_none()) {
+            inherit(value, inherited);
+            continue;
+        }
+        let own = value.as_table().cloned().unwrap_or_default();
+        let mut whole = inherited.and_then(|all| all.get(key)).cloned();
+        if let (Some(version @ toml::Value::String(_)), false) = (&mut whole, own.is_empty()) {
+            *version = toml::Table::from_iter([("version".to_owned(), version.clone())]).into();
+        }
+        if let Some(whole) = whole.as_mut().and_then(toml::Value::as_table_mut) {
+            whole.extend(own);
+        }
+        *value = whole.expect("cargo has read it: see the tests");
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +204,12 @@ mod tests {
         let table: toml::Table = manifest.parse().expect("TOML");
         assert_eq!(table["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
         assert!(table["dependencies"]["wit-bindgen"]["version"].is_str(), "{manifest}");
+        // Its features are there, with the libraries that they need.
+        let target = table["target"].as_table().expect("a table");
+        let allocator = &target["cfg(target_arch = \"wasm32\")"]["dependencies"]["dlmalloc"];
+        assert!(allocator["version"].is_str(), "{manifest}");
+        assert_eq!(allocator["optional"].as_bool(), Some(true), "{manifest}");
+        assert_eq!(table["features"]["default"][0].as_str(), Some("allocator"), "{manifest}");
         // All of its modules are there.
         let lib = text(&files, "vendor/pipemill-plugin/src/lib.rs");
         for module in lib.lines().filter_map(|line| line.strip_suffix(';')) {

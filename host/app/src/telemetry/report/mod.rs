@@ -92,12 +92,13 @@ impl Report {
             config: self.config.as_deref(),
             channels: &channels,
         };
+        // Without channels, the run was refused before it began.
+        let has_begun = !channels.is_empty();
+        let file = self.target.path().display();
         match self.target.write(&run.page()) {
-            Ok(()) => log::info!("the report is in {}", self.target.path().display()),
-            Err(error) => {
-                let file = self.target.path().display();
-                log::warn!("the report {file} can't be written: {error}");
-            }
+            Ok(()) if has_begun => log::info!("the report is in {file}"),
+            Ok(()) => log::info!("the run has not begun; {file} has only the reason"),
+            Err(error) => log::warn!("the report {file} can't be written: {error}"),
         }
     }
 }

@@ -1,0 +1,23 @@
+//! Proposes the option `fields` of decoders that can't tell the fields of their records: for
+//! `schema` and `init`. `json` goes by the first lines of `jsonl`, `tar` by the first members of
+//! archives for `webdataset`.
+
+mod json;
+mod tar;
+
+pub(super) use json::JsonFields;
+pub(super) use tar::{SHOWN_BYTES as TAR_BYTES, fields as tar_fields};
+
+/// The value of the option `fields`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    /// The value.
+    pub(super) fields: String,
+    /// Whether the sample was decoded with it, because the decoder needs it.
+    pub(super) is_used: bool,
+}
+
+/// Whether a key or an extension can stand in a field spec, which has signs between its parts.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}

@@ -1,0 +1,36 @@
+//! The names of functions that compilers have left in a plugin's modules, for messages.
+
+use wasmparser::{Encoding, KnownCustom, Name, Parser, Payload};
+
+/// A function of a plugin's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionPlace {
+    /// Number of its module among all modules of the file, in their order, from 0.
+    pub module: usize,
+    /// Index of the function in the module: those that it imports come first.
+    pub index: u32,
+}
+
+/// Calls `visit` with each function that has a name, and with this name as the compiler wrote it:
+/// mangled, and with any characters. What can't be read has no names.
+pub fn visit_function_names(file: &[u8], mut visit: impl FnMut(FunctionPlace, &str)) {
+    let mut modules = 0usize;
+    for payload in Parser::new(0).parse_all(file).map_while(Result::ok) {
+        let section = match payload {
+            Payload::Version { encoding: Encoding::Module, .. } => {
+                modules += 1;
+                continue;
+            }
+            Payload::CustomSection(section) => section,
+            _ => continue,
+        };
+        let KnownCustom::Name(parts) = section.as_known() else { continue };
+        for part in parts.into_iter().map_while(Result::ok) {
+            let Name::Function(names) = part else { continue };
+            for naming in names.into_iter().map_while(Result::ok) {
+                let module = modules.saturating_sub(1);
+                visit(FunctionPlace { module, index: naming.index }, naming.name);
+            }
+        }
+    }
+}
