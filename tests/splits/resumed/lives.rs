@@ -18,7 +18,7 @@ pub const LEAD: u32 = 5;
 
 /// What a consumer is given.
 #[derive(Clone, PartialEq, Eq)]
-enum Given {
+pub(super) enum Given {
     Batch {
         number: u64,
         epoch: u32,
@@ -65,60 +65,92 @@ enum Way {
 }
 
 /// A case that is being checked.
-struct Job<'c> {
-    case: &'c Case,
+pub(super) struct Job<'c> {
+    pub(super) case: &'c Case,
     hosts: Hosts,
     server: Option<&'c Server>,
     place: TestDir,
-    random: Rng,
+    /// The folder of the inputs' folders, below the place: "" or a name with a `/`.
+    folder: &'static str,
+    pub(super) random: Rng,
     /// What has happened, for messages.
     story: Vec<String>,
 }
 
 /// A host and what feeds it.
-struct Life {
+pub(super) struct Life {
     // Dropped in this order.
-    host: Host,
-    origin: Origin,
+    pub(super) host: Host,
+    pub(super) origin: Origin,
 }
 
 /// What a rank was given so far, and its state, with the number of events before it.
 #[derive(Default, Clone)]
-struct Rank {
-    given: usize,
+pub(super) struct Rank {
+    pub(super) given: usize,
     /// The last event was a batch of copies, after which nothing of its epoch follows. A state says
     /// already then that the epoch is over.
-    is_at_end: bool,
-    kept: usize,
-    state: Option<Value>,
+    pub(super) is_at_end: bool,
+    pub(super) kept: usize,
+    pub(super) state: Option<Value>,
 }
 
 /// The property: with kills, each rank is given what it is given without.
 pub fn check(case: &Case, hosts: Hosts, server: Option<&Server>) {
     let place = TestDir::new();
     store(case, &place, server);
-    let random = Rng::with_seed(!case.seed);
-    let mut job = Job { case, hosts, server, place, random, story: Vec::new() };
+    let mut job = Job::new(case, hosts, server, place);
     let expected = job.without_a_kill();
     job.with_kills(&expected);
 }
 
+impl<'c> Job<'c> {
+    pub(super) fn new(
+        case: &'c Case,
+        hosts: Hosts,
+        server: Option<&'c Server>,
+        place: TestDir,
+    ) -> Self {
+        let random = Rng::with_seed(!case.seed);
+        Self { case, hosts, server, place, folder: "", random, story: Vec::new() }
+    }
+
+    /// The same job with a case that has changed, whose inputs are in this folder.
+    pub(super) fn of<'d>(self, case: &'d Case, folder: &'static str) -> Job<'d>
+    where
+        'c: 'd,
+    {
+        let Self { hosts, server, place, random, story, .. } = self;
+        Job { case, hosts, server, place, folder, random, story }
+    }
+
+    pub(super) fn place(&self) -> &TestDir {
+        &self.place
+    }
+}
+
 impl Job<'_> {
-    fn start(&mut self, resume: Option<&Path>) -> Life {
+    pub(super) fn start(&mut self, resume: Option<&Path>) -> Life {
+        self.try_start(resume).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Starts a host, or returns why it does not start.
+    pub(super) fn try_start(&mut self, resume: Option<&Path>) -> Result<Life, String> {
         let origin = Origin::start(
             self.case,
             &self.place,
+            self.folder,
             self.server,
             &self.case.channels(),
             &mut self.random,
         );
         let config = self.case.config(&origin.sources, &mut self.random);
-        let host = Host::start(self.hosts, &self.place, &config, resume);
-        Life { host, origin }
+        let host = Host::start(self.hosts, &self.place, &config, resume)?;
+        Ok(Life { host, origin })
     }
 
     /// Connects all consumers.
-    fn connect(&mut self, host: &Host, states: &[Option<Value>]) -> Vec<Reader> {
+    pub(super) fn connect(&mut self, host: &Host, states: &[Option<Value>]) -> Vec<Reader> {
         let Case { mode, readers, asks_for_batch, .. } = *self.case;
         let mut connected: Vec<_> = (0..readers)
             .map(|rank| {
@@ -144,7 +176,7 @@ impl Job<'_> {
     }
 
     /// What each rank is given without a kill.
-    fn without_a_kill(&mut self) -> Vec<Vec<Given>> {
+    pub(super) fn without_a_kill(&mut self) -> Vec<Vec<Given>> {
         let life = self.start(None);
         let mut readers = self.connect(&life.host, &[]);
         let mut given = vec![Vec::new(); readers.len()];
@@ -159,7 +191,7 @@ impl Job<'_> {
     }
 
     /// Notes what happens. A case that is run alone says it at once, because it may hang.
-    fn tell(&mut self, line: String) {
+    pub(super) fn tell(&mut self, line: String) {
         if std::env::var_os(super::ONLY).is_some() {
             println!("{line}");
         }
@@ -170,14 +202,18 @@ impl Job<'_> {
         life.origin.demand.set(true);
         let event = reader.next();
         life.origin.demand.set(false);
+        self.given(event.unwrap_or_else(|error| panic!("{error}: {self:#?}")))
+    }
+
+    /// What an event gives. A batch is ACKed.
+    pub(super) fn given(&self, event: Event) -> Given {
         match event {
-            Ok(Event::Batch(batch)) => {
+            Event::Batch(batch) => {
                 batch.ack();
                 self.batch(&batch)
             }
-            Ok(Event::EpochEnd(end)) => Given::EpochEnd(end.epoch),
-            Ok(Event::StreamEnd) => Given::End,
-            Err(error) => panic!("{error}: {self:#?}"),
+            Event::EpochEnd(end) => Given::EpochEnd(end.epoch),
+            Event::StreamEnd => Given::End,
         }
     }
 
@@ -286,7 +322,7 @@ impl Job<'_> {
     }
 
     /// The file for `run --resume`, if there is a state.
-    fn write_states(&mut self, ranks: &[Rank]) -> Option<PathBuf> {
+    pub(super) fn write_states(&mut self, ranks: &[Rank]) -> Option<PathBuf> {
         let mut states: Vec<_> =
             ranks.iter().map(|rank| rank.state.clone()).collect::<Option<_>>()?;
         let is_one_step = ranks.iter().all(|rank| rank.kept == ranks[0].kept);
@@ -300,7 +336,7 @@ impl Job<'_> {
 
     /// Reads until each rank was given as much as its goal says, as far as ranks don't wait for each
     /// other, and keeps states on the way.
-    fn read(
+    pub(super) fn read(
         &mut self,
         life: &Life,
         readers: &mut [Reader],

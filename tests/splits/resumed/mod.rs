@@ -7,6 +7,7 @@
 //! states that were taken at random. All hosts but a few are in this process (`running`).
 
 mod case;
+mod changed;
 mod inputs;
 mod lives;
 mod origin;
@@ -56,8 +57,32 @@ fn of_hosts_that_are_processes() {
     run_all("of_hosts_that_are_processes", seeds, Hosts::Processes);
 }
 
+/// Seeds of the cases in which something changes while the job is down.
+const CHANGED: std::ops::Range<u64> = 10_000..12_000;
+
+#[test]
+fn after_a_change() {
+    let changed = AtomicU64::new(0);
+    run_cases("after_a_change", CHANGED, |case, server| {
+        let has_changed = changed::check(case, Hosts::InProcess, server);
+        changed.fetch_add(u64::from(has_changed), Ordering::Relaxed);
+    });
+    let (changed, all) = (changed.into_inner(), CHANGED.end - CHANGED.start);
+    let is_alone = std::env::var_os(ONLY).is_some();
+    assert!(is_alone || changed > all * 3 / 4, "{changed} of {all} cases had a change");
+}
+
 /// Runs the cases of these seeds. `test` is the name of the test.
 fn run_all(test: &str, seeds: impl Iterator<Item = u64>, hosts: Hosts) {
+    run_cases(test, seeds, |case, server| lives::check(case, hosts, server));
+}
+
+/// Checks the cases of these seeds.
+fn run_cases(
+    test: &str,
+    seeds: impl Iterator<Item = u64>,
+    check: impl Fn(&Case, Option<&Server>) + Sync,
+) {
     let only = std::env::var(ONLY).ok().and_then(|seed| seed.parse::<u64>().ok());
     let seeds: Vec<_> = seeds.filter(|seed| only.is_none_or(|only| only == *seed)).collect();
     let server = seeds.iter().any(|seed| Kind::of(*seed) == Kind::S3).then(Server::start);
@@ -66,7 +91,7 @@ fn run_all(test: &str, seeds: impl Iterator<Item = u64>, hosts: Hosts) {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    let run = || lives::check(&Case::new(*seed), hosts, server.as_ref());
+                    let run = || check(&Case::new(*seed), server.as_ref());
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                         let text = panic.downcast_ref::<String>().cloned();
                         failed.lock().expect("nothing panics here").push((*seed, text));

@@ -37,6 +37,11 @@ impl Server {
         server.make_bucket(BUCKET);
         Self { server, _folder: folder }
     }
+
+    /// Removes an object, if it is there.
+    pub fn delete(&self, case: &Case, input: &Input, number: usize) {
+        self.server.delete(BUCKET, &key(case, input, number));
+    }
 }
 
 /// What a host in one life reads from. Dropping it ends the writers and the proxy.
@@ -71,11 +76,12 @@ fn key(case: &Case, input: &Input, number: usize) -> String {
 }
 
 impl Origin {
-    /// Begins to bring the input to a host. `channels` are the names of the channels that read the
+    /// Begins to bring the input to a host. Files are below this folder. `channels` are the names of the channels that read the
     /// inputs.
     pub fn start(
         case: &Case,
         place: &TestDir,
+        folder: &str,
         server: Option<&Server>,
         channels: &[&str],
         random: &mut Rng,
@@ -88,7 +94,7 @@ impl Origin {
         let (mut sources, mut writers) = (Vec::new(), Vec::new());
         for (input, channel) in case.inputs.iter().zip(channels) {
             sources.push(match (case.kind, &proxy) {
-                (Kind::Files, _) => format!("folder = \"{}\"", place.text(input.name)),
+                (Kind::Files, _) => format!("folder = \"{}\"", place.text(&format!("{folder}{}", input.name))),
                 (Kind::Fifos, _) => {
                     writers.extend((0..case.epochs).map(|epoch| {
                         let path = place.make_folder("fifos").join(format!("{channel}_{epoch}"));

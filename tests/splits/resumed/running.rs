@@ -32,7 +32,15 @@ enum Running {
 
 impl Host {
     /// Starts a host that goes on at the states in a file, if there is one.
-    pub fn start(hosts: Hosts, place: &TestDir, config: &str, resume: Option<&Path>) -> Self {
+    ///
+    /// # Errors
+    /// Why it does not start, if it is in this process.
+    pub fn start(
+        hosts: Hosts,
+        place: &TestDir,
+        config: &str,
+        resume: Option<&Path>,
+    ) -> Result<Self, String> {
         static ENGINE: OnceLock<Engine> = OnceLock::new();
         let socket = place.path("run/host.sock");
         let host = match hosts {
@@ -41,7 +49,7 @@ impl Host {
                     .get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
                 let text = format!("socket = {socket:?}\n{config}");
                 let host = in_process::Host::start(&text, resume, engine);
-                Running::InProcess { _host: host.unwrap_or_else(|faults| panic!("{faults:#?}")) }
+                Running::InProcess { _host: host.map_err(|faults| faults.join("\n"))? }
             }
             Hosts::Processes => {
                 let mut command = host::command(&pipemill!(), place, config);
@@ -49,7 +57,7 @@ impl Host {
                 Running::Process { _process: Process::start(&mut command) }
             }
         };
-        Self { _host: host, socket }
+        Ok(Self { _host: host, socket })
     }
 
     /// A consumer, as soon as the host answers.

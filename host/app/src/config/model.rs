@@ -257,7 +257,7 @@ pub struct MixInput {
 }
 
 /// The endings of names by which compressed objects are known.
-const COMPRESSED: [&str; 5] = ["gz", "gzip", "tgz", "zst", "tzst"];
+const COMPRESSED: [&str; 6] = ["gz", "gzip", "tgz", "zst", "tzst", "zz"];
 
 impl Source {
     /// How the objects are compressed. `None` for a mix, which has none.
@@ -278,7 +278,7 @@ impl Source {
         match self.compression() {
             Some(Compression::None) => true,
             Some(Compression::Auto) => !is_compressed(),
-            Some(Compression::Gzip | Compression::Zstd) | None => false,
+            Some(Compression::Gzip | Compression::Zlib | Compression::Zstd) | None => false,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) enum NameSays {
 }
 
 /// Endings of compressed objects. They say nothing of what is compressed.
-const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst"];
+const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst", ".zz"];
 
 /// The endings, without their compression.
 fn known(ending: &str) -> Option<Format> {
