@@ -401,7 +401,7 @@ def test_a_rank_that_has_not_come_is_named(folder):
 def test_a_program_alone_looks_at_its_source(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pipemill.open(tmp_path / "pipe", "lines", timeout=0.1) as stream:
-        with pytest.raises(pipemill.StreamTimeout, match="look at the channel's source"):
+        with pytest.raises(pipemill.StreamTimeout, match="see in .pipemill top. or the host's log"):
             next(stream)
 
 

@@ -111,10 +111,8 @@ fn changes(case: &Case, states: &[Value], is_plugin: bool) -> Vec<Change> {
     changes.extend(case.shuffle.is_some().then_some(Change::Seed));
     changes.extend((case.inputs[0].decoder == "csv").then_some(Change::Options));
     if case.kind != Kind::Fifos && begun(case, states).next().is_some() {
-        let (few, many) = (
-            [Change::Added, Change::Rewritten, Change::Grown],
-            [Change::Removed, Change::Swapped],
-        );
+        let (few, many) =
+            ([Change::Added, Change::Rewritten, Change::Grown], [Change::Removed, Change::Swapped]);
         changes.extend(few.iter().chain(&few));
         if begun(case, states).any(|input| differing(case, input).is_some()) {
             changes.extend(many.iter().chain(&many));
@@ -181,12 +179,17 @@ fn apply(
         Change::Grown => objects[one].push(b'x'),
         Change::Swapped => {
             let at = differing(case, input);
-            let (one, two) = at.or_else(|| inputs.iter().find_map(|at| differing(case, *at)))
+            let (one, two) = at
+                .or_else(|| inputs.iter().find_map(|at| differing(case, *at)))
                 .expect("there are two");
             let input = if at.is_some() {
                 input
             } else {
-                inputs.iter().copied().find(|at| differing(case, *at).is_some()).expect("it is there")
+                inputs
+                    .iter()
+                    .copied()
+                    .find(|at| differing(case, *at).is_some())
+                    .expect("it is there")
             };
             case.inputs[input].objects.swap(one, two);
             if case.kind == Kind::Files {
@@ -222,7 +225,9 @@ fn apply(
             *seed ^= 1;
         }
         Change::Options => {
-            case.inputs.iter_mut().for_each(|input| input.options = "types = \"utf8\", header = false");
+            case.inputs
+                .iter_mut()
+                .for_each(|input| input.options = "types = \"utf8\", header = false");
         }
         Change::Decoder => {
             for input in &mut case.inputs {
@@ -232,7 +237,10 @@ fn apply(
         }
         Change::Plugin | Change::PluginMoved => {}
     }
-    if matches!(change, Change::Removed | Change::Added | Change::Rewritten | Change::Grown | Change::Swapped) {
+    if matches!(
+        change,
+        Change::Removed | Change::Added | Change::Rewritten | Change::Grown | Change::Swapped
+    ) {
         store_again(case, place, server);
     }
     ""

@@ -204,7 +204,12 @@ fn json(window: &[u8], whole: bool) -> Json {
     let first_is_open = matches!(lines[0], [b'{' | b'['] | [b'[', b'{', ..]);
     let is_document = first_is_open
         && matches!(inside, None | Some(b'"' | b'{' | b'[' | b'0'..=b'9' | b'-' | b']' | b'}'));
-    if begins && is_document { Json::Document } else { Json::No }
+    match (begins && is_document, opens(lines[0]) && is_value(&lines[0])) {
+        (true, _) => Json::Document,
+        // A later line is cut, or has what JSON does not have, such as NaN.
+        (false, true) => Json::Cut,
+        (false, false) => Json::No,
+    }
 }
 
 /// Whether every comma lies between two digits, and there is one.
