@@ -126,7 +126,7 @@ const MISTAKES: [(&str, Mistake); 35] = [
     ("framed-error-after-magic", Mistake::ErrorAfterMagic),
     ("framed-slow-set-up", Mistake::SlowSetUp),
     ("framed-short-offsets", Mistake::ShortOffsets),
-    ("framed-count-at-end", Mistake::CountAtEnd),
+    (COUNTS_AT_END, Mistake::CountAtEnd),
     ("framed-too-large-late", Mistake::TooLargeLate),
     ("framed-too-large-by-split", Mistake::TooLargeBySplit),
     ("framed-no-max-record", Mistake::NoMaxRecord),
@@ -135,6 +135,9 @@ const MISTAKES: [(&str, Mistake); 35] = [
     ("framed-restart-in-record", Mistake::RestartInRecord),
     ("framed-restart-with-state", Mistake::RestartWithState),
 ];
+
+/// It has something to do where a chunk is empty, too.
+pub const COUNTS_AT_END: &str = "framed-count-at-end";
 
 fn mistake(name: &str) -> Option<Mistake> {
     MISTAKES.iter().find(|(known, _)| *known == name).map(|(_, mistake)| *mistake)

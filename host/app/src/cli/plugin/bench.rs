@@ -97,7 +97,7 @@ mod tests {
         ] {
             assert_eq!(rate_text(rate), shown);
         }
-        assert_eq!(significant(0.000_234_5), "0.000234");
+        assert_eq!(significant(0.000_234_1), "0.000234");
         assert_eq!(significant(0.98), "0.980");
     }
 }
