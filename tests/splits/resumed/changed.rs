@@ -72,7 +72,7 @@ pub fn check(case: &Case, hosts: Hosts, server: Option<&Server>) -> bool {
     let mut random = Rng::with_seed(case.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut first = Case::new(case.seed);
     // Plugins are compiled in each host.
-    let is_plugin = case.seed % 25 == 0;
+    let is_plugin = case.seed % 100 == 0;
     if is_plugin {
         use_plugin(&mut first, &place, "p", &[]);
     }
