@@ -5,14 +5,14 @@ use std::mem::{replace, swap};
 use std::sync::Arc;
 
 use pipemill_decode::Stream;
-use pipemill_source::Source;
+use pipemill_source::{Source, Start};
 use pipemill_types::{Field, StreamInfo};
 
 use super::batch::Batch;
 use super::batch_builder::BatchBuilder;
 use super::channel::Channel;
 use super::monitor::Monitor;
-use super::{ChannelStats, ErrorPolicy, OnError, Sink, StopReason};
+use super::{ChannelStats, ErrorPolicy, OnError, Resume, Sink, StopReason};
 
 /// Bytes of memory for the records that are read to learn the fields.
 const MEMORY: usize = 1 << 20;
@@ -24,7 +24,12 @@ pub enum Learning {
     #[default]
     FromOwn,
     /// From the first objects of this source.
-    From(Box<dyn Source>),
+    From {
+        /// It has one epoch.
+        source: Box<dyn Source>,
+        /// Whether its list is that of the channel's own source.
+        lists_all: bool,
+    },
     /// They are known.
     Known(Arc<[Field]>),
 }
@@ -35,13 +40,14 @@ impl Channel {
     /// # Errors
     /// The first objects can't be read or decoded, or the run is being stopped.
     pub(super) fn learn(&mut self) -> Result<Option<Arc<[Field]>>, StopReason> {
-        if matches!(self.learning, Learning::From(_)) && self.declares_fields() {
+        if matches!(self.learning, Learning::From { .. }) && self.declares_fields() {
             self.learning = Learning::FromOwn;
         }
+        self.expect_list_of_state()?;
         let source = match &mut self.learning {
             Learning::FromOwn => return Ok(None),
             Learning::Known(fields) => return Ok(Some(fields.clone())),
-            Learning::From(source) => source,
+            Learning::From { source, .. } => source,
         };
         let mut sink = FieldsSink { fields: None };
         let stats = ChannelStats::default();
@@ -54,7 +60,7 @@ impl Channel {
         let mut builder = BatchBuilder::new(&mut sink, None);
         let read = self.decode_objects(&mut builder, Monitor::new(&stats, &[]));
         (self.resume, self.inflates_beside, self.policy) = (resume, inflates, policy);
-        if let Learning::From(source) = &mut self.learning {
+        if let Learning::From { source, .. } = &mut self.learning {
             swap(&mut self.source, source);
         }
         match (sink.fields, read) {
@@ -66,6 +72,22 @@ impl Channel {
             (None, Ok(_)) => Ok(None),
             (None, Err(why)) => Err(why),
         }
+    }
+
+    /// The objects that are learned from have to be those of the state, if it names a list.
+    fn expect_list_of_state(&mut self) -> Result<(), StopReason> {
+        let list = self.resume.as_ref().and_then(Resume::list);
+        let Learning::From { source, lists_all: true } = &mut self.learning else { return Ok(()) };
+        if list.is_none() {
+            return Ok(());
+        }
+        source.expect_list(list);
+        source.start_at(Start::default()).map_err(|error| {
+            let (parts, resume) = self.parts();
+            let failure = parts.decoding.source_failure(0, error);
+            self.resume = resume;
+            failure.into()
+        })
     }
 
     /// Whether the decoder says the fields before it has seen a byte: then there is nothing to learn.

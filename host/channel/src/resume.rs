@@ -2,7 +2,8 @@
 
 use pipemill_source::{Object, Source, SourceError, Start};
 use pipemill_types::{
-    Accepted, BatchPosition, ErrorKind, Fault, is_same_content, restart_extension, split_identity,
+    Accepted, BatchPosition, ErrorKind, Fault, ListIdentity, is_same_content, restart_extension,
+    split_identity,
 };
 
 /// Where a channel goes on.
@@ -89,9 +90,14 @@ impl Resume {
     /// # Errors
     /// As [`Source::start_at`].
     pub(super) fn begin(&self, source: &mut dyn Source) -> Result<(), SourceError> {
-        let (list, _) = split_identity(&self.position.identity);
-        source.expect_list(list.filter(|_| !self.accepted.objects));
+        source.expect_list(self.list());
         source.start_at(self.start())
+    }
+
+    /// The list that the epoch has to have.
+    pub(super) fn list(&self) -> Option<ListIdentity> {
+        let (list, _) = split_identity(&self.position.identity);
+        list.filter(|_| !self.accepted.objects)
     }
 
     /// Checks that the first object is the one of the state.

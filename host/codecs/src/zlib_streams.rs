@@ -146,7 +146,7 @@ mod tests {
 
     /// Bytes that are compressed well, and some that are not.
     fn content(size: usize) -> Vec<u8> {
-        (0..size).map(|n| if n % 7 == 0 { (n * n >> 5) as u8 } else { (n / 900) as u8 }).collect()
+        (0..size).map(|n| if n % 7 == 0 { ((n * n) >> 5) as u8 } else { (n / 900) as u8 }).collect()
     }
 
     #[test]

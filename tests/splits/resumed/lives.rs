@@ -222,7 +222,9 @@ impl Job<'_> {
         let record = |record| {
             (0..fields).map(|field| batch.field(record, field).map(<[u8]>::to_vec)).collect()
         };
-        let first = (batch.object().to_owned(), batch.first_record());
+        // Folders may be moved.
+        let object = batch.object().rsplit('/').next().unwrap_or_default();
+        let first = (object.to_owned(), batch.first_record());
         Given::Batch {
             number: batch.number(),
             epoch: batch.epoch(),

@@ -197,7 +197,7 @@ fn package(file: &[u8]) -> Vec<(&'static str, String)> {
                     }
                 }
             }
-            (_, Some((_, key))) => add(*key, &String::from_utf8_lossy(section.data())),
+            (_, Some((_, key))) => add(key, &String::from_utf8_lossy(section.data())),
             _ => {}
         }
     }

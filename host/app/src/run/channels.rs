@@ -81,7 +81,9 @@ pub fn prepare(
             match (plugin, opened) {
                 (Ok(plugin), Ok(Opened { source, first })) => {
                     let ready = new_channel(one, source, plugin, worker_count(config, one));
-                    let learning = first.map_or(Learning::FromOwn, Learning::From);
+                    let lists_all = one.learn_from.is_none();
+                    let learning = first
+                        .map_or(Learning::FromOwn, |source| Learning::From { source, lists_all });
                     let inflates_beside = inflates_beside(config, one);
                     decoded.push(Channel { inflates_beside, learning, ..ready });
                 }

@@ -130,7 +130,7 @@ impl Channel {
         let (stats, order, section_bytes) = (stats.clone(), *order, *section_bytes);
         let known = match &self.learning {
             Learning::Known(fields) => Some(fields.clone()),
-            Learning::FromOwn | Learning::From(_) => None,
+            Learning::FromOwn | Learning::From { .. } => None,
         };
         let (Parts { decoding, source, policy, batch }, resume) = self.parts();
         builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));

@@ -69,7 +69,7 @@ const MIN_SECONDS: f64 = 1e-9;
 fn rate_text(rate: f64) -> String {
     let units = [("GiB/s", 30), ("MiB/s", 20), ("KiB/s", 10)];
     let of = |(_, shift): &(&str, i32)| rate / f64::from(1u32 << shift);
-    let unit = units.iter().find(|unit| of(*unit) >= 1.0);
+    let unit = units.iter().find(|unit| of(unit) >= 1.0);
     unit.map_or_else(
         || format!("{rate:.0} bytes/s"),
         |unit| format!("{} {}", significant(of(unit)), unit.0),
