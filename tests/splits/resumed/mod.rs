@@ -58,7 +58,9 @@ fn of_hosts_that_are_processes() {
 }
 
 /// Seeds of the cases in which something changes while the job is down.
-const CHANGED: std::ops::Range<u64> = 10_000..12_000;
+const CHANGED: std::ops::Range<u64> = 10_000..13_800;
+/// Cases that have a change, at least: the others have no place inside of an epoch.
+const LEAST_CHANGED: u64 = 2_000;
 
 #[test]
 fn after_a_change() {
@@ -67,9 +69,9 @@ fn after_a_change() {
         let has_changed = changed::check(case, Hosts::InProcess, server);
         changed.fetch_add(u64::from(has_changed), Ordering::Relaxed);
     });
-    let (changed, all) = (changed.into_inner(), CHANGED.end - CHANGED.start);
+    let changed = changed.into_inner();
     let is_alone = std::env::var_os(ONLY).is_some();
-    assert!(is_alone || changed > all * 3 / 4, "{changed} of {all} cases had a change");
+    assert!(is_alone || changed >= LEAST_CHANGED, "{changed} cases had a change");
 }
 
 /// Runs the cases of these seeds. `test` is the name of the test.
