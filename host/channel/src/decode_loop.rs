@@ -331,7 +331,6 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     /// Calls the decoder as long as it makes progress with the bytes that are there.
     fn decode_available(&mut self) -> Result<(), StopReason> {
         loop {
-            let shown = self.builder.len();
             let outcome = self.decode()?;
             let end = self.progress.input_ended;
             match outcome {
@@ -359,9 +358,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                 }
                 Ok(DecodeOutcome::Bad { offset, message, resume }) => {
                     self.skip_error(offset, decode_fault(message, resume), resume)?;
-                    // The call ended at the error: what a decoder does at the end is still to come.
-                    let is_end = end && shown > 0;
-                    if self.progress.rest_skipped || self.builder.len() == 0 && !is_end {
+                    if self.builder.len() == 0 || self.progress.rest_skipped {
                         return Ok(());
                     }
                 }

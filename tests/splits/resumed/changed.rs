@@ -51,16 +51,17 @@ impl Change {
             Self::Seed => Some(&["`shuffle`", "shuffle` was"]),
             Self::Options => Some(&["options` was"]),
             Self::Decoder | Self::Plugin => Some(&["decoder` was"]),
-            Self::Removed | Self::Added | Self::Swapped => {
-                Some(&["`objects` differ", "changed since the state was taken", "`schema` differs"])
-            }
-            // A host that begins before the state comes may find the damage first, and names its place.
-            Self::Rewritten | Self::Grown => Some(&[
+            // A host that begins before the state comes may find damage first, and names its place; or
+            // it has come to its end.
+            Self::Removed | Self::Added | Self::Swapped | Self::Rewritten | Self::Grown => Some(&[
                 "`objects` differ",
                 "changed since the state was taken",
                 "`schema` differs",
                 ", byte offset ",
                 "the channel is at its end",
+                // What was removed was the only one.
+                "holds no file",
+                "no key begins with",
             ]),
         }
     }

@@ -28,6 +28,7 @@ pub struct Framed {
     called: Cell<bool>,
     /// Number of records so far.
     records: Cell<u8>,
+    is_damaged: Cell<bool>,
 }
 
 /// The mistake that a decoder makes.
@@ -156,12 +157,24 @@ impl Framed {
                 std::hint::black_box(step);
             });
         }
-        Self { mistake, max_record, called: Cell::new(false), records: Cell::new(0) }
+        Self {
+            mistake,
+            max_record,
+            called: Cell::new(false),
+            records: Cell::new(0),
+            is_damaged: Cell::new(false),
+        }
     }
 }
 
 /// Emits the records that lie whole in the chunk.
 pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, DecodeError> {
+    let decoded = decode_records(stream, chunk, end);
+    stream.is_damaged.set(stream.is_damaged.get() || decoded.is_err());
+    decoded
+}
+
+fn decode_records(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, DecodeError> {
     let is = |mistake| stream.mistake == mistake;
     if !stream.called.replace(true) {
         let first = if is(Mistake::MetadataOfChunk) { chunk.len().min(5) } else { 0 };
@@ -184,7 +197,8 @@ pub fn decode(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, Deco
         };
         let consumed = || Ok(progress(chunk.len() as u32, 0));
         let [first, ..] = rest else {
-            if end && is(Mistake::CountAtEnd) {
+            // After an error in the last bytes there is no further call.
+            if end && is(Mistake::CountAtEnd) && !stream.is_damaged.get() {
                 emit_made(made, &[stream.records.get()], at);
             }
             return Ok(wants(HEADER));
