@@ -57,9 +57,9 @@ def test_a_killed_job_goes_on(tmp_path, until, more):
     code, log = refusal(tmp_path, config.replace("web = 0.7", "web = 0.6"))
     expected = f"`mix` was `code 0.300000, web 0.700000, until {until}, seed 0` when the state was"
     assert code == 64 and expected.replace('"', "") in log, log
-    changed = config.replace('decoder = "lines"', 'decoder = "lines"\noptions = { trim = true }', 1)
+    changed = config.replace('decoder = "lines"', 'decoder = "lines"\noptions = { skip_blank = true }', 1)
     code, log = refusal(tmp_path, changed)
-    assert code == 64 and "channel `train`: `web: options` was `[]` when the state was" in log, log
+    assert code == 64 and "channel `train`: `web: options` was `{}` when the state was" in log, log
 
 
 def test_fifos_are_mixed_and_read_over(tmp_path):

@@ -154,7 +154,8 @@ impl Decoding<'_> {
 
     /// The failure of a source that has no next object. `epoch` is the one of the last object.
     pub(super) fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
-        let fault = Fault::new(ErrorKind::Source, error.message, error.remedy);
+        let kind = if error.refused { ErrorKind::Refused } else { ErrorKind::Source };
+        let fault = Fault::new(kind, error.message, error.remedy);
         let epoch = error.epoch.unwrap_or(epoch);
         let position = Position { object: error.object, ..Position::epoch(epoch) };
         Failure { missing: error.missing, ..self.failure_at(position, fault) }

@@ -19,6 +19,8 @@ pub struct SourceError {
     pub epoch: Option<u32>,
     /// Whether the input does not exist. False if it exists but can't be read.
     pub missing: bool,
+    /// Whether the input can be read, and is another one than that of a state.
+    pub refused: bool,
 }
 
 impl SourceError {
@@ -34,6 +36,7 @@ impl SourceError {
             remedy: remedy.into(),
             epoch: None,
             missing: false,
+            refused: false,
         }
     }
 

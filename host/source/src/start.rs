@@ -75,6 +75,7 @@ pub(crate) fn check_list(
     ListIdentity::check(expected, found).map_err(|why| {
         let message = format!("`objects` differ: {why}");
         let remedy = "bring the objects back, begin without the state, or accept it: `objects`";
-        SourceError { epoch: Some(epoch), ..SourceError::new(name, message, remedy) }
+        let error = SourceError::new(name, message, remedy);
+        SourceError { epoch: Some(epoch), refused: true, ..error }
     })
 }

@@ -60,7 +60,7 @@ pub struct Hello {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<serde_json::Value>,
     /// What may differ from what it was when the state was taken: words of
-    /// [`Accepted`](pipemill_types::Accepted).
+    /// [`Accepted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
     /// The pass of a program over its data that the consumer is for. None: it has nothing to do with
