@@ -114,6 +114,7 @@ impl Input for Pieces {
                 remedy: "find it".to_owned(),
                 epoch: None,
                 missing: false,
+                refused: false,
             });
         }
         if rest.is_empty() {
