@@ -22,7 +22,7 @@ pub(super) async fn list_prefix(
     is_last: bool,
     entries: &mut EntryList,
 ) -> Result<u64, ListError> {
-    let root = address.key.rfind('/').map_or("", |at| &address.key[..=at]);
+    let root = address.root();
     let (mut count, mut token) = (0, None);
     loop {
         let request = || list_page(s3, address, token.as_deref());

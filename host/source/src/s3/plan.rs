@@ -223,7 +223,7 @@ impl Planner {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
                     let found = FoundObject { address: address.clone(), info };
-                    let root = address.key.rfind('/').map_or("", |at| &address.key[..=at]);
+                    let root = address.root();
                     return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
                 Err(error) if error.missing && address.version.is_none() => {}
