@@ -42,7 +42,9 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
         let failed_here =
             !nothing && matches!(&seen.end, End::Failed { object: Some(at), .. } if *at == object);
         refused = outcome.refused;
-        let too_many = skips && failed_here && !refused;
+        // A refusal is the last error, and is not skipped.
+        let skipped = errors.len() + outcome.errors.len() - usize::from(refused);
+        let too_many = skips && failed_here && (!refused || skipped as u64 > job.max_errors);
         if !too_many {
             check_records(&outcome, &object, &mut records)?;
         }

@@ -3,6 +3,7 @@
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
 use crate::host::{self, Bad, Bytes, End, Job, Setup};
+use crate::native;
 
 fn job(decoder: &'static str, object: &[u8]) -> Job {
     Job {
@@ -115,4 +116,21 @@ fn bytes_that_are_there_already_are_shown_in_one_call() {
     let (other, calls) = host::run_counted(&job, &Setup { come_at_once: true, ..way });
     assert!((calls as usize) < text.len() / (32 << 10), "{calls} calls");
     assert_eq!(seen.difference(&other), None);
+}
+
+/// An object that has more errors than are skipped, and later something that is refused, ends at the
+/// errors.
+#[test]
+fn more_errors_than_are_skipped_before_a_refusal() {
+    let row = "0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,";
+    let rows = format!("{row}0.0\n0.0,{}0.0\n{row}0.0\n{row}\"\n{row}\"a\n", &row[3..]);
+    let text = rows.repeat(3);
+    let job = Job {
+        options: vec![("emit", "dense".to_owned())],
+        on_error: Bad::Skip,
+        ..job("csv", text.trim_end().as_bytes())
+    };
+    let seen = host::run(&job, &Setup::in_one_piece());
+    native::compare::<pipemill_csv::Csv>(&job, &seen).expect("the same");
+    assert_eq!(seen.records.len(), 1);
 }
