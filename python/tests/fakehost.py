@@ -152,7 +152,7 @@ class Peer:
     def pump(self) -> bool:
         """Receives and checks one message of the consumer. False when it has hung up."""
         try:
-            message = self.sock.recv(65536)
+            message = self.sock.recv(1 << 18)
         except ConnectionError:
             message = b""
         if not message:

@@ -1,6 +1,8 @@
 //! A gibibyte through a ring of 64 MiB: what the host keeps for itself stays the same from the first
 //! part to the last, and a machine whose /dev/shm is small will do.
 
+mod account;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;

@@ -53,7 +53,7 @@ fn a_good_channel_runs_on_beside_attacks() {
     let place = TestDir::new();
     let input = place.write("input", b"0123456789abcdef");
     let fifo = place.fifo("good_0");
-    let limits = "on_error = 'skip'\nmax_record = '64KiB'\n[channel.ring]\nslots = 4\n\
+    let limits = "on_error = 'skip'\nmax_record = '1MiB'\n[channel.ring]\nslots = 4\n\
                   slot_size = '64KiB'\n[channel.limits]\nmemory = '32MiB'\noutput = '1MiB'\n\
                   call_timeout = '1h'";
     let config = ENDLESS.iter().fold(good(&place), |all, it| all + &attack(it, &input, limits));

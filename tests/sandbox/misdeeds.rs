@@ -113,6 +113,14 @@ fn cases() -> Vec<Case> {
         plugin("too-few-spans", &["emitted 1 spans for 2 records of 1 fields (byte)", AUTHOR]),
         plugin("crc-outside", &["the checksum of a span at 16, outside its chunk", AUTHOR]),
         plugin("crc-uneven", &["asked for 1 checksums but expects 2", AUTHOR]),
+        case(
+            "large-record",
+            Limit,
+            &[
+                "fields of 100000 bytes together, more than `max_record` = 65536 bytes",
+                "raise `max",
+            ],
+        ),
         // What it says of its progress.
         case("stay", Decode, &["ends inside a record, 16 bytes after its start"]),
         plugin("bad-need", &["asks for 1 bytes and was shown 16, but got no further", AUTHOR]),
@@ -257,6 +265,8 @@ fn channel_with_time(
     on_error: &str,
     time: Duration,
 ) -> String {
+    // Its list is that long.
+    let max_record = if misdeed == "list-spin-schema" { "1MiB" } else { "64KiB" };
     format!(
         r#"
 [[channel]]
@@ -265,7 +275,7 @@ source = {source}
 decoder = "{BAD_PLUGIN}"
 options = {{ do = "{misdeed}" }}
 on_error = "{on_error}"
-max_record = "64KiB"
+max_record = "{max_record}"
 [channel.ring]
 slots = 4
 slot_size = "64KiB"

@@ -1,14 +1,15 @@
 //! The sink of a channel that writes into a ring. The memory of a batch is a slot of the ring or a
 //! dedicated buffer.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::rounds::Rounds;
 use pipemill_channel::{Batch, Failure, Sink, StopReason, changed_input};
-use pipemill_ring::host::{AcquireError, BatchInfo, Ring, RingError, Writer};
+use pipemill_ring::host::{AcquireError, BatchInfo, MemoryError, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
-use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position};
+use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
 
 /// Bytes that a batch reserves for the name of its object. A longer name is truncated.
 const MAX_NAME_BYTES: usize = 1024;
@@ -27,6 +28,8 @@ pub struct RingSink {
     epoch: u32,
     /// Whether a batch was granted in this epoch.
     has_batches: bool,
+    /// Whether a batch was larger than the channel's memory.
+    is_over_budget: Cell<bool>,
 }
 
 impl RingSink {
@@ -41,7 +44,13 @@ impl RingSink {
             schema: Ok(()),
             epoch: 0,
             has_batches: false,
+            is_over_budget: Cell::new(false),
         }
+    }
+
+    /// Whether the channel failed because a batch was larger than the channel's memory.
+    pub fn is_over_budget(&self) -> bool {
+        self.is_over_budget.get()
     }
 
     /// Hands over what may leave of a channel that has failed.
@@ -68,15 +77,30 @@ impl RingSink {
             AcquireError::Stopped => StopReason::Stopped,
             AcquireError::EpochEnd(_) => StopReason::EpochEnded,
             AcquireError::BeginsAgain => StopReason::BeginsAgain,
-            AcquireError::Memory(error) => self.failure(&error, self.memory_remedy()),
+            AcquireError::Failed(error) => {
+                if matches!(error, RingError::Memory(MemoryError::OverBudget(_))) {
+                    self.is_over_budget.set(true);
+                }
+                self.failure(&error, self.remedy(&error))
+            }
         }
     }
 
-    fn memory_remedy(&self) -> &'static str {
-        if self.has_batch_size {
-            "give the host more memory, or lower `batch` or `max_record`"
-        } else {
-            "give the host more memory, or lower `max_record`"
+    fn remedy(&self, error: &RingError) -> &'static str {
+        match (error, self.has_batch_size) {
+            (RingError::Memory(MemoryError::OverBudget(_)), true) => {
+                "raise `limits.batches`, or lower `batch`, the `window` of `shuffle` or `max_record`"
+            }
+            (RingError::Memory(MemoryError::OverBudget(_)), false) => {
+                "raise `limits.batches`, or lower `max_record`"
+            }
+            (RingError::Memory(_) | RingError::TooLarge { .. }, true) => {
+                "give the host more memory, or lower `batch` or `max_record`"
+            }
+            (RingError::Memory(_) | RingError::TooLarge { .. }, false) => {
+                "give the host more memory, or lower `max_record`"
+            }
+            _ => "this is a bug in pipemill; please report it",
         }
     }
 
@@ -105,10 +129,7 @@ impl RingSink {
             restart_records: batch.start.restart_records,
             padding: batch.padding as u32,
         };
-        match memory.grant(&info, &batch.columns) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.failure(&error, "this is a bug in pipemill; please report it")),
-        }
+        memory.grant(&info, &batch.columns).map(drop).map_err(|error| self.stop_reason(error))
     }
 
     /// Makes the last round of an epoch full, or leaves it out.
@@ -159,7 +180,15 @@ impl Sink for RingSink {
     }
 
     fn grow(&mut self, memory: &mut Writer, payload: usize) -> Result<(), StopReason> {
-        memory.ensure(payload).map_err(|error| self.failure(&error, self.memory_remedy()))
+        memory.ensure(payload).map_err(|error| self.stop_reason(error))
+    }
+
+    fn take_memory(
+        &mut self,
+        taken: &mut Option<TakenMemory>,
+        bytes: u64,
+    ) -> Result<(), StopReason> {
+        self.ring.take_memory(taken, bytes).map_err(|error| self.stop_reason(error))
     }
 
     fn room(&self, memory: &Writer, records: usize, fields: usize, texts: usize) -> Option<usize> {

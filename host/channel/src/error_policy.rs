@@ -41,6 +41,8 @@ pub enum OnPluginError {
 
 /// Bytes that are kept of one decode error. The rest is only counted.
 pub(super) const MAX_KEPT_BYTES: usize = 8 << 20;
+/// Bytes that the allocations of an error's texts take beside the texts.
+const TEXTS_BYTES: usize = 128;
 /// Places whose errors are remembered. With more of them, a place may be counted or kept twice.
 const MAX_PLACES: usize = 1 << 20;
 
@@ -71,6 +73,16 @@ pub(super) struct SkippedError {
     pub(super) kept: Vec<u8>,
 }
 
+impl SkippedError {
+    /// Bytes of memory that it takes, or a little more.
+    pub(super) fn bytes(&self) -> usize {
+        let Failure { fault, channel, position, decoder, bytes, .. } = &self.failure;
+        let object = position.object.as_ref().map_or(0, String::len);
+        let texts = fault.message.len() + fault.remedy.len() + channel.len() + decoder.len();
+        size_of::<Self>() + TEXTS_BYTES + texts + object + bytes.len() + self.kept.len()
+    }
+}
+
 /// A set of places in the input, as hashes. It counts also the places beyond those that it
 /// remembers.
 #[derive(Default)]
@@ -82,16 +94,24 @@ struct Places {
 impl Places {
     /// Adds the place of an error. Returns whether it is new.
     fn add(&mut self, failure: &Failure) -> bool {
-        let mut hasher = DefaultHasher::new();
-        (&failure.position.object, failure.position.offset).hash(&mut hasher);
         let is_new = if self.known.len() < MAX_PLACES {
-            self.known.insert(hasher.finish())
+            self.known.insert(place_hash(failure))
         } else {
-            !self.known.contains(&hasher.finish())
+            self.is_new(failure)
         };
         self.count += u64::from(is_new);
         is_new
     }
+
+    fn is_new(&self, failure: &Failure) -> bool {
+        !self.known.contains(&place_hash(failure))
+    }
+}
+
+fn place_hash(failure: &Failure) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&failure.position.object, failure.position.offset).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl ErrorPolicy {
@@ -151,6 +171,13 @@ impl ErrorPolicy {
         }
     }
 
+    /// Whether this error, which is skipped, is one more than `max_errors`.
+    pub(super) fn ends_with(&self, failure: &Failure) -> bool {
+        let is_of_this = failure.position.epoch == self.epoch;
+        let counted = if is_of_this { self.counted.count } else { 0 };
+        counted >= self.max_errors && (!is_of_this || self.counted.is_new(failure))
+    }
+
     /// Whether the bytes that are skipped are kept.
     pub(super) fn keeps_bytes(&self) -> bool {
         matches!(self.on_error, OnError::Quarantine(_))
@@ -175,7 +202,8 @@ impl ErrorPolicy {
             forward(SkippedError { failure: failure.clone(), length, kept: bytes.to_vec() });
             self.counted.count += 1;
             self.epoch = failure.position.epoch;
-            return Ok(());
+            // All of these are errors of one object. Who gets them fails at the same one.
+            return self.check_count(failure);
         }
         self.first.get_or_insert_with(|| failure.clone());
         if failure.position.epoch != self.epoch {
@@ -185,7 +213,13 @@ impl ErrorPolicy {
         if self.keeps_bytes() && self.kept.add(failure) {
             self.quarantine(failure, length, bytes)?;
         }
-        if !self.counted.add(failure) || self.counted.count <= self.max_errors {
+        if self.counted.add(failure) { self.check_count(failure) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// With this one, the epoch has errors in more than `max_errors` places.
+    fn check_count(&self, failure: &Failure) -> Result<(), Box<Failure>> {
+        if self.counted.count <= self.max_errors {
             return Ok(());
         }
         let message = format!(

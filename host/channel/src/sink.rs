@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pipemill_types::{BatchMemory, Field};
+use pipemill_types::{BatchMemory, Field, TakenMemory};
 
 use super::{Batch, Failure};
 
@@ -106,6 +106,15 @@ pub trait Sink {
     /// # Errors
     /// There is no memory.
     fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
+
+    /// Makes `taken` count `bytes` bytes in the channel's budget, for memory beside that of batches. Waits
+    /// until consumers have released batches that take what is missing.
+    ///
+    /// # Errors
+    /// The channel may not take that much, or the run is being stopped.
+    fn take_memory(&mut self, _: &mut Option<TakenMemory>, _: u64) -> Result<(), StopReason> {
+        Ok(())
+    }
 
     /// Bytes that the payload of a batch may take of this memory, if the batch has `records`
     /// records of `fields` fields and `texts` bytes of metadata and identity. `None` if not even

@@ -28,6 +28,8 @@ const FREE_BLOCK_BYTES: u64 = 8 << 20;
 #[derive(Default)]
 pub(super) struct Account {
     max_output: u64,
+    /// Bytes that the fields of one record may have together.
+    max_record: u64,
     /// Bytes that the call was charged.
     produced: u64,
     /// Spans that the call may still emit without a charge.
@@ -42,6 +44,7 @@ impl Account {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             max_output: limits.output,
+            max_record: u64::MAX,
             produced: 0,
             free_spans: 0,
             time: CallTime::new(limits.call_timeout),
@@ -89,11 +92,15 @@ impl Account {
         self.max_output / 2 + FREE_BLOCK_BYTES
     }
 
-    /// Bytes that the fields of one record may have together, in a call with a chunk of `chunk`
-    /// bytes. They may be more than the host holds, because fields may share bytes; but a record that
-    /// is copied has each of them once.
-    pub(super) fn max_record_bytes(&self, chunk: usize) -> u64 {
-        self.max_output.saturating_add(4 * chunk as u64)
+    /// Sets the bytes that the fields of one record may have together.
+    pub(super) fn set_max_record(&mut self, bytes: u64) {
+        self.max_record = bytes;
+    }
+
+    /// Bytes that the fields of one record may have together. They may be more than the host holds,
+    /// because fields may share bytes; but a record that is copied has each of them once.
+    pub(super) fn max_record(&self) -> u64 {
+        self.max_record
     }
 
     /// Counts `bytes` of work, before it is done. Reads the clock after each [`WORK_PART`].

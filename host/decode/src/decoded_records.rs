@@ -174,7 +174,7 @@ impl DecodedRecords {
         if payload_end >= u64::from(IN_PAYLOAD) {
             return Err(Fault::contract("emitted 2 GiB of payload in a call").into());
         }
-        self.check_record_sizes(chunk, payload_end, spans, account.max_record_bytes(chunk))?;
+        self.check_record_sizes(chunk, payload_end, spans, account.max_record())?;
         self.payload.extend_from_slice(payload);
         let (sizes, end_before) = ((chunk as u64, payload_end), self.end);
         let appended = if fields == 1 {
@@ -245,10 +245,10 @@ impl DecodedRecords {
                 return Err(Fault::new(
                     ErrorKind::Limit,
                     format!(
-                        "record {record} of the call has fields of {bytes} bytes together; {max} \
-                         are possible"
+                        "record {record} of the call has fields of {bytes} bytes together, more than \
+                         `max_record` = {max} bytes"
                     ),
-                    "if its records are really that large, raise `limits.output`",
+                    "if its records are really that large, raise `max_record`",
                 ));
             }
         }

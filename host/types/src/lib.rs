@@ -16,6 +16,7 @@ mod identity;
 pub mod json;
 mod list;
 pub mod log;
+mod memory_budget;
 mod mode;
 mod position;
 mod printable;
@@ -34,6 +35,7 @@ pub use identity::{
     ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list, split_identity,
 };
 pub use list::{list_elements, list_problem};
+pub use memory_budget::{MemoryBudget, OverBudget, TakenMemory};
 pub use mode::Mode;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};

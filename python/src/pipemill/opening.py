@@ -101,7 +101,8 @@ def open(  # the name that `pipemill.open` has
         the rest of the object is left out.
     :param max_record: the largest record, such as "256MiB"; "64MiB" by default.
     :param limits: what the decoder may use: ``{"memory": "1GiB", "call_timeout": "30s", "output":
-        "1GiB"}``, each with a default.
+        "1GiB"}``, and the memory of all batches with the window of `shuffle`: ``{"batches":
+        "4GiB"}``; each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
     :param shard: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
         MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
@@ -138,7 +139,8 @@ def open(  # the name that `pipemill.open` has
     if node is not None:
         stream = _open_per_node(node, channel, wishes)
     else:
-        stream = _owning(Host.of_text(toml({"channel": [channel]})), name, wishes)
+        text = toml({"channel": [channel]})
+        stream = _owning(Host.of_text(text, consumers_first=state is not None), name, wishes)
     stream._part = part_name(channel, node) if state is None else None
     stream._may_skip = may_skip(on_error, on_plugin_error)
     return stream
@@ -294,7 +296,8 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
         stream = connect(name, path, wait=NODE_TIMEOUT, **wishes)
         stream._receiver.host_owner = OWNER_OF_NODE
         return stream
-    stream = _owning(Host.of_text(toml({"socket": literal(path)}) + text), name, wishes)
+    text = toml({"socket": literal(path)}) + text
+    stream = _owning(Host.of_text(text, consumers_first=wishes["state"] is not None), name, wishes)
     stream._shares_host = True
     return stream
 

@@ -71,9 +71,16 @@ class Host:
     #: Path of the socket to which consumers connect.
     socket: str
 
-    def __init__(self, file: str, pass_fds: tuple[int, ...] = (), shown: str | None = None) -> None:
+    def __init__(
+        self,
+        file: str,
+        pass_fds: tuple[int, ...] = (),
+        shown: str | None = None,
+        consumers_first: bool = False,
+    ) -> None:
         """Starts the host with this configuration, and waits until it is ready. Messages call the
-        file `shown`; None: by its name."""
+        file `shown`; None: by its name. `consumers_first`: nothing is decoded before
+        the first consumers are connected, because they bring a state."""
         import subprocess  # takes as long to import as all of this package
 
         # Plain descriptors, because at the end of the interpreter nobody closes them.
@@ -82,6 +89,8 @@ class Host:
         answers, stdout = os.pipe()
         environment = {"PIPEMILL_LOG": "warn", "PIPEMILL_LOG_FORMAT": "human", **os.environ}
         command = [find_binary(), "run", "--owner", str(os.getpid()), "--config", file]
+        if consumers_first:
+            command.append("--consumers-first")
         try:
             # In a session of its own, so that Ctrl-C does not reach it: the program decides.
             child = subprocess.Popen(
@@ -121,12 +130,12 @@ class Host:
         paths.append(self.socket)
 
     @classmethod
-    def of_text(cls, text: str, shown: str = "") -> Host:
+    def of_text(cls, text: str, shown: str = "", consumers_first: bool = False) -> Host:
         """A host for the text of a configuration. No file is left of it. Messages about it begin
         with `shown` and a place in it; with "" they do not say where, because nobody wrote it."""
         fd = _memory_file(text.encode())
         try:
-            return cls(f"/proc/self/fd/{fd}", (fd,), shown)
+            return cls(f"/proc/self/fd/{fd}", (fd,), shown, consumers_first)
         finally:
             os.close(fd)
 

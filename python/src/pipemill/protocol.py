@@ -10,7 +10,7 @@ from .errors import BY_KIND, DecodeError, ProtocolError, Refused
 
 VERSION = 2
 #: The longest message, in bytes.
-MAX_MESSAGE = 65_536
+MAX_MESSAGE = 196_608
 
 HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 20, 21, 22
@@ -103,7 +103,12 @@ _new = tuple.__new__
 def hello(channel: str, client: str, wishes: dict[str, Any]) -> bytes:
     """A HELLO. `wishes` are its other keys."""
     body: dict[str, Any] = {"protocol": VERSION, "channel": channel, "client": client, **wishes}
-    message = TYPE.pack(HELLO) + json.dumps(body).encode()
+    try:
+        text = json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # Half of a character: the host says what is wrong with it.
+        text = json.dumps(body).encode()
+    message = TYPE.pack(HELLO) + text
     if len(message) > MAX_MESSAGE:
         raise ValueError(
             f"the state of channel {channel!r} takes {len(message)} bytes in a message, which "

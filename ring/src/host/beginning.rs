@@ -12,7 +12,9 @@ use super::ledger::Ledger;
 use super::ring::Ring;
 use super::state::RingState;
 use super::table::{ConsumerId, NewBeginning, RecordPlace, Sought};
-use crate::protocol::{BatchPlace, BatchSize, Hello, Mode, Resumed, Shard, Tail};
+use crate::protocol::{
+    self, BatchPlace, BatchSize, ErrorReport, Hello, Mode, Resumed, Shard, Tail,
+};
 
 /// Where a channel begins, and how its batches are cut and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +182,8 @@ pub(super) struct Admitted {
     pub(super) rank: u32,
     pub(super) credits: u32,
     pub(super) beginning: Beginning,
+    /// How often requests had failed before it was admitted.
+    pub(super) failed_requests: u64,
 }
 
 impl Ring {
@@ -205,8 +209,11 @@ impl Ring {
                     state.recent.expect(rank, resumed);
                 }
                 self.begin_again(state, again, hello.state.as_ref().map(|_| rank));
+                state.is_requested = true;
             }
-            Ok(Admitted { rank, credits, beginning: state.beginning.clone() })
+            let (beginning, (failed_requests, _)) =
+                (state.beginning.clone(), &state.failed_requests);
+            Ok(Admitted { rank, credits, beginning, failed_requests: *failed_requests })
         })
     }
 
@@ -395,6 +402,53 @@ impl Ring {
         let is_inside = first.number > 0;
         let is_next = is_inside && first.number <= self.batches();
         is_next || !is_inside && first.epoch <= state.table.writing()
+    }
+
+    /// The channel has failed. Where that is the fault of the consumers that made it begin where it did,
+    /// they are sent the error alone, and the channel begins again as it is configured: true. False
+    /// where it is the channel's own. `has_no_memory`: the batches are larger than they may be, which is
+    /// the consumers' fault if they asked for other ones. Otherwise it is theirs if no batch was granted
+    /// from there on.
+    pub fn fail_request(&self, report: &ErrorReport, has_no_memory: bool) -> bool {
+        let is_request = |state: &RingState| {
+            let other_batches = state.beginning.batch != state.configured.batch;
+            let is_at_fault = !state.table.has_granted() || has_no_memory && other_batches;
+            state.is_requested && is_at_fault
+        };
+        if !is_request(&self.lock()) {
+            return false;
+        }
+        let message = protocol::error(report);
+        loop {
+            self.end_consumers(&message);
+            let is_done = self.change(|state, _| {
+                let is_alone = state.table.consumers().is_empty();
+                if is_alone && !state.stopped {
+                    self.begin_again(state, state.configured.clone(), None);
+                    state.is_requested = false;
+                    // For a consumer that was admitted and is not connected yet.
+                    state.failed_requests = (state.failed_requests.0 + 1, message.clone());
+                }
+                is_alone || state.stopped
+            });
+            if is_done {
+                return true;
+            }
+        }
+    }
+
+    /// Sends all consumers this message as the last one, and waits until none is connected.
+    fn end_consumers(&self, message: &[u8]) {
+        let mut state = self.lock();
+        state.waits_for_none = true;
+        loop {
+            state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
+            if state.stopped || state.table.consumers().is_empty() {
+                break;
+            }
+            state = self.wait(state);
+        }
+        state.waits_for_none = false;
     }
 
     /// `only`: the rank whose state it is; the others have not said where they go on.

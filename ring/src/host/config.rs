@@ -103,7 +103,7 @@ pub enum RingError {
     },
 }
 
-/// Why there is no memory for a batch.
+/// Why there is no memory for a batch, or why a batch can't be granted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {
     /// [`Ring::stop`](super::Ring::stop) was called.
@@ -117,9 +117,9 @@ pub enum AcquireError {
     /// [`Ring::begin`](super::Ring::begin) is called.
     #[error("the channel is to begin elsewhere")]
     BeginsAgain,
-    /// The kernel does not give the memory, or the size is too large.
+    /// The kernel does not give the memory, the size is too large, or the batch is wrong.
     #[error(transparent)]
-    Memory(RingError),
+    Failed(#[from] RingError),
 }
 
 /// A consumer's state goes on after a batch that has not come in its epoch.

@@ -39,6 +39,8 @@ pub(super) struct ConsumerSocket {
     socket: Arc<OwnedFd>,
     poller: Arc<Epoll>,
     unsent: VecDeque<(Vec<u8>, AttachedFd)>,
+    /// The host has hung up.
+    is_ended: bool,
 }
 
 impl ConsumerSocket {
@@ -50,7 +52,16 @@ impl ConsumerSocket {
         poller: Arc<Epoll>,
     ) -> ConsumerSocket {
         let unsent = VecDeque::new();
-        ConsumerSocket { id, peer, client, reported: (0, 0), socket, poller, unsent }
+        ConsumerSocket {
+            id,
+            peer,
+            client,
+            reported: (0, 0),
+            socket,
+            poller,
+            unsent,
+            is_ended: false,
+        }
     }
 
     /// Sends a message, or keeps it where the socket is full. True when it was kept.
@@ -67,7 +78,15 @@ impl ConsumerSocket {
 
     /// Sends the reason to refuse the consumer, and hangs up. The server's thread sees that.
     pub(super) fn refuse(&mut self, reason: &str) {
-        self.send(&protocol::refused(reason), None);
+        self.end_with(&protocol::refused(reason));
+    }
+
+    /// Sends this message as the last one, and hangs up.
+    pub(super) fn end_with(&mut self, message: &[u8]) {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return;
+        }
+        self.send(message, None);
         // It fails only where the consumer has hung up.
         let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }

@@ -59,6 +59,16 @@ impl DedicatedBuffers {
         self.full[at as usize].as_ref().map(DedicatedBuffer::fd)
     }
 
+    /// A buffer that nobody needs, to be dropped.
+    pub(super) fn drop_spare(&mut self) -> Option<DedicatedBuffer> {
+        self.spare.pop_front().map(|(_, buffer)| buffer)
+    }
+
+    /// Whether a buffer holds a batch, so that it will be free later.
+    pub(super) fn hold_batches(&self) -> bool {
+        self.full.iter().any(Option::is_some)
+    }
+
     /// The buffer of at least this many bytes that was freed last. Where there is none, one that is too
     /// small, to be dropped: a larger one takes its place.
     pub(super) fn take_spare(
@@ -74,6 +84,7 @@ impl DedicatedBuffers {
 
 #[cfg(test)]
 mod tests {
+    use pipemill_types::MemoryBudget;
     use proptest::prelude::*;
 
     use super::*;
@@ -87,6 +98,7 @@ mod tests {
         fn buffers_are_used_again_and_given_back(
             steps in proptest::collection::vec((0_u8..3, 1_usize..20), 1..300),
         ) {
+            let budget = MemoryBudget::unlimited();
             let mut buffers = DedicatedBuffers::new(SLOTS, MOST as u32);
             let mut full: Vec<SlotId> = Vec::new();
             let mut since_dedicated = 0;
@@ -102,7 +114,7 @@ mod tests {
                         prop_assert!(full.len() + buffers.spare.len() < MOST);
                         let mut buffer = match found {
                             Some(found) => found,
-                            None => DedicatedBuffer::create("test", bytes).unwrap(),
+                            None => DedicatedBuffer::create("test", bytes, &budget).unwrap(),
                         };
                         prop_assert!(buffer.bytes().len() >= bytes);
                         buffer.bytes()[bytes - 1] = id as u8;

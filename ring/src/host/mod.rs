@@ -30,6 +30,7 @@ mod threads;
 mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
+pub use crate::memory::MemoryError;
 pub use beginning::{Beginning, Beginnings, Match, slots_of_ranks};
 pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
 pub use ledger::Checkpoint;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
-use pipemill_types::{SharedPart, schema_extension};
+use pipemill_types::{MemoryBudget, OverBudget, SharedPart, TakenMemory, schema_extension};
 
 use super::beginning::{Admitted, Beginning, Beginnings};
 use super::config::{AcquireError, PlaceMissing, RingConfig, RingError};
@@ -17,9 +18,9 @@ use super::state::RingState;
 use super::status::{self, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table, Wanted};
-use crate::memory::{DedicatedBuffer, RingMemory};
+use crate::memory::{DedicatedBuffer, MemoryError, RingMemory};
 use crate::protocol::{
-    self, BatchPlace, ErrorReport, Field, Hello, MAX_MESSAGE, Mode, PROTOCOL, Resumed, ToHost,
+    self, BatchPlace, ErrorReport, Field, Hello, MAX_SCHEMA, Mode, PROTOCOL, Resumed, ToHost,
     Welcome,
 };
 use crate::socket::{Peer, send};
@@ -36,6 +37,10 @@ const MAX_CLIENT_CHARS: usize = 200;
 pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
+    /// What all memory of the channel counts in, this ring's among it.
+    budget: Arc<MemoryBudget>,
+    /// The slots' bytes in it.
+    _slots_taken: TakenMemory,
     /// Slots beside those of `config`, which are filled beside the next batch.
     slots_beside: u32,
     /// Those of them that are being filled, or more.
@@ -82,25 +87,31 @@ impl Ring {
     /// [`RingError::Config`] where a setting is out of its range, [`RingError::Memory`] where the
     /// kernel does not give the memory.
     pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
-        Self::with_slots_beside(config, 0)
+        Self::within(config, 0, MemoryBudget::unlimited())
     }
 
-    /// Makes a ring with `slots_beside` more slots, for [`acquire_beside`](Ring::acquire_beside).
+    /// Makes a ring with `slots_beside` more slots, for [`acquire_beside`](Ring::acquire_beside). Slots and
+    /// dedicated buffers count in `budget`.
     ///
     /// # Errors
-    /// As [`new`](Ring::new).
-    pub fn with_slots_beside(
+    /// As [`new`](Ring::new), and [`MemoryError::OverBudget`](crate::host::MemoryError::OverBudget) where
+    /// the slots are more than the budget has left.
+    pub fn within(
         config: RingConfig,
         slots_beside: u32,
+        budget: Arc<MemoryBudget>,
     ) -> Result<Arc<Ring>, RingError> {
         let slots = config.slots.saturating_add(slots_beside);
         let all = RingConfig { slots, ..config.clone() };
         let bytes = all.check()?;
+        let slots_taken = budget.take(bytes as u64).map_err(MemoryError::from)?;
         let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
         Ok(Arc::new(Ring {
             state: Mutex::new(RingState::new(&all)),
             config,
             memory,
+            budget,
+            _slots_taken: slots_taken,
             slots_beside,
             filled_beside: AtomicU32::new(0),
             schema: OnceLock::new(),
@@ -131,6 +142,7 @@ impl Ring {
             for (rank, of_rank) in &beginning.states {
                 state.recent.expect(*rank, of_rank);
             }
+            state.configured = beginning.clone();
             state.beginning = beginning;
         });
         let _ = self.beginnings.set(beginnings);
@@ -206,9 +218,9 @@ impl Ring {
     /// [`RingError::SchemaTooLong`] where the fields don't fit a message.
     pub fn set_schema(&self, fields: Vec<Field>) -> Result<(), RingError> {
         let message = protocol::schema(&fields);
-        if message.len() > MAX_MESSAGE {
-            let (fields, bytes) = (fields.len(), message.len());
-            return Err(RingError::SchemaTooLong { fields, bytes });
+        let bytes = message.len().max(bytes_in_state(&fields) / 2);
+        if bytes > MAX_SCHEMA {
+            return Err(RingError::SchemaTooLong { fields: fields.len(), bytes });
         }
         // Under the lock, so that a consumer that connects now is sent SCHEMA once.
         self.change(|state, now| {
@@ -288,6 +300,17 @@ impl Ring {
         epoch.and_then(|epoch| u32::try_from(epoch).ok())
     }
 
+    /// Waits until the consumers are connected that the first grant needs, or one of them has asked for
+    /// another beginning. Returns early after [`stop`](Ring::stop).
+    pub fn wait_for_consumers(&self) {
+        let mut state = self.lock();
+        state.waits_for_start = true;
+        while !(state.stopped || state.table.has_started() || state.table.begins_again()) {
+            state = self.wait(state);
+        }
+        state.waits_for_start = false;
+    }
+
     /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
     /// Without a consumer, ends are not waited for. False where the time is over,
     /// [`stop`](Ring::stop) was called, or the channel [begins again](Ring::begins_again). `None` waits for ever.
@@ -329,14 +352,8 @@ impl Ring {
     pub(super) fn take(&self, wanted: Wanted) -> Result<SlotId, AcquireError> {
         let mut state = self.lock();
         let result = loop {
-            if state.stopped {
-                break Err(AcquireError::Stopped);
-            }
-            if state.table.begins_again() {
-                break Err(AcquireError::BeginsAgain);
-            }
-            if let Some(epoch) = state.table.epoch_end_requested() {
-                break Err(AcquireError::EpochEnd(epoch));
+            if let Some(ended) = ended(&state) {
+                break Err(ended);
             }
             if state.table.unsent_ends() < MAX_UNSENT_ENDS
                 && let Some(slot) = state.table.take(wanted)
@@ -346,12 +363,76 @@ impl Ring {
             if state.writer_waits.replace(wanted).is_none() {
                 state.look_for_missing(Instant::now());
             }
-            state = self.changed.wait(state).expect("no code under this lock panics");
+            state = self.wait(state);
         };
         if state.writer_waits.take().is_some() {
             state.look_for_missing(Instant::now());
         }
         result
+    }
+
+    /// The budget in which the ring's memory counts.
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the ring's.
+    /// Waits for consumers, if their batches take what is missing.
+    ///
+    /// # Errors
+    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is missing.
+    pub fn take_memory(
+        &self,
+        taken: &mut Option<TakenMemory>,
+        bytes: u64,
+    ) -> Result<(), AcquireError> {
+        self.allocate(|budget| {
+            match taken {
+                Some(taken) => taken.resize(bytes)?,
+                None => *taken = Some(budget.take(bytes)?),
+            }
+            Ok(())
+        })
+    }
+
+    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried again after
+    /// each dedicated buffer that is freed.
+    pub(super) fn allocate<T>(
+        &self,
+        mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
+    ) -> Result<T, AcquireError> {
+        loop {
+            match allocation(&self.budget) {
+                Err(MemoryError::OverBudget(missing)) => self.free_memory(missing)?,
+                other => return other.map_err(|error| AcquireError::Failed(error.into())),
+            }
+        }
+    }
+
+    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in buffers.
+    fn free_memory(&self, missing: OverBudget) -> Result<(), AcquireError> {
+        let mut state = self.lock();
+        let freed = loop {
+            if let Some(spare) = state.dedicated.drop_spare() {
+                break Ok(spare);
+            }
+            if let Some(ended) = ended(&state) {
+                break Err(ended);
+            }
+            if !state.dedicated.hold_batches() {
+                break Err(AcquireError::Failed(MemoryError::from(missing).into()));
+            }
+            if state.writer_waits.replace(Wanted::Dedicated).is_none() {
+                state.look_for_missing(Instant::now());
+            }
+            state = self.wait(state);
+        };
+        if state.writer_waits.take().is_some() {
+            state.look_for_missing(Instant::now());
+        }
+        // To unmap a large one takes long.
+        drop(state);
+        freed.map(drop)
     }
 
     /// Takes a slot, if there is one and the writer would not wait for anything else.
@@ -457,7 +538,8 @@ impl Ring {
     /// Welcomes a consumer that was [admitted](Ring::admit).
     ///
     /// # Errors
-    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on.
+    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on. `ECONNRESET`
+    /// where what it asked for has failed since; then it was sent the error.
     pub(super) fn connect(
         &self,
         id: ConsumerId,
@@ -467,7 +549,7 @@ impl Ring {
         socket: Arc<OwnedFd>,
         poller: Arc<Epoll>,
     ) -> nix::Result<()> {
-        let Admitted { rank, credits, beginning } = admitted;
+        let Admitted { rank, credits, beginning, failed_requests } = admitted;
         let welcome = protocol::welcome(&Welcome {
             protocol: PROTOCOL,
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
@@ -482,6 +564,12 @@ impl Ring {
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();
         self.change(|state, now| {
+            let (failed, message) = &state.failed_requests;
+            if *failed != failed_requests {
+                // It fails only where the consumer has hung up.
+                let _ = send(&socket, message, None, false);
+                return Err(Errno::ECONNRESET);
+            }
             state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
             state.table.connect(id, credits, rank, now);
             state.attendance.come(rank, now);
@@ -489,8 +577,8 @@ impl Ring {
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
             }
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Forgets a consumer: it has hung up, or the server is about to hang up on it. The batches
@@ -597,6 +685,11 @@ impl Ring {
         self.state.lock().expect("no code under this lock panics")
     }
 
+    /// Waits for the next change that somebody may wait for.
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, RingState>) -> MutexGuard<'a, RingState> {
+        self.changed.wait(state).expect("no code under this lock panics")
+    }
+
     /// Runs a command on the state, carries out its effects and wakes the threads that wait.
     pub(super) fn change<T>(&self, command: impl FnOnce(&mut RingState, Instant) -> T) -> T {
         let now = Instant::now();
@@ -611,4 +704,21 @@ impl Ring {
         }
         result
     }
+}
+
+/// Why the writer must not wait, or go on where it is.
+fn ended(state: &RingState) -> Option<AcquireError> {
+    if state.stopped {
+        return Some(AcquireError::Stopped);
+    }
+    if state.table.begins_again() {
+        return Some(AcquireError::BeginsAgain);
+    }
+    state.table.epoch_end_requested().map(AcquireError::EpochEnd)
+}
+
+/// Bytes that the fields take in a HELLO with a state: as a text of JSON, in JSON.
+fn bytes_in_state(fields: &[Field]) -> usize {
+    let text = schema_extension(fields).map(|(_, text)| text).unwrap_or_default();
+    serde_json::to_string(&text).map_or(0, |text| text.len())
 }

@@ -24,11 +24,21 @@ pub(super) struct RingState {
     pub(super) writer_ended: bool,
     /// Threads that wait until all is delivered.
     pub(super) drain_waits: u32,
+    /// The writer waits for the first consumers.
+    pub(super) waits_for_start: bool,
     pub(super) stopped: bool,
     /// What is done, where somebody asks for it.
     pub(super) ledger: Option<Ledger>,
     /// Where the channel begins, or has begun.
     pub(super) beginning: Beginning,
+    /// Where it begins without a wish of a consumer.
+    pub(super) configured: Beginning,
+    /// A consumer has made it begin elsewhere.
+    pub(super) is_requested: bool,
+    /// How often that has failed, and the last message about it.
+    pub(super) failed_requests: (u64, Vec<u8>),
+    /// The writer waits until no consumer is connected.
+    pub(super) waits_for_none: bool,
     /// The batches of this run with which states are compared.
     pub(super) recent: RecentBatches,
     /// The failure that ends the channel.
@@ -47,9 +57,14 @@ impl RingState {
             writer_waits: None,
             writer_ended: false,
             drain_waits: 0,
+            waits_for_start: false,
             stopped: false,
             ledger: None,
             beginning: Beginning::of(config),
+            configured: Beginning::of(config),
+            is_requested: false,
+            failed_requests: (0, Vec::new()),
+            waits_for_none: false,
             recent: RecentBatches::new(config.slots),
             error: None,
             attendance: Attendance::new(Instant::now()),
@@ -72,6 +87,8 @@ impl RingState {
         let ends_writers = |wanted| table.has(wanted) || table.epoch_end_requested().is_some();
         writer_waits.is_some_and(|wanted| ends_writers(wanted) || ends_both)
             || *drain_waits > 0 && (table.drained() || ends_both)
+            || self.waits_for_start && (table.has_started() || ends_both)
+            || self.waits_for_none && table.consumers().is_empty()
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.

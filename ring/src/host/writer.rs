@@ -114,7 +114,7 @@ impl Ring {
 
     /// A free slot to be filled beside others, for a batch that comes after them. `None` where none is
     /// free, where the writer should begin elsewhere or end, and where all slots that there are for
-    /// this are being filled: see [`with_slots_beside`](Ring::with_slots_beside). So what is filled
+    /// this are being filled: see [`within`](Ring::within). So what is filled
     /// beside never takes a slot from the next batch, nor from consumers.
     pub fn acquire_beside(self: &Arc<Ring>) -> Option<Writer> {
         let slot = self.take_beside()?;
@@ -140,18 +140,21 @@ impl Ring {
         let slot = self.take(Wanted::Dedicated)?;
         // Where making the buffer fails, dropping this frees the slot.
         let mut writer = self.writer(slot, Memory::None, false);
-        writer.make_buffer(payload_bytes).map_err(AcquireError::Memory)?;
+        writer.make_buffer(payload_bytes)?;
         Ok(writer)
     }
 }
 
 impl Writer {
-    fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), RingError> {
+    fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), AcquireError> {
         check_size(payload_bytes)?;
         let bytes = HEADER_BYTES + payload_bytes;
         let buffer = match self.ring.take_spare(bytes) {
             Some(spare) => spare,
-            None => DedicatedBuffer::create(&dedicated_name(&self.ring), bytes)?,
+            None => {
+                let name = dedicated_name(&self.ring);
+                self.ring.allocate(|budget| DedicatedBuffer::create(&name, bytes, budget))?
+            }
         };
         self.memory = Memory::Dedicated(buffer);
         Ok(())
@@ -175,13 +178,13 @@ impl Writer {
     /// # Errors
     /// [`RingError::TooLarge`] where a slot has less, because a slot can't grow;
     /// [`RingError::Memory`] where the kernel does not give the memory.
-    pub fn ensure(&mut self, bytes: usize) -> Result<(), RingError> {
+    pub fn ensure(&mut self, bytes: usize) -> Result<(), AcquireError> {
         match &mut self.memory {
             Memory::Dedicated(memory) => {
                 check_size(bytes)?;
-                Ok(memory.ensure(&dedicated_name(&self.ring), HEADER_BYTES + bytes)?)
+                ensure(&self.ring, memory, HEADER_BYTES + bytes)
             }
-            _ => self.fits(HEADER_BYTES.saturating_add(bytes)),
+            _ => Ok(self.fits(HEADER_BYTES.saturating_add(bytes))?),
         }
     }
 
@@ -197,10 +200,11 @@ impl Writer {
     /// [`Ring::set_schema`], [`RingError::Columns`] where the columns do not fit the schema or each
     /// other, [`RingError::TooLarge`] where the batch does not fit, [`RingError::Memory`] where the
     /// kernel does not give the memory.
-    pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, RingError> {
+    pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, AcquireError> {
         let index = self.index_of(info, columns)?;
         let Some(slot) = self.slot else {
-            return Err(RingError::TooLarge { bytes: index.plan.end, limit: MAX_PAYLOAD });
+            let (bytes, limit) = (index.plan.end, MAX_PAYLOAD);
+            return Err(RingError::TooLarge { bytes, limit }.into());
         };
         let number = self.ring.next_batch();
         let (epoch, records) = (info.epoch, index.records as u32);
@@ -210,7 +214,7 @@ impl Writer {
         self.write_header(info, &index, &batch);
         let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
             Memory::Dedicated(mut memory) => {
-                memory.seal(index.plan.end)?;
+                memory.seal(index.plan.end).map_err(RingError::from)?;
                 Some(memory)
             }
             Memory::Slot(_) | Memory::None => None,
@@ -223,7 +227,11 @@ impl Writer {
 
     /// The index of the batch: that which was written before, or else these columns, which are written
     /// now.
-    fn index_of(&mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<Index, RingError> {
+    fn index_of(
+        &mut self,
+        info: &BatchInfo<'_>,
+        columns: &[Column],
+    ) -> Result<Index, AcquireError> {
         let fields = self.ring.fields().ok_or(RingError::NoSchema)?;
         let names = info.object.len() + info.metadata.len() + info.identity.len();
         let fits = |index: &Index| {
@@ -243,7 +251,7 @@ impl Writer {
         payload_bytes: usize,
         names: usize,
         columns: &[Column],
-    ) -> Result<Index, RingError> {
+    ) -> Result<Index, AcquireError> {
         check_columns(fields, columns)?;
         check_size(payload_bytes)?;
         debug_assert!(
@@ -252,7 +260,7 @@ impl Writer {
         );
         let index = Index::of(payload_bytes, names, columns)?;
         if let Memory::Dedicated(memory) = &mut self.memory {
-            memory.ensure(&dedicated_name(&self.ring), index.plan.end)?;
+            ensure(&self.ring, memory, index.plan.end)?;
         }
         self.fits(index.plan.end)?;
         index.write(self.bytes(), columns);
@@ -366,6 +374,15 @@ impl Drop for Writer {
             self.ring.filled_beside.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Makes a dedicated buffer of the ring at least this large.
+fn ensure(ring: &Ring, memory: &mut DedicatedBuffer, bytes: usize) -> Result<(), AcquireError> {
+    if bytes <= memory.len() {
+        return Ok(());
+    }
+    let name = dedicated_name(ring);
+    ring.allocate(|budget| memory.ensure(&name, bytes, budget))
 }
 
 /// The name of a channel's dedicated buffers in `/proc/PID/maps`.

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
-use pipemill_types::HUGE_PAGE;
+use pipemill_types::{HUGE_PAGE, OverBudget};
 
 pub(crate) use readable::ReadMemory;
 pub(crate) use writable::{DedicatedBuffer, RingMemory};
@@ -42,6 +42,9 @@ pub enum MemoryError {
     /// it could kill this process.
     #[error("the shared memory received is {0}")]
     Unfit(String),
+    /// The host may not take more memory for the channel.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
 }
 
 fn failed(what: &'static str, bytes: usize) -> impl FnOnce(Errno) -> MemoryError {

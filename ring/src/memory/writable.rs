@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::ProtFlags;
 use nix::unistd::ftruncate;
-use pipemill_types::SharedFile;
+use pipemill_types::{MemoryBudget, SharedFile, TakenMemory};
 
 use super::pages::{Backoff, populate_in_background};
 use super::{Mapping, MemoryError, PAGE, failed};
@@ -118,6 +118,8 @@ impl RingMemory {
 pub(crate) struct DedicatedBuffer {
     fd: Arc<OwnedFd>,
     map: Mapping,
+    /// Its bytes, in the channel's budget.
+    taken: TakenMemory,
     /// It can't grow any more.
     is_sealed: bool,
 }
@@ -133,32 +135,51 @@ fn reserve_dedicated(map: &Mapping, fd: impl AsFd, from: usize) -> Result<usize,
 }
 
 impl DedicatedBuffer {
-    /// At least `bytes` bytes of zeroed memory.
-    pub(crate) fn create(name: &str, bytes: usize) -> Result<DedicatedBuffer, MemoryError> {
+    /// At least `bytes` bytes of zeroed memory, which count in this budget.
+    pub(crate) fn create(
+        name: &str,
+        bytes: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<DedicatedBuffer, MemoryError> {
         let bytes = bytes.max(PAGE).next_multiple_of(PAGE);
+        let taken = budget.take(bytes as u64)?;
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
         let huge_end = reserve_dedicated(&map, &fd, 0)?;
         // In the foreground, because all of it is written soon. Without it, each page becomes
         // present when it is first written.
         let _ = map.populate(huge_end, bytes - huge_end);
-        Ok(DedicatedBuffer { fd: Arc::new(fd), map, is_sealed: false })
+        Ok(DedicatedBuffer { fd: Arc::new(fd), map, taken, is_sealed: false })
     }
 
     /// Makes it at least `bytes` bytes long. What was written stays; its address may change. One that
     /// was sealed is replaced by another one of this name.
-    pub(crate) fn ensure(&mut self, name: &str, bytes: usize) -> Result<(), MemoryError> {
+    ///
+    /// # Errors
+    /// [`MemoryError::OverBudget`] where the budget has not enough left: then nothing is changed. Or the
+    /// kernel does not give the memory.
+    pub(crate) fn ensure(
+        &mut self,
+        name: &str,
+        bytes: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<(), MemoryError> {
         let old = self.map.bytes;
         if bytes <= old {
             return Ok(());
         }
-        let new = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
+        let needed = bytes.next_multiple_of(PAGE);
+        let ample = bytes.max(old + MIN_GROWTH.max(old / 4)).next_multiple_of(PAGE);
         if self.is_sealed {
-            let mut larger = DedicatedBuffer::create(name, new)?;
+            let larger = DedicatedBuffer::create(name, ample, budget);
+            let mut larger = larger.or_else(|_| DedicatedBuffer::create(name, needed, budget))?;
             larger.bytes()[..old].copy_from_slice(self.bytes_to_read());
             *self = larger;
             return Ok(());
         }
+        let fits = self.taken.resize(ample as u64).is_ok();
+        let new = if fits { ample } else { needed };
+        self.taken.resize(new as u64)?;
         // The old mapping goes only now, when nothing can fail any more.
         let map = map_whole(&*self.fd, new)?;
         reserve_dedicated(&map, &*self.fd, old)?;
@@ -199,6 +220,7 @@ impl DedicatedBuffer {
         if self.map.bytes / 2 > used && self.map.bytes > kept {
             self.map.cut(kept);
             ftruncate(&*self.fd, kept as i64).map_err(failed("cutting it to size", kept))?;
+            self.taken.resize(kept as u64)?;
         }
         seal(&*self.fd, self.map.bytes)?;
         self.is_sealed = true;

@@ -16,8 +16,11 @@ use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
 pub const PROTOCOL: u32 = 2;
-/// The longest message, in bytes.
-pub const MAX_MESSAGE: usize = 65_536;
+/// The longest message, in bytes: a HELLO or WELCOME with a state. A Unix socket takes it with the sizes
+/// that Linux gives its buffers.
+pub const MAX_MESSAGE: usize = 196_608;
+/// The longest SCHEMA, in bytes. A state has the same fields as text, and must fit a HELLO.
+pub const MAX_SCHEMA: usize = 65_536;
 
 const HELLO: u32 = 1;
 const ACK: u32 = 2;

@@ -2,12 +2,13 @@
 
 use pipemill_ring::host::Ring;
 use pipemill_ring::reader::Event;
+use pipemill_types::MemoryBudget;
 
 use crate::setup::{config, fill, grant, serve};
 
 #[test]
 fn as_many_as_there_are_for_this_and_no_more() {
-    let ring = Ring::with_slots_beside(config(), 2).unwrap();
+    let ring = Ring::within(config(), 2, MemoryBudget::unlimited()).unwrap();
     let (first, second) = (ring.acquire_beside().unwrap(), ring.acquire_beside().unwrap());
     assert!(ring.acquire_beside().is_none());
     // All slots of the configuration are there for the writer.
@@ -22,7 +23,7 @@ fn as_many_as_there_are_for_this_and_no_more() {
 fn none_where_the_ring_has_none_for_this_and_after_a_stop() {
     let ring = Ring::new(config()).unwrap();
     assert!(ring.acquire_beside().is_none());
-    let ring = Ring::with_slots_beside(config(), 1).unwrap();
+    let ring = Ring::within(config(), 1, MemoryBudget::unlimited()).unwrap();
     ring.stop();
     assert!(ring.acquire_beside().is_none());
 }
@@ -31,7 +32,7 @@ fn none_where_the_ring_has_none_for_this_and_after_a_stop() {
 /// for the next batch.
 #[test]
 fn what_was_filled_beside_leaves_as_any_batch() {
-    let host = serve(Ring::with_slots_beside(config(), 3).unwrap());
+    let host = serve(Ring::within(config(), 3, MemoryBudget::unlimited()).unwrap());
     let credits = config().slots - 1;
     let mut reader = host.reader(credits);
     let mut beside: Vec<_> = (0..3).map(|_| host.ring.acquire_beside().unwrap()).collect();

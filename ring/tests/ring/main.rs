@@ -2,6 +2,7 @@
 
 mod begins_again;
 mod beside;
+mod budget;
 mod child;
 mod crowds;
 mod deaths;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server, ServerConfig};
+use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingError, Server, ServerConfig};
 use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
@@ -183,8 +183,13 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
 fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     let ring = Ring::new(config()).unwrap();
     let info = BatchInfo { object: "made-up", ..BatchInfo::default() };
-    let grant = |info: &BatchInfo<'_>, columns: &[Column]| {
-        ring.acquire().unwrap().grant(info, columns).unwrap_err()
+    let grant = |info: &BatchInfo<'_>, columns: &[Column]| match ring
+        .acquire()
+        .unwrap()
+        .grant(info, columns)
+    {
+        Err(AcquireError::Failed(error)) => error,
+        other => panic!("{other:?}"),
     };
     let column = |records| Column { offsets: vec![0; records], lengths: vec![0; records] };
     assert!(matches!(grant(&info, &[column(1)]), RingError::NoSchema));
@@ -200,7 +205,8 @@ fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     assert_eq!(ring.status().free, 8);
     let mut slot = ring.acquire().unwrap();
     assert!(slot.ensure(8192 - 128).is_ok());
-    assert!(matches!(slot.ensure(8192 - 127), Err(RingError::TooLarge { .. })));
+    let larger = slot.ensure(8192 - 127);
+    assert!(matches!(larger, Err(AcquireError::Failed(RingError::TooLarge { .. }))));
     assert!(ring.acquire_dedicated(usize::MAX).is_err());
     assert_eq!(ring.status().dedicated, 0);
 }

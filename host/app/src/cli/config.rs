@@ -130,11 +130,13 @@ fn check(
         let name = &channel.name;
         say!("{name}: its decoder is found when its source is read; --try reads its start");
     }
-    for line in run::worker_memory(config) {
+    for line in run::describe_memory(config) {
         say!("{line}");
     }
     if let Some(why) = run::exceeds_limit(config) {
         output::remark(format_args!("pipemill: {}: `run` refuses it here: {why}", config.file));
+    } else if let Some(why) = run::may_exceed_limit(config) {
+        output::remark(format_args!("pipemill: {}: {why}", config.file));
     }
     if !try_sources {
         return Ok(());

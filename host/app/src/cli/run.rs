@@ -63,6 +63,10 @@ pub(super) struct Args {
     /// This is how `pipemill.open()` in Python starts a host
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     owner: Option<i32>,
+    /// Decode nothing before the consumers are connected that the first batch needs: they bring a
+    /// state, at which the channel begins
+    #[arg(long, requires = "owner")]
+    consumers_first: bool,
     #[command(flatten)]
     outputs: outputs::OutputArgs,
     /// The configuration, in place of --config. The word `train`, with which SageMaker starts a
@@ -93,7 +97,7 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
 
 /// Runs to the end. The error is reported already: it has the exit code and the reason.
 fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(), Refusal> {
-    let owner = args.owner.map(Owner::new);
+    let owner = args.owner.map(|pid| Owner::new(pid, args.consumers_first));
     let report = |refusal: Refusal| report(owner.as_ref(), refusal);
     // Before all else: no signal may come earlier, and all threads must have signals blocked.
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {

@@ -279,6 +279,13 @@ pub(super) static OUTPUT: Number<&str> = Number::new(
     "4 × the larger of `max_record` and `ring.slot_size`",
 );
 
+pub(super) static BATCHES: Number<&str> = Number::new(
+    "batches",
+    Unit::Size,
+    (MIB, 16_384 * GIB),
+    "the ring's slots, the `window` of `shuffle`, and `\"1GiB\"`; less if the container has less",
+);
+
 pub(super) static ROOT_TABLE: Table = Table {
     name: "the top of the file",
     groups: &[&[
@@ -397,7 +404,7 @@ pub(super) static SHARD_TABLE: Table =
 pub(super) static RING_TABLE: Table =
     Table { name: "[channel.ring]", groups: &[&[&SLOTS, &SLOT_SIZE, &CREDITS, &LINGER]] };
 pub(super) static LIMITS_TABLE: Table =
-    Table { name: "[channel.limits]", groups: &[&[&MEMORY, &CALL_TIMEOUT, &OUTPUT]] };
+    Table { name: "[channel.limits]", groups: &[&[&MEMORY, &CALL_TIMEOUT, &OUTPUT, &BATCHES]] };
 
 /// All tables with fixed keys.
 pub(super) static TABLES: [&Table; 10] = [

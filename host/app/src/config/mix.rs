@@ -12,7 +12,7 @@ use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
 /// Keys of a channel that reads: a mix has none of them.
-static READING_KEYS: [&dyn Key; 11] = [
+static READING_KEYS: [&dyn Key; 10] = [
     &DECODER,
     &SHA256,
     &OPTIONS,
@@ -23,8 +23,9 @@ static READING_KEYS: [&dyn Key; 11] = [
     &MAX_RECORD,
     &WORKERS,
     &ORDER,
-    &LIMITS,
 ];
+/// The same of `[channel.limits]`.
+static READING_LIMITS: [&dyn Key; 3] = [&MEMORY, &CALL_TIMEOUT, &OUTPUT];
 /// Keys of a channel that is served: one that is mixed has none of them.
 static SERVING_KEYS: [&dyn Key; 7] =
     [&MODE, &CONSUMERS, &BATCH, &TAIL, &BATCH_ACROSS, &CHECKPOINT, &RING];
@@ -95,6 +96,12 @@ fn check_mix(read: &ReadChannel<'_>) -> ReadResult<()> {
         let message = "a mix decodes nothing".to_owned();
         let remedy = "set it in the channels that are mixed".to_owned();
         result = Err(reader.fault(key.name(), message, remedy));
+    }
+    let limits = reader.table(&LIMITS, "")?;
+    for key in READING_LIMITS.into_iter().filter(|key| limits.has(*key)) {
+        let message = "a mix decodes nothing".to_owned();
+        let remedy = "set it in the channels that are mixed".to_owned();
+        result = Err(limits.fault(key.name(), message, remedy));
     }
     match channel.batch {
         None => {
@@ -176,6 +183,11 @@ fn as_input(input: ReadChannel<'_>, mix: &ReadChannel<'_>) -> ReadResult<Channel
     for key in SERVING_KEYS.into_iter().filter(|key| reader.has(*key)) {
         let message = format!("this channel is mixed into `{name}`, and has no consumers");
         result = Err(reader.fault(key.name(), message, format!("set it in `{name}`")));
+    }
+    let limits = reader.table(&LIMITS, "")?;
+    if limits.has(&BATCHES) {
+        let message = format!("this channel is mixed into `{name}`, and has no batches");
+        result = Err(limits.fault(BATCHES.name, message, format!("set it in `{name}`")));
     }
     if channel.order != ORDER.default {
         let message = format!(

@@ -102,6 +102,9 @@ pub struct Channel {
     pub ring: Ring,
     /// The decoder's limits.
     pub limits: Limits,
+    /// Bytes that the batches may take at the same time, with the ring's slots and the window of
+    /// `shuffle`. If absent, what these need and a gibibyte more.
+    pub batch_memory: Option<u64>,
 }
 
 impl Channel {
@@ -159,6 +162,7 @@ impl Channel {
             checkpoint: None,
             ring: Ring::default(),
             limits: Limits::default(),
+            batch_memory: None,
         }
     }
 }

@@ -258,8 +258,9 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     {
         check_ranks(reader, *consumers, *batch, ring)?;
     }
-    let limits = limits(reader, &max_record, &ring);
+    let limits = limits(reader, &max_record, &ring, &shuffle);
     let (options, option_places) = options?;
+    let (limits, batch_memory) = limits?;
     Ok(Channel {
         name: name?,
         source: source?,
@@ -284,7 +285,8 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
         done: Vec::new(),
         checkpoint: checkpoint?,
         ring: ring?,
-        limits: limits?,
+        limits,
+        batch_memory,
     })
 }
 
@@ -602,16 +604,47 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
     })
 }
 
+/// `limits.batches`: at least what is taken in any case.
+fn batch_memory(
+    reader: &Reader,
+    ring: &ReadResult<Ring>,
+    shuffle: &ReadResult<Option<Shuffle>>,
+) -> ReadResult<Option<u64>> {
+    let Some(batches) = reader.optional_number(&BATCHES)? else { return Ok(None) };
+    let (Ok(ring), Ok(shuffle)) = (ring, shuffle) else { return Ok(Some(batches)) };
+    let slots = u64::from(ring.slots) * ring.slot_size as u64;
+    let window = match shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => bytes,
+        Some(Window::Records(_)) | None => 0,
+    };
+    if batches >= slots + window {
+        return Ok(Some(batches));
+    }
+    let window = match window {
+        0 => String::new(),
+        bytes => format!(" and the window of {}", show_size(bytes)),
+    };
+    let message = format!(
+        "{} is less than the ring's slots, {}{window}",
+        show_size(batches),
+        show_size(slots)
+    );
+    let remedy = "give more, or lower `ring.slots`, `ring.slot_size` or `window`".to_owned();
+    Err(reader.fault(BATCHES.name, message, remedy))
+}
+
 fn limits(
     channel: &Reader,
     max_record: &ReadResult<u64>,
     ring: &ReadResult<Ring>,
-) -> ReadResult<Limits> {
+    shuffle: &ReadResult<Option<Shuffle>>,
+) -> ReadResult<(Limits, Option<u64>)> {
     let remedy = "begin it with a line [channel.limits]";
     let reader = channel.table(&LIMITS, remedy)?.refuse_unknown_keys(&LIMITS_TABLE);
     let memory = reader.number(&MEMORY);
     let call_timeout = reader.number(&CALL_TIMEOUT);
     let output = reader.optional_number(&OUTPUT);
+    let batches = batch_memory(&reader, ring, shuffle);
     let max_record = (*max_record)?;
     let least = 2 * max_record + MEMORY_SPARE;
     if let Ok(memory) = memory
@@ -632,10 +665,11 @@ fn limits(
         reader.fault(OUTPUT.name, message, "give at least as much".to_owned());
     }
     let slot_size = ring.as_ref().map_err(|reported| *reported)?.slot_size as u64;
-    Ok(Limits {
+    let limits = Limits {
         memory: memory?,
         call_timeout: Duration::from_millis(call_timeout?),
         // The input of a call is about as long as a record or a slot.
         output: output?.unwrap_or(4 * max_record.max(slot_size)),
-    })
+    };
+    Ok((limits, batches?))
 }

@@ -62,6 +62,9 @@ fn channel_lines(writer: &mut TomlWriter, channel: &Channel) {
     serving_lines(writer, channel);
     if !is_mix {
         limits_lines(writer, channel);
+    } else if channel.batch_memory.is_some() {
+        writer.header("[channel.limits]");
+        batches_line(writer, channel);
     }
 }
 
@@ -136,6 +139,13 @@ fn limits_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MEMORY.name, size(channel.limits.memory));
     writer.line(CALL_TIMEOUT.name, time(channel.limits.call_timeout));
     writer.line(OUTPUT.name, size(channel.limits.output));
+    batches_line(writer, channel);
+}
+
+fn batches_line(writer: &mut TomlWriter, channel: &Channel) {
+    if let Some(bytes) = channel.batch_memory {
+        writer.line(BATCHES.name, size(bytes));
+    }
 }
 
 fn window_value(window: Window) -> String {

@@ -38,7 +38,12 @@ pub(super) struct ChannelThreads {
 }
 
 impl ChannelThreads {
-    pub(super) fn start(channels: Vec<PreparedChannel>, stop: Stop) -> io::Result<Self> {
+    /// `consumers_first`: each channel begins when its consumers are connected.
+    pub(super) fn start(
+        channels: Vec<PreparedChannel>,
+        stop: Stop,
+        consumers_first: bool,
+    ) -> io::Result<Self> {
         let (sender, events) = channel();
         let wakeup = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let rings = channels.iter().map(|prepared| prepared.handle.ring.clone()).collect();
@@ -48,7 +53,12 @@ impl ChannelThreads {
             let name = format!("channel-{}", prepared.work.name());
             let notifier = Notifier { events: sender.clone(), wakeup: wakeup.clone() };
             let (stop, send_end) = (stop.clone(), send_end.clone());
-            let work = move || serve(prepared, &notifier, &stop, &send_end);
+            let work = move || {
+                if consumers_first {
+                    prepared.handle.ring.wait_for_consumers();
+                }
+                serve(prepared, &notifier, &stop, &send_end);
+            };
             thread::Builder::new().name(name).spawn(work)?;
             running += 1;
         }
@@ -157,10 +167,22 @@ impl Drop for Notifier {
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
     let PreparedChannel { mut work, handle } = prepared;
     let ring = handle.ring.clone();
+    if ring.begins_again() {
+        begin(&mut work, &ring);
+    }
     loop {
         let mut sink = RingSink::new(ring.clone(), work.decoder(), work.batch());
         match work.run(&mut sink, &handle.stats) {
             Outcome::BeginsAgain => {}
+            Outcome::Failed(failure)
+                if ring.fail_request(&error_report(&failure), sink.is_over_budget()) =>
+            {
+                log_with(
+                    Level::Warn,
+                    &failure,
+                    format_args!("the consumers that asked for this get an error: {failure}"),
+                );
+            }
             Outcome::Failed(failure) => {
                 sink.flush();
                 if ring.end_writing() {

@@ -10,7 +10,9 @@ use pipemill_channel::{
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
+use pipemill_types::MemoryBudget;
 
+use super::account::ChannelMemory;
 use super::settings::DecoderIdentity;
 use super::state::{Origins, beginning, check_decoders, resume};
 use super::work::Work;
@@ -313,7 +315,8 @@ fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingErr
         mode: channel.mode,
         consumers: channel.consumers,
     };
-    Ring::with_slots_beside(ring, slots_beside(config, channel))
+    let budget = MemoryBudget::new(ChannelMemory::of(config, channel).batches);
+    Ring::within(ring, slots_beside(config, channel), budget)
 }
 
 /// Where an operator finds the errors that the log does not show one by one.

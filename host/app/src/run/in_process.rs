@@ -40,7 +40,8 @@ impl Host {
         let socket = config.socket.unwrap_or_else(super::default_socket);
         let server = Server::start(&socket, &ServerConfig::default(), rings, None);
         let server = Some(server.map_err(|error| system(&error))?);
-        let threads = ChannelThreads::start(channels, stop).map_err(|error| system(&error))?;
+        let threads =
+            ChannelThreads::start(channels, stop, false).map_err(|error| system(&error))?;
         Ok(Host { server, threads })
     }
 }

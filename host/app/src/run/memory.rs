@@ -27,9 +27,10 @@ pub fn exceeds_limit(config: &Config) -> Option<String> {
 fn check_limit(config: &Config, limit: u64) -> Option<String> {
     let rings: u64 = config.channels.iter().map(|channel| ring_bytes(config, channel)).sum();
     let windows: u64 = config.channels.iter().map(window_bytes).sum();
+    let batches: u64 = config.channels.iter().map(|channel| more_batches(config, channel)).sum();
     let workers = worker_bytes(config);
     let itself = host_bytes(config);
-    (rings + windows + workers + itself > limit).then(|| {
+    (rings + windows + batches + workers + itself > limit).then(|| {
         let each = config.channels.iter().map(|channel| {
             format!("`{}` {}", channel.name, show_size(ring_bytes(config, channel)))
         });
@@ -46,12 +47,16 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
             0 => String::new(),
             bytes => format!(" the workers {},", show_size(bytes)),
         };
+        let batches = match batches {
+            0 => String::new(),
+            bytes => format!(" what `limits.batches` allows beyond them {},", show_size(bytes)),
+        };
         let windows = match windows {
             0 => String::new(),
             bytes => format!(" the windows of `shuffle` {},", show_size(bytes)),
         };
         format!(
-            "the rings of the channels take {} ({}),{windows}{workers} and pipemill itself at least {}, but \
+            "the rings of the channels take {} ({}),{batches}{windows}{workers} and pipemill itself at least {}, but \
              this container may have {}: give it more memory, also for the command, or make {smaller}",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
@@ -61,35 +66,23 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
     })
 }
 
-fn ring_bytes(config: &Config, channel: &Channel) -> u64 {
+pub(super) fn ring_bytes(config: &Config, channel: &Channel) -> u64 {
     let slots = channel.ring.slots + slots_beside(config, channel);
     u64::from(slots) * channel.ring.slot_size as u64
 }
 
+/// Bytes that `limits.batches` allows beyond the ring and the window.
+fn more_batches(config: &Config, channel: &Channel) -> u64 {
+    let taken = ring_bytes(config, channel) + window_bytes(channel);
+    channel.batch_memory.unwrap_or(0).saturating_sub(taken)
+}
+
 /// Bytes of the channel's window, if it is counted in bytes.
-fn window_bytes(channel: &Channel) -> u64 {
+pub(super) fn window_bytes(channel: &Channel) -> u64 {
     match channel.shuffle.and_then(|shuffle| shuffle.window) {
         Some(Window::Bytes(bytes)) => bytes,
         Some(Window::Records(_)) | None => 0,
     }
-}
-
-/// What the workers of each channel that has several may take: a line for each, for people.
-pub fn worker_memory(config: &Config) -> Vec<String> {
-    let of_channel = |channel: &Channel| {
-        let count = worker_count(config, channel);
-        let held = Workers::bytes(count);
-        (held > 0).then(|| {
-            format!(
-                "{}: {count} workers hold up to {} of records and input, and the decoder of each may \
-                 take {} (limits.memory)",
-                channel.name,
-                show_size(held),
-                show_size(channel.limits.memory)
-            )
-        })
-    };
-    config.channels.iter().flat_map(Channel::decoded).filter_map(of_channel).collect()
 }
 
 /// Bytes that the workers of all channels take, with decoders that need little.
@@ -109,6 +102,11 @@ fn host_bytes(config: &Config) -> u64 {
         _ => 0,
     };
     HOST_MEMORY + config.channels.iter().map(of_mix).sum::<u64>()
+}
+
+/// Bytes that are taken in any case: of all channels, and of the host itself.
+pub(super) fn fixed_bytes(config: &Config) -> u64 {
+    all_channel_bytes(config) + host_bytes(config)
 }
 
 /// Bytes that the channels take: of their rings, their windows and their workers.
@@ -230,8 +228,5 @@ mod tests {
             "`train` 128MiB, `test` 64MiB), the workers 230MiB, and pipemill itself at least 16MiB";
         assert!(why.contains(part), "{why}");
         assert!(why.ends_with("or `workers`, smaller"), "{why}");
-        let said = "train: 3 workers hold up to 224MiB of records and input, and the decoder of each \
-                    may take 512MiB (limits.memory)";
-        assert_eq!(worker_memory(&config), [said]);
     }
 }

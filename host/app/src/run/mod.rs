@@ -6,6 +6,7 @@
 //! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
 //! `in_process` is a run for tests.
 
+mod account;
 mod channel_threads;
 mod channels;
 mod check;
@@ -52,10 +53,11 @@ use crate::telemetry::{
     ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
+pub use account::{describe_memory, may_exceed_limit};
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
-pub use memory::{exceeds_limit, worker_memory};
+pub use memory::exceeds_limit;
 pub use owner::Owner;
 pub use signals::Signals;
 pub use state::resume_from;
@@ -190,7 +192,8 @@ pub fn run(
         (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
     let checkpoints = Checkpoints::start(config, &host.channels)?;
     let waits = WaitLog::start(host.channels.clone())?;
-    let mut threads = ChannelThreads::start(channels, stop)?;
+    let consumers_first = owner.is_some_and(Owner::has_consumers_first);
+    let mut threads = ChannelThreads::start(channels, stop, consumers_first)?;
     if let Some(owner) = owner {
         owner.announce(&socket);
     }

@@ -25,12 +25,20 @@ pub(super) const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Owner {
     pid: Pid,
     stdin: Stdin,
+    /// Whether nothing is decoded before consumers are connected.
+    consumers_first: bool,
 }
 
 impl Owner {
-    /// The owner with this process id, which must be the parent of this process.
-    pub fn new(pid: i32) -> Self {
-        Self { pid: Pid::from_raw(pid), stdin: stdin() }
+    /// The owner with this process id, which must be the parent of this process. `consumers_first`:
+    /// nothing is decoded before consumers are connected, because they bring a state.
+    pub fn new(pid: i32, consumers_first: bool) -> Self {
+        Self { pid: Pid::from_raw(pid), stdin: stdin(), consumers_first }
+    }
+
+    /// Whether nothing is decoded before consumers are connected.
+    pub(super) fn has_consumers_first(&self) -> bool {
+        self.consumers_first
     }
 
     /// Its process id.

@@ -40,9 +40,6 @@ struct ChannelState {
     position: BatchPosition,
 }
 
-/// The longest text in a state, in bytes. All of it fits into a message.
-const MAX_TEXT_BYTES: usize = 32 << 10;
-
 /// Where a run of the channel begins.
 pub fn beginning(channel: &Channel, decoders: &[DecoderIdentity]) -> Beginning {
     let place = |state: &&Resumed| (state.position.epoch, state.first_batch());
@@ -323,10 +320,6 @@ fn check_form(state: &ChannelState, channel: &Channel) -> Result<(), String> {
              offset",
             state.position.header, state.position.offset
         ));
-    }
-    let BatchPosition { object, identity, .. } = &state.position;
-    if object.len().max(identity.len()).max(state.schema.len()) > MAX_TEXT_BYTES {
-        return Err(format!("the state of `{name}` has a longer text than any state"));
     }
     if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
         let most = Shard::MAX_WORLD;

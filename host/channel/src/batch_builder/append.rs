@@ -34,6 +34,7 @@ impl<S: Sink> BatchBuilder<'_, S> {
         while from < decoded.records {
             let fill = size.records - self.batch.records;
             let part = from..decoded.records.min(from + fill);
+            self.count_index(self.batch.records + part.len())?;
             self.append_part(decoded, part.clone())?;
             self.records += part.len() as u64;
             self.cut_at(CutPoint::Decoded)?;

@@ -20,6 +20,7 @@ impl<S: Sink> BatchBuilder<'_, S> {
         after: u64,
         records: &impl PickedRecords,
     ) -> Result<(), StopReason> {
+        self.count_index(records.len())?;
         let (places, payload) = records.layout(&self.row_sizes);
         if self.grown == 0 {
             self.ensure_memory()?;
@@ -61,6 +62,7 @@ impl<S: Sink> BatchBuilder<'_, S> {
         if !self.has_records() {
             run.begin(&mut self.batch);
         }
+        self.count_index(self.batch.records + run.records())?;
         let payload = self.batch.payload + run.payload();
         self.make_room_for(payload, run.records())?;
         let mut batch = std::mem::take(&mut self.batch);

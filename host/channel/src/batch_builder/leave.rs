@@ -34,6 +34,7 @@ impl<S: Sink> BatchBuilder<'_, S> {
             self.leave_batch_memory();
         }
         if size.tail == Tail::Pad {
+            self.count_index(size.records)?;
             self.batch.pad(size.records);
         }
         let (fields, payload) = self.batch.scattered(&self.row_sizes);

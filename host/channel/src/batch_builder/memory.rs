@@ -84,6 +84,25 @@ impl<S: Sink> BatchBuilder<'_, S> {
         Ok(())
     }
 
+    /// Counts the index of a batch of a fixed size with this many records, before it has them. It is held
+    /// twice: as columns, and as it is written into the batch's memory.
+    pub(super) fn count_index(&mut self, records: usize) -> Result<(), StopReason> {
+        let bytes = 16 * records as u64 * self.batch.columns.len() as u64;
+        if bytes <= self.index_bytes {
+            return Ok(());
+        }
+        // Seldom, because it doubles.
+        let taken = &mut self.index_taken;
+        self.index_bytes = match self.sink.take_memory(taken, 2 * bytes) {
+            Ok(()) => 2 * bytes,
+            Err(_) => {
+                self.sink.take_memory(taken, bytes)?;
+                bytes
+            }
+        };
+        Ok(())
+    }
+
     /// Makes room for `payload` bytes: the batch leaves, or else its memory grows, because it has a
     /// fixed size.
     fn make_room(&mut self, payload: usize) -> Result<(), StopReason> {
@@ -98,12 +117,18 @@ impl<S: Sink> BatchBuilder<'_, S> {
         let memory = match memory {
             Some(mut memory) if self.dedicated => {
                 let bytes = larger(&memory);
-                self.sink.grow(&mut memory, bytes)?;
+                if self.sink.grow(&mut memory, bytes).is_err() {
+                    // There may be enough for what is needed.
+                    self.sink.grow(&mut memory, payload)?;
+                }
                 memory
             }
             Some(slot) => {
                 let fields = self.batch.columns.len().max(1);
-                let mut memory = self.sink.dedicated_memory(larger(&slot), fields)?;
+                let mut memory = match self.sink.dedicated_memory(larger(&slot), fields) {
+                    Ok(memory) => memory,
+                    Err(_) => self.sink.dedicated_memory(payload, fields)?,
+                };
                 let chunk_end = if self.in_place { self.at + self.len } else { 0 };
                 let used = self.batch.payload.max(chunk_end);
                 memory.as_mut()[..used].copy_from_slice(&slot.as_ref()[..used]);

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use pipemill_decode::Bytes;
 use pipemill_source::Object;
-use pipemill_types::{BatchSize, Column, Fault, Field, schema_extension};
+use pipemill_types::{BatchSize, Column, Fault, Field, TakenMemory, schema_extension};
 
 use super::batch::BatchStart;
 use super::cut::CutPoint;
@@ -37,6 +37,9 @@ use super::{Batch, Sink, StopReason};
 pub(super) const ALIGN: usize = 64;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 pub(super) const MIN_READ: usize = 4 << 10;
+
+/// The index of a batch of a fixed size is counted from this many bytes on.
+const FREE_INDEX: u64 = 1 << 20;
 
 /// The chunk and the batch of a channel, and the sink that batches go to.
 pub(super) struct BatchBuilder<'s, S: Sink> {
@@ -57,6 +60,10 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// Somewhat more bytes than the largest batch of a fixed size needed so far that did not fit a
     /// slot; 0 without one. The next batches begin in a dedicated buffer of this size.
     grown: usize,
+    /// The index of a batch of a fixed size, in the channel's budget.
+    index_taken: Option<TakenMemory>,
+    /// Bytes of index that a batch may have without being counted again.
+    index_bytes: u64,
     /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
     /// Where the chunk lies: in the batch's memory, or else in `input`.
@@ -94,6 +101,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
             memory: None,
             dedicated: false,
             grown: 0,
+            index_taken: None,
+            index_bytes: FREE_INDEX,
             input: Arc::default(),
             in_place: true,
             prefers_copying: false,

@@ -137,6 +137,8 @@ pub(super) struct Blocks {
     is_open: bool,
     /// Number of records that came in the epoch.
     arrived: u64,
+    /// Bytes of the values' memory, of all blocks.
+    bytes: u64,
     /// Memory that is used again.
     spare: SpareMemory,
 }
@@ -149,8 +151,14 @@ impl Blocks {
             first: 0,
             is_open: false,
             arrived: 0,
+            bytes: 0,
             spare,
         }
+    }
+
+    /// Bytes of the memory that all values are in.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The block of this number. It has records that have not left.
@@ -183,6 +191,7 @@ impl Blocks {
             let start = std::mem::take(&mut batch.start);
             let mut block = Block::new(memory, Index::of(batch), start, 0, self.arrived);
             (block.records, block.remaining) = (records, records);
+            self.bytes += block.memory.len() as u64;
             segments.push(Segment { first: self.next_place(), records });
             self.arrived += u64::from(records);
             self.blocks.push_back(block);
@@ -232,6 +241,7 @@ impl Blocks {
         let mut index = Index::default();
         index.columns.resize_with(batch.columns.len(), Column::default);
         let start = batch.start.clone();
+        self.bytes += memory.len() as u64;
         self.blocks.push_back(Block::new(memory, index, start, record, self.arrived));
         self.is_open = true;
     }
@@ -243,6 +253,7 @@ impl Blocks {
         block.index.trim();
         if !is_compact(block.used, block.memory.len()) {
             let memory = std::mem::take(&mut block.memory);
+            self.bytes -= (memory.len() - block.used) as u64;
             block.memory = self.spare.shrink(memory, block.used);
         }
     }
@@ -256,6 +267,7 @@ impl Blocks {
             return;
         }
         let memory = std::mem::take(&mut block.memory);
+        self.bytes -= memory.len() as u64;
         block.index = Index::default();
         if at + 1 == self.blocks.len() {
             self.is_open = false;
@@ -272,7 +284,7 @@ impl Blocks {
         for block in std::mem::take(&mut self.blocks) {
             self.spare.give(block.memory);
         }
-        (self.first, self.is_open, self.arrived) = (0, false, 0);
+        (self.first, self.is_open, self.arrived, self.bytes) = (0, false, 0, 0);
     }
 
     /// Bytes of memory that are held: of values, and of the index.

@@ -28,7 +28,7 @@ mod spare;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pipemill_types::{BatchSize, Field, HUGE_PAGE, Tail};
+use pipemill_types::{BatchSize, Field, HUGE_PAGE, Tail, TakenMemory};
 
 pub(super) use self::beside::with_window;
 use self::blocks::{Blocks, Segment};
@@ -48,6 +48,9 @@ const RECORD_COST: u64 = 32;
 const FIELD_COST: u64 = 8;
 /// Smallest and largest block, in bytes. A window of bytes is divided into 32 blocks or more.
 const BLOCK_BYTES: (u64, u64) = (64 << 10, 4 << 20);
+
+/// The memory of a window is counted again when it has changed by this many bytes.
+const COUNTED_STEP: u64 = 4 << 20;
 
 /// A random order of a channel's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,10 @@ pub(super) struct WindowSink<'s, S: Sink> {
     /// Makes the batches for the real sink.
     out: BatchBuilder<'s, S>,
     blocks: Blocks,
+    /// The bytes of the blocks and of the queue, in the channel's budget.
+    taken: Option<TakenMemory>,
+    /// The bytes that are counted there.
+    counted: u64,
     spare: SpareMemory,
     queue: DelayQueue,
     /// The next records that leave, in their order.
@@ -116,6 +123,8 @@ impl<'s, S: Sink> WindowSink<'s, S> {
             size,
             out: BatchBuilder::of_picked(sink, Some(size)),
             blocks: Blocks::new(spare.clone()),
+            taken: None,
+            counted: 0,
             spare,
             queue: DelayQueue::new(shuffle.window.len()),
             due: VecDeque::new(),
@@ -156,7 +165,18 @@ impl<'s, S: Sink> WindowSink<'s, S> {
             skipped += segment.records as usize;
         }
         self.segments = segments;
-        Ok(())
+        self.count_memory(fixed_cost)
+    }
+
+    /// Counts what the window holds, where that has changed by much. `fixed_cost`: that of a record.
+    fn count_memory(&mut self, fixed_cost: u64) -> Result<(), StopReason> {
+        let records = self.out.counts().in_window.get();
+        let bytes = self.blocks.bytes() + records * fixed_cost;
+        if bytes.abs_diff(self.counted) < COUNTED_STEP {
+            return Ok(());
+        }
+        self.counted = bytes;
+        self.out.sink().take_memory(&mut self.taken, bytes)
     }
 
     /// Puts the records of a segment into the queue. The records that become due leave.

@@ -66,16 +66,16 @@ struct OpenObject {
     later: VecDeque<PlannedObject>,
     /// No object was planned after it, so more of its sections may come.
     is_last: bool,
-    /// Errors that were skipped, whose place has not come.
-    errors: VecDeque<SkippedError>,
+    /// The error that ends the channel, once the records before it were given.
+    last_error: Option<SkippedError>,
     /// Number of the section's first record in the object.
     first_record: u64,
 }
 
 impl OpenObject {
     fn new(section: PlannedObject) -> Self {
-        let (later, errors) = Default::default();
-        Self { section, later, is_last: true, errors, first_record: 0 }
+        let (later, last_error) = Default::default();
+        Self { section, later, is_last: true, last_error, first_record: 0 }
     }
 
     /// A worker counts the records of a section from 0.
@@ -223,19 +223,18 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn take(&mut self, object: &mut OpenObject, delivery: Delivery) -> Result<bool, StopReason> {
         match delivery {
             Delivery::Fields(fields) => {
-                // No record has come, so the place of the errors before has come.
-                self.apply_all(&mut object.errors)?;
                 // Nobody has said fields before, so they agree.
                 let _ = self.builder.set_schema(&fields);
             }
             Delivery::Skipped(mut error) => {
+                self.turns.taken(object.section.number, error.bytes());
                 object.count_from_start(&mut error.failure);
-                object.errors.push_back(error);
+                self.take_error(object, error)?;
             }
             Delivery::Records(memory, mut batch) => {
                 self.turns.taken(object.section.number, memory.as_ref().len());
                 batch.start.first_record += object.first_record;
-                self.give(memory, batch, &mut object.errors)?;
+                self.give(memory, batch, &mut object.last_error)?;
             }
             Delivery::Ended(ended) => return self.take_end(object, ended),
         }
@@ -244,7 +243,9 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
 
     fn take_end(&mut self, object: &mut OpenObject, ended: Ended) -> Result<bool, StopReason> {
         let Ended { mut result, records, next } = ended;
-        self.apply_all(&mut object.errors)?;
+        if let Some(error) = object.last_error.take() {
+            self.apply(&error)?;
+        }
         if let Err(StopReason::Failed(failure)) = &mut result {
             object.count_from_start(failure);
         }
@@ -302,24 +303,37 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
     }
 
-    /// Gives records to the sink, and applies the policy to the errors before their end.
+    /// Applies the policy to an error. One that may end the channel waits for the records before it,
+    /// which come later; so no more than one waits.
+    fn take_error(
+        &mut self,
+        object: &mut OpenObject,
+        error: SkippedError,
+    ) -> Result<(), StopReason> {
+        if self.policy.ends_with(&error.failure) {
+            object.last_error.get_or_insert(error);
+            return Ok(());
+        }
+        Ok(self.apply(&error)?)
+    }
+
+    /// Gives records to the sink: those before the error that ends the channel.
     fn give(
         &mut self,
         mut memory: BlockMemory,
         mut batch: Batch,
-        errors: &mut VecDeque<SkippedError>,
+        last_error: &mut Option<SkippedError>,
     ) -> Result<(), StopReason> {
         let first = batch.start.first_record;
         let end = first + batch.records as u64;
         let record = |error: &SkippedError| error.failure.position.record.unwrap_or(0);
         let mut failed = None;
-        while let Some(error) = errors.pop_front_if(|error| record(error) < end) {
-            if let Err(failure) = self.apply(&error) {
-                batch.take_columns(&mut memory);
-                batch.truncate(record(&error).saturating_sub(first) as usize);
-                failed = Some(failure);
-                break;
-            }
+        if let Some(error) = last_error.take_if(|error| record(error) < end)
+            && let Err(failure) = self.apply(&error)
+        {
+            batch.take_columns(&mut memory);
+            batch.truncate(record(&error).saturating_sub(first) as usize);
+            failed = Some(failure);
         }
         let records = batch.records;
         if self.builder.schema().is_none()
@@ -334,13 +348,6 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             self.monitor.records_decoded(records, self.builder.granted());
         }
         failed.map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn apply_all(&mut self, errors: &mut VecDeque<SkippedError>) -> Result<(), StopReason> {
-        for error in errors.drain(..) {
-            self.apply(&error)?;
-        }
-        Ok(())
     }
 
     fn apply(&mut self, error: &SkippedError) -> Result<(), Box<Failure>> {

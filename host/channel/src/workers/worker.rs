@@ -132,7 +132,7 @@ impl MemoryPool {
 /// What a worker's thread has.
 pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
-    pub(super) turns: &'a Turns,
+    pub(super) turns: &'a Arc<Turns>,
     pub(super) memory: &'a MemoryPool,
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
@@ -202,10 +202,7 @@ impl Worker<'_> {
         section: Option<&mut (dyn SectionEnd + 'static)>,
         kept: &mut Kept<'_>,
     ) -> Ended {
-        let errors = job.deliveries.clone();
-        let mut policy = self.policy.of_worker(move |error| {
-            let _ = errors.send(Delivery::Skipped(error));
-        });
+        let mut policy = self.policy.of_worker(forward_errors(job, self.turns.clone()));
         let mut sink = PortionOutput {
             object: job.number,
             epoch: job.object.epoch,
@@ -240,6 +237,18 @@ impl Worker<'_> {
         }
         builder.swap_columns(&mut kept.columns);
         Ended { result, records: builder.records(), next: None }
+    }
+}
+
+/// Hands the errors of an object over. It waits as long as what waits already takes too much memory.
+fn forward_errors(job: &Job, turns: Arc<Turns>) -> impl FnMut(SkippedError) + Send + 'static {
+    let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
+    move |error| {
+        // If nobody wants them, the worker sees it when it goes on.
+        if turns.hold(object, epoch, error.bytes()).is_ok() {
+            let _ = errors.send(Delivery::Skipped(error));
+            turns.tell_of(object);
+        }
     }
 }
 

@@ -115,10 +115,12 @@ class Reading:
         self._wishes["wait"] = NODE_TIMEOUT
         self._owner = OWNER_OF_NODE
         if node.local_rank == 0:
-            self._host = Host.of_text(toml({"socket": literal(self._socket)}) + text)
+            text = toml({"socket": literal(self._socket)}) + text
+            self._host = Host.of_text(text, consumers_first=True)
 
     def _start(self) -> None:
-        self._host = Host.of_text(self._text)
+        # The state may come later, with `load_state_dict`.
+        self._host = Host.of_text(self._text, consumers_first=True)
         self._socket = self._host.socket
         self._owner = f"process {os.getpid()}"
 

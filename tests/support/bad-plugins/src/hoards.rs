@@ -16,6 +16,9 @@ const WHOLE: usize = 16 << 20;
 const LARGE: usize = 20 << 20;
 /// Fields of which each is the whole chunk.
 const COPIES: usize = 200;
+/// Fields that share their bytes, and the number of these bytes.
+const SHARING_FIELDS: usize = 1000;
+const SHARED_BYTES: usize = 8000;
 
 /// The schemas.
 pub fn at_open(misdeed: &str) {
@@ -33,6 +36,11 @@ pub fn at_open(misdeed: &str) {
         }
         "hoard-copies-schema" => {
             let fields: Vec<_> = (0..COPIES).map(|number| field(format!("f{number}"))).collect();
+            host::set_schema(&fields);
+        }
+        "share-schema" => {
+            let fields: Vec<_> =
+                (0..SHARING_FIELDS).map(|number| field(format!("f{number}"))).collect();
             host::set_schema(&fields);
         }
         "list-spin-schema" => {
@@ -72,6 +80,13 @@ pub fn at_decode(misdeed: &str, chunk: &[u8]) -> Option<Result<Progress, DecodeE
             return Some(Ok(progress(0, WHOLE as u32 - 1)));
         }
         "hoard-copies-schema" => host::emit(1, &[span(0, size); COPIES], &[], &[0]),
+        // Each record is many times as large as what is passed.
+        "share-schema" => {
+            let spans =
+                vec![IN_PAYLOAD | span(0, SHARED_BYTES as u32); SHARING_FIELDS * chunk.len()];
+            let starts: Vec<_> = (0..size).collect();
+            host::emit(size, &spans, &[7; SHARED_BYTES], &starts);
+        }
         "crc-spin" => check_for_ever(host::check_crc32c, 0x82f6_3b78),
         "crc32-spin" => check_for_ever(host::check_crc32, 0xedb8_8320),
         "list-spin-schema" => lists_for_ever(),

@@ -81,6 +81,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
                 .for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));
             return None;
         }
+        "large-record" => emit(&[IN_PAYLOAD | span(0, 100_000)], &[7; 100_000], &[0]),
         "no-schema" | "pair-schema" => emit(&[span(0, 1)], &[], &[0]),
         "wordy-schema" | "short-number-schema" | "no-text-schema" | "no-boolean-schema" => {
             return None;
