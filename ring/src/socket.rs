@@ -163,7 +163,7 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
     }
 }
 
-const TOO_LONG: &str = "a message longer than 65,536 bytes";
+const TOO_LONG: &str = "a message longer than 196,608 bytes";
 
 /// Checks twice whether the other end has hung up.
 ///
