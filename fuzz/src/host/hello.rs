@@ -102,7 +102,7 @@ pub(crate) fn hello(bytes: &[u8]) {
             // A rank waits for the others.
             if hello.shard.is_none_or(|shard| shard.world == 1) {
                 let records = read(reader);
-                assert!(!is_true || records.as_deref().is_none_or(|found| found == after(given)));
+                assert!(!is_true || records == Some(after(given)), "{records:?} after {given}");
             }
         }
         Err(ReaderError::Refused(why)) => {
