@@ -108,7 +108,7 @@ def tensors(
         absent = AbsentValues(absent)
     values = absent.of(batch.fields) if absent else {}
     whole = _dense_names(batch, dense) if dense else ()
-    found = Tensors()
+    found, seconds = Tensors(), 0
     for index, field in enumerate(batch.fields):
         column, value = batch._column(index), values.get(field.name, MISSING)
         if field.scalar == "utf8":
@@ -118,7 +118,8 @@ def tensors(
             found[field.name] = _of_column(column, value, field.name in whole)
         if field.nullable:
             found[field.name + PRESENT] = _present(column)
-    if len(found) < len(batch.fields) + sum(field.nullable for field in batch.fields):
+            seconds += 1
+    if seconds and len(found) < len(batch.fields) + seconds:
         _raise_same_name(batch)
     found.valid, found.epoch, found.number = batch.valid, batch.epoch, batch.number
     return found
