@@ -44,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sagemaker", run: host::sagemaker },
     Target { name: "manifest", run: host::manifest },
     Target { name: "messages", run: host::messages },
+    Target { name: "hello", run: host::hello },
     Target { name: "emit", run: host::emit },
     Target { name: "component", run: host::component },
     Target { name: "table", run: pipemill_ring::host::check_table },

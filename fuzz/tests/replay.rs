@@ -116,6 +116,7 @@ replays! {
     sagemaker: "sagemaker",
     manifest: "manifest",
     messages: "messages",
+    hello: "hello",
     emit: "emit",
     component: "component",
     table: "table",

@@ -76,7 +76,7 @@ typedef enum {
   PIPEMILL_ERROR_KIND_NONE = 0,
   // An argument is wrong: it is null or out of its range, or another thread uses the reader.
   PIPEMILL_ERROR_KIND_ARGUMENT,
-  // No host answers at the socket.
+  // No host answers at the socket, or it is another user's.
   PIPEMILL_ERROR_KIND_CONNECT,
   // The host refused this consumer: there is no such channel, or it may not read it like that.
   PIPEMILL_ERROR_KIND_REFUSED,
@@ -143,6 +143,9 @@ typedef struct {
   // Milliseconds to wait for the release of a batch, where the program holds as many as its
   // credits allow and asks for another. 0: ten seconds. -1: for ever.
   int32_t hold_ms;
+  // Whether the host may be one of any user. By default it has to be one of this user or of root:
+  // a host's memory is read as it is.
+  bool allow_other_users;
 } pipemill_options;
 
 // What `pipemill_next` returns.
@@ -221,9 +224,9 @@ const char *pipemill_version(void);
 // `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in the
 // host's configuration. `options`: null for the default of each.
 //
-// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, or
-// it refuses this consumer with a reason. Waits for a host that is not there yet, ten seconds unless
-// the options say another time.
+// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it is
+// another user's, or it refuses this consumer with a reason. Waits for a host that is not there yet,
+// ten seconds unless the options say another time.
 pipemill_reader *pipemill_connect(const char *socket,
                                   const char *channel,
                                   const pipemill_options *options,

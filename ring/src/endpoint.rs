@@ -18,9 +18,17 @@ use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
 use crate::socket::{peer_of, unix};
+use crate::trust::is_believed;
 
 /// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What to do about a folder of this user that others may write to.
+const CLOSE_IT: &str = "give a path in another folder, or take the others' permission to write away: \
+                        chmod go-w";
+/// What to do about a folder of another user.
+const ANOTHER_FOLDER: &str = "another user has made it, so choose another one: set XDG_RUNTIME_DIR to \
+                              a folder of this user, or `socket` in the configuration";
 
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +58,10 @@ pub enum EndpointError {
     /// The folder's mode or owner would let other users replace the socket.
     #[error(
         "{}: the folder of the socket must be one that only this user may write to (owner {euid}, mode \
-         0755 or stricter); found owner {uid}, mode {mode:04o}; give a path in another folder, or \
-         take the others' permission to write away: chmod go-w",
-        folder.display()
+         0755 or stricter); found {}owner {uid}, mode {mode:04o}; {}",
+        folder.display(),
+        if *is_link { "a link with " } else { "" },
+        if uid == euid { CLOSE_IT } else { ANOTHER_FOLDER }
     )]
     OpenFolder {
         /// The folder.
@@ -63,6 +72,8 @@ pub enum EndpointError {
         uid: u32,
         /// The effective user id of this process.
         euid: u32,
+        /// Whether there is a link in the folder's place, which is the other user's.
+        is_link: bool,
     },
     /// Another host that starts in this folder has held its lock for 5 s.
     #[error("{}: another host has been starting here for {LOCK_TIMEOUT:?}", folder.display())]
@@ -211,6 +222,32 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
+/// Looks whether another user could have put a socket into this folder. One that is not there can be
+/// made.
+///
+/// # Errors
+/// [`EndpointError::OpenFolder`], and [`EndpointError::System`] where it can't be seen.
+pub fn check_folder(folder: &Path) -> Result<(), EndpointError> {
+    let mut found = match folder.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed("looking at the folder", folder))?,
+    };
+    let is_link = found.is_symlink() && !is_believed(found.uid());
+    if found.is_symlink() && !is_link {
+        found = folder.metadata().map_err(failed("looking at the folder", folder))?;
+    }
+    // Others may read it: the socket's own mode keeps them out.
+    if is_link || found.mode() & 0o022 != 0 || !is_believed(found.uid()) {
+        return Err(open_to_others(folder, &found, is_link));
+    }
+    Ok(())
+}
+
+fn open_to_others(folder: &Path, found: &Metadata, is_link: bool) -> EndpointError {
+    let (mode, uid, euid) = (found.mode() & 0o7777, found.uid(), geteuid().as_raw());
+    EndpointError::OpenFolder { folder: folder.into(), mode, uid, euid, is_link }
+}
+
 fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointError> {
     let mode = if allow_other_users { 0o755 } else { 0o700 };
     DirBuilder::new()
@@ -218,13 +255,14 @@ fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointE
         .mode(mode)
         .create(folder)
         .map_err(failed("making the folder of the socket", folder))?;
+    if !allow_other_users {
+        check_folder(folder)?;
+    }
     let opened = File::open(folder).map_err(failed("opening the folder of the socket", folder))?;
+    // What was opened, because a path can become another folder's. That of root is not this user's.
     let found = opened.metadata().map_err(failed("looking at the folder", folder))?;
-    let euid = geteuid().as_raw();
-    // Others may read it: the socket's own mode keeps them out.
-    if !allow_other_users && (found.mode() & 0o022 != 0 || found.uid() != euid) {
-        let (mode, uid) = (found.mode() & 0o7777, found.uid());
-        return Err(EndpointError::OpenFolder { folder: folder.into(), mode, uid, euid });
+    if !allow_other_users && (found.mode() & 0o022 != 0 || found.uid() != geteuid().as_raw()) {
+        return Err(open_to_others(folder, &found, false));
     }
     Ok(opened)
 }

@@ -20,5 +20,7 @@ pub mod protocol;
 pub mod reader;
 mod socket;
 pub mod status_client;
+mod trust;
 
 pub use memory::MemoryError;
+pub use trust::OtherUser;

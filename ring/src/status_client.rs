@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
-
+use crate::endpoint::EndpointError;
 use crate::protocol::{self, StatusPart, ToConsumer};
-use crate::socket::{Received, buffer, connect_to, peer_of, receive, send};
+use crate::socket::{Received, buffer, connect_to, receive, send};
+use crate::trust::{self, OtherUser};
 
 /// Bytes. A status has less than 1 KiB for each channel and consumer; a longer one is not the
 /// host's.
@@ -25,21 +25,11 @@ pub enum StatusClientError {
         error: io::Error,
     },
     /// Another user serves the path.
-    #[error(
-        "{}: expected a socket that user {expected} serves, found one of user {found} (process \
-         {pid}), which may show anything; if you trust it, name its path with --socket",
-        path.display()
-    )]
-    OtherUser {
-        /// The socket.
-        path: PathBuf,
-        /// This process's user id.
-        expected: u32,
-        /// The user id of the process that serves the path.
-        found: u32,
-        /// Its process id; 0 where it is in a namespace that this process can't see.
-        pid: i32,
-    },
+    #[error("{0}, which may show anything; if you trust that user, name the path with --socket")]
+    OtherUser(OtherUser),
+    /// The folder of the path is one that another user could have put the socket into.
+    #[error(transparent)]
+    Folder(#[from] EndpointError),
     /// The host refused, for this reason.
     #[error("the host refused: {0}")]
     Refused(String),
@@ -83,18 +73,16 @@ impl StatusClient {
     }
 
     /// Like [`connect`](StatusClient::connect), for a path that anybody can guess: another user may
-    /// have made it first.
+    /// have made it first. The host has to be one of this user or of root.
     ///
     /// # Errors
     /// Those of [`connect`](StatusClient::connect), and [`StatusClientError::OtherUser`].
     pub fn connect_to_own(path: &Path) -> Result<StatusClient, StatusClientError> {
+        let failed = |error| StatusClientError::Connect { path: path.into(), error };
+        trust::check_owner(path).map_err(failed)?.map_err(StatusClientError::OtherUser)?;
         let client = StatusClient::connect(path)?;
-        let peer = peer_of(&client.socket).map_err(io::Error::from)?;
-        let (expected, found, pid) = (geteuid().as_raw(), peer.uid, peer.pid);
-        match found == expected {
-            true => Ok(client),
-            false => Err(StatusClientError::OtherUser { path: path.into(), expected, found, pid }),
-        }
+        trust::check_peer(path, &client.socket)?.map_err(StatusClientError::OtherUser)?;
+        Ok(client)
     }
 
     /// The host's status as JSON text. docs/operate.md describes its keys. May be called again and

@@ -286,6 +286,12 @@ int main(int count, char **arguments) {
         options.state = count > 3 ? arguments[3] : NULL;
         return records(&options, count > 2 ? atoi(arguments[2]) : 1000);
     }
+    // any: a batch of a host of any user.
+    if (strcmp(job, "any") == 0) {
+        options = some("pad", NULL, 3);
+        options.allow_other_users = true;
+        return records(&options, 1);
+    }
     // rank RANK WORLD: two batches of two records, padded.
     if (strcmp(job, "rank") == 0) {
         options = some("pad", "epoch", 2);
@@ -299,6 +305,6 @@ int main(int count, char **arguments) {
     if (strcmp(job, "threads") == 0) return threads();
     if (strcmp(job, "child") == 0) return in_a_child();
     if (strcmp(job, "skip") == 0) return skip();
-    fprintf(stderr, "usage: checks records|rank|schema|misuse|hold|threads|child|skip\n");
+    fprintf(stderr, "usage: checks records|any|rank|schema|misuse|hold|threads|child|skip\n");
     return 64;
 }

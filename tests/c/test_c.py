@@ -10,6 +10,7 @@ import subprocess
 import pytest
 from e2e import PATIENCE, PIPEMILL
 from hosts import start  # noqa: F401
+from other_user import NOBODY, as_other_user, foreign_host, place  # noqa: F401
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "sum-c"
@@ -218,6 +219,23 @@ def test_a_killed_host_is_an_error(begin, tmp_path):
         begun.host.kill()
         lines = finished(child)
     assert 'next: 4: channel "train": the host died: it hung up before the end of the stream' in lines
+
+
+def test_a_host_of_another_user_is_not_believed(checks, place, foreign_host):
+    socket = place / "host.sock"
+    foreign_host(socket)
+
+    def run(job, code):
+        child = subprocess.Popen(
+            [checks, job], env=os.environ | {"PIPEMILL_SOCKET": str(socket)},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return finished(child, code)
+
+    [line] = run("records", 1)
+    expected = f"{socket}: expected a host of user 0 or of root, found one of user {NOBODY}"
+    assert line.startswith(f"connect: 2: {expected}") and "allow_other_users" in line
+    assert run("any", 0)[0].startswith("batch 0 of epoch 0, 1 of 3 records, from record 0 of")
 
 
 def example(tmp_path, *words, env=None):

@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use pipemill_ring::protocol::Hello;
+use pipemill_ring::reader::{Event, Reader, ReaderError};
+use pipemill_tests::consumer;
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::inputs::gzip;
 use pipemill_tests::nasty::{NASTY, SHOWN, assert_clean, clean};
@@ -132,6 +135,64 @@ fn names_on_the_screen_of_top() {
     clean(process.wait());
     let page = std::fs::read(&report).expect("the report is there");
     assert_clean(&page);
+}
+
+/// A state's texts are whatever a consumer sends, and an object's name is in the trace.
+#[test]
+fn names_in_refusals_and_in_the_trace() {
+    let place = TestDir::new();
+    let (trace, file) = (place.text("trace.json"), place.write(NASTY, "1\n2\n3\n"));
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = 1\nsource = {{ file = {} }}\n",
+        in_toml(&file)
+    );
+    let mut command = host::command(&pipemill!(), &place, &config);
+    command.args(["--trace", &trace]);
+    let process = Process::start(&mut command);
+    let socket = place.path("run/host.sock");
+    let mut reader = consumer::connect(&socket, "train", None);
+    assert!(matches!(reader.next(), Ok(Event::Batch(_))));
+    let state = serde_json::to_value(reader.state().expect("a state")).expect("it is JSON");
+    drop(reader);
+    let mut refusals = 0;
+    for state in edits(&state) {
+        let hello = Hello { state: Some(state), ..Hello::new("train", NASTY) };
+        if let Err(ReaderError::Refused(why)) = Reader::connect_as(&socket, &hello, false) {
+            assert_clean(why.as_bytes());
+            assert!(!why.contains('\n'), "{why:?}");
+            refusals += usize::from(why.contains("\\u{1b}[2J"));
+        }
+    }
+    assert!(refusals >= 3, "{refusals} refusals show what was sent");
+    let unknown = Reader::connect(&socket, NASTY, None).expect_err("there is none").to_string();
+    assert_clean(unknown.as_bytes());
+    process.signal(nix::sys::signal::Signal::SIGTERM);
+    clean(process.wait());
+    let trace = std::fs::read(trace).expect("it is there");
+    assert_clean(&trace);
+    let trace: Value = serde_json::from_slice(&trace).expect("it is JSON");
+    assert!(trace.to_string().contains(&json!(NASTY).to_string()[1..]), "{trace}");
+}
+
+/// A state with something nasty in the place of each of its texts and numbers, and of their names.
+fn edits(state: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    for pointer in pointers(state, String::new()) {
+        for nasty in [json!(NASTY), json!({ NASTY: NASTY })] {
+            let mut edited = state.clone();
+            *edited.pointer_mut(&pointer).expect("it is there") = nasty;
+            all.push(edited);
+        }
+    }
+    all
+}
+
+fn pointers(value: &Value, at: String) -> Vec<String> {
+    let inner = value.as_object().into_iter().flatten();
+    let mut all: Vec<_> =
+        inner.flat_map(|(name, value)| pointers(value, format!("{at}/{name}"))).collect();
+    all.push(at);
+    all
 }
 
 /// Names of fields come from the input.

@@ -252,7 +252,11 @@ fn each_machine_reads_its_share() {
     };
     whole(channel, 3, &|index| vec![("RANK", index.to_owned()), ("WORLD_SIZE", "3".to_owned())]);
     whole(channel, 2, &|index| {
-        vec![("SLURM_PROCID", index.to_owned()), ("SLURM_NTASKS", "2".to_owned())]
+        vec![
+            ("SLURM_PROCID", index.to_owned()),
+            ("SLURM_NTASKS", "2".to_owned()),
+            ("SLURM_STEP_ID", "0".to_owned()),
+        ]
     });
     let by_size = channel.replace("distribution", "balance = \"size\", distribution");
     whole(&by_size, 3, &|index| vec![("RANK", index.to_owned()), ("WORLD_SIZE", "3".to_owned())]);

@@ -35,10 +35,53 @@ def test_signatures_are_explicit(name):
     assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
     assert {"source", "decoder", "options", "fields", *ERRORS} <= set(signature.parameters)
     assert all(one.annotation is not inspect.Parameter.empty for one in signature.parameters.values())
-    # What differs from `open` is said in the docstring.
-    if name not in ("hf.iterable", "ray.read", "ray.Datasource"):
-        own = {"state"} if name.startswith("torch") else set()
-        assert set(inspect.signature(pipemill.open).parameters) - own <= set(signature.parameters)
+
+
+#: Arguments of `open` and `connect`, by name.
+BOTH = {**inspect.signature(pipemill.connect).parameters, **inspect.signature(pipemill.open).parameters}
+TENSORS = {"copy", "absent", "dense"}
+#: What each has of its own, and what it has not, because it has another way for that.
+DIFFERENT = {
+    "torch.Loader": (TENSORS | {"steps", "device", "pin_memory"}, {"state"}),
+    "torch.Dataset": (TENSORS, {"state"}),
+    "grain.dataset": ({"absent"}, set()),
+    "tf.dataset": ({"absent"}, set()),
+}
+#: Defaults that are others, because a trainer's loop is another one. `None` is that of `open` or `connect`.
+TORCH_DEFAULTS = {"epochs": None, "shard": "auto", "credits": None, "hold_timeout": None, "wait": None}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_arguments_are_those_of_open_and_connect(name):
+    parameters = inspect.signature(function(name)).parameters
+    own, missing = DIFFERENT[name]
+    assert set(parameters) - own == set(BOTH) - missing - {"channel"}
+    others = TORCH_DEFAULTS if name.startswith("torch") else {}
+    for argument in set(parameters) & set(BOTH):
+        assert parameters[argument].default == others.get(argument, BOTH[argument].default), argument
+        if argument in ("socket", "credits"):
+            continue  # each of `open` and `connect` has its own
+        words = {word.strip() for word in BOTH[argument].annotation.split("|")}
+        assert words <= {word.strip() for word in parameters[argument].annotation.split("|")}, argument
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_each_argument_is_passed_on(name, monkeypatch):
+    class Passed(Exception):
+        pass
+
+    def reading(source, decoder, socket, *more):
+        found = next(one for one in more if isinstance(one, dict))
+        extra = {"shard": one for one in more if not isinstance(one, dict | int)}
+        raise Passed({"source": source, "decoder": decoder, "socket": socket, **found, **extra})
+
+    module = name.split(".")[0]
+    monkeypatch.setattr(f"pipemill.{'torch.dataset' if module == 'torch' else module}.Reading", reading)
+    parameters = inspect.signature(function(name)).parameters
+    said = {argument: f"the value of {argument}" for argument in set(parameters) & set(BOTH) | {"source", "decoder"}}
+    with pytest.raises(Passed) as caught:
+        function(name)(**said)
+    assert caught.value.args == (said,)
 
 
 def values(name, source, **more):

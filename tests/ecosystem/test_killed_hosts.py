@@ -83,3 +83,85 @@ def test_a_host_that_others_share_is_not_started_again(source, tmp_path):
             for _ in iterator:
                 pass
         iterator.close()
+
+
+ORDERS = [{"batch": 5}, {"batch": 7, "tail": "pad", "shuffle": {"seed": 7, "window": 100}}, {"batch": 7, "workers": 2}]
+
+
+def passes(loader, count, kill_at=lambda number: False):
+    """The ids of each batch of some passes, and the state after each. Hosts are killed after some of the batches."""
+    found, killed = [], 0
+    for _ in range(count):
+        for batch in loader:
+            found.append((batch["id"].tolist(), batch.epoch, loader.state_dict()))
+            if kill_at(len(found)):
+                killed += kill_hosts()
+        found.append(("end of a pass", loader.state_dict()))
+    return found, killed
+
+
+@pytest.mark.parametrize("how", ORDERS)
+@pytest.mark.parametrize("steps", [None, 33])
+def test_passes_of_a_loader_are_those_of_one_host(source, steps, how, caplog):
+    from pipemill.torch import Loader
+
+    options = {"options": {"header": True, "types": "id:int64"}, "steps": steps, **how}
+    loader = Loader(source, "csv", **options)
+    whole, _ = passes(loader, 4)
+    loader.close()
+    ends = [number for number, one in enumerate(whole) if one[0] == "end of a pass"]
+    last = ends[0]  # batches of the first pass
+    at = {1, 2, 40, last - 1, last, last + 1, 2 * last}
+    loader = Loader(source, "csv", **options)
+    found, killed = passes(loader, 4, lambda number: number in at)
+    loader.close()
+    assert found == whole
+    assert killed >= 4 and "Another host goes on there" in caplog.text
+
+
+def test_a_dataset_goes_on_and_its_workers_do_not(source):
+    from pipemill.torch import Dataset
+    from torch.utils.data import DataLoader
+
+    options = {"options": {"header": True, "types": "id:int64"}, "batch": 5, "epochs": 1}
+    whole = [batch["id"].tolist() for batch in Dataset(source, "csv", **options)]
+    found = []
+    data = Dataset(source, "csv", **options)
+    for batch in DataLoader(data, batch_size=None):
+        found.append(batch["id"].tolist())
+        if len(found) in (1, 60):
+            assert kill_hosts() >= 1
+    data.close()
+    assert found == whole
+    # It is killed before anything was asked for.
+    data = Dataset(source, "csv", **options)
+    assert kill_hosts() == 1
+    assert [batch["id"].tolist() for batch in data] == whole
+    data.close()
+    # The host of workers is another process's.
+    data = Dataset(source, "csv", **{**options, "epochs": None})
+    with pytest.raises(pipemill.HostDied, match="it was process"):
+        for _ in range(100):
+            for number, _batch in enumerate(DataLoader(data, batch_size=None, num_workers=1)):
+                if number == 3:
+                    kill_hosts()
+
+
+def test_hosts_that_are_killed_again_and_again(source):
+    from pipemill.torch import Loader
+
+    loader = Loader(source, "csv", options={"header": True, "types": "id:int64"}, batch=5)
+    batches = iter(loader)
+    next(batches)
+    reading = loader.dataset._reading
+    start = reading.start_again
+
+    def start_and_kill():
+        start()
+        assert kill_hosts() == 1
+
+    reading.start_again = start_and_kill
+    kill_hosts()
+    with pytest.raises(pipemill.HostDied, match=r"SIGKILL"):
+        list(batches)
+    loader.close()

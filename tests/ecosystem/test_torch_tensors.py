@@ -59,6 +59,19 @@ def test_bfloat16_and_numbers_at_odd_addresses(opened, tmp_path):
     assert found["n"].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("header", ["a,a.present", "a.present,a"])
+def test_a_field_with_the_name_of_a_second_tensor_is_refused(opened, tmp_path, header):
+    (tmp_path / "a.csv").write_text(f"{header}\n1,5\n2,6\n")
+    options = {"header": True, "types": "int32"}
+    batch = next(opened(tmp_path / "a.csv", "csv", options=options, batch=2))
+    assert [field.nullable for field in batch.fields] == [True, True]
+    with pytest.raises(ValueError, match=r"fields 'a' and 'a\.present' of batch 0 .*leave one of them out"):
+        tensors(batch)
+    for name in header.split(","):
+        found = tensors(next(opened(tmp_path / "a.csv", "csv", options={**options, "columns": name}, batch=2)))
+        assert list(found) == [name, f"{name}.present"] and found[f"{name}.present"].all()
+
+
 def test_an_absent_number_is_an_error_unless_the_program_says_what_to_take(opened, tmp_path):
     (tmp_path / "a.csv").write_text("1,1.5,a\n,,\n3,2.5,c\n")
     types = {"types": "0:int32,1:float64,2:utf8"}

@@ -4,14 +4,15 @@ import json
 import logging
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pipemill
 import pytest
-from e2e import PATIENCE, patiently
+from e2e import PATIENCE, patiently, run
 from hosts import start, take, take_all
-from pipemill.ranks import shard_of
+from pipemill.ranks import _found, shard_of
 from pipemill.status import status_of
 
 __all__ = ["start"]
@@ -252,6 +253,43 @@ def test_a_process_that_srun_did_not_start_is_alone(environment, said, folder):
     [(level, text)] = said()
     assert level == "WARNING" and "srun did not start this process, because SLURM_STEP_ID is not set" in text
     assert "SLURM_PROCID=0 and SLURM_NTASKS=4" in text
+
+
+#: Launchers one by one, within each other, and variables that say nothing.
+LAUNCHED = [
+    {}, *(variables for variables, *_ in FOUND), SCRIPT, {**SCRIPT, **torchrun(2, 4, 2)}, {**SCRIPT, **openmpi(1, 2, 2)},
+    {**SCRIPT, "SLURM_STEPID": 0}, {**SCRIPT, "SLURM_STEP_NUM_TASKS": 2}, {**SCRIPT, "SLURM_STEP_ID": ""},
+    {"SLURM_PROCID": 1, "SLURM_STEP_ID": 0}, {"RANK": 1}, {"RANK": 1, "WORLD_SIZE": ""}, {"WORLD_SIZE": 4},
+    {"RANK": "", "WORLD_SIZE": 4, "PMI_RANK": 1, "PMI_SIZE": 2}, torchrun(4, 4, 2), {"RANK": "+1", "WORLD_SIZE": 4},
+    {"RANK": " 1", "WORLD_SIZE": 4}, {"RANK": "one", "WORLD_SIZE": 4}, {"RANK": -1, "WORLD_SIZE": 4},
+    {"RANK": "\u0661", "WORLD_SIZE": 4}, {"SLURM_PROCID": 5, "SLURM_NTASKS": 4, "SLURM_STEP_ID": 0},
+    {"RANK": 0, "WORLD_SIZE": 1}, {"RANK": 0, "WORLD_SIZE": 0}, {"RANK": "007", "WORLD_SIZE": "08"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(LAUNCHED)))
+def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
+    """`shard="auto"` here, `[rank]` of a configuration there."""
+    variables = LAUNCHED[number]
+    environment(variables)
+    try:
+        expected = _found()
+    except ValueError:
+        expected = "refused"
+    config = tmp_path / "pipemill.toml"
+    config.write_text(
+        f'[[channel]]\nname = "a"\ndecoder = "lines"\nsource = {{ folder = "{folder}", distribution = "sharded" }}\n'
+    )
+    shown = run("config", "show", config)
+    text = shown.stdout.decode() + shown.stderr.decode()
+    found = re.search(r"shard = \{ index = (\d+), count = (\d+) \}", text)
+    if found is not None:
+        assert shown.returncode == 0 and tuple(map(int, found.groups())) == expected
+        return
+    assert shown.returncode == 64
+    assert ("the number of this machine is not known" in text) == (expected is None), text
+    # In a job's script the variables are there, and are not meant.
+    assert ("srun did not start this process" in text) == (variables in (SCRIPT, {**SCRIPT, "SLURM_STEP_ID": ""}))
 
 
 def test_alone_without_a_word(environment, said):

@@ -50,6 +50,24 @@ fn the_tiny_decoder_is_a_good_one() {
     assert_eq!(decode(&plugin), Ok(2));
 }
 
+/// Relaxed instructions may give what is fastest on a processor: then a decoder makes other records on
+/// another machine, and knows on which one it runs.
+#[test]
+fn relaxed_simd_gives_the_same_on_each_machine() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    // What the specification calls deterministic. The first and the second are others on x86-64, the third
+    // where the product is rounded before it is added.
+    let same = "(if (i8x16.extract_lane_u 0 (i8x16.relaxed_swizzle (i8x16.splat (i32.const 7))
+            (i8x16.splat (i32.const 16)))) (then unreachable))
+        (if (i32x4.extract_lane 0 (i32x4.relaxed_trunc_f32x4_s (f32x4.splat (f32.const nan))))
+            (then unreachable))
+        (if (f32.ne (f32.const 0x1p-24) (f32x4.extract_lane 0 (f32x4.relaxed_madd
+            (f32x4.splat (f32.const 0x1.001p0)) (f32x4.splat (f32.const 0x1.001p0))
+            (f32x4.splat (f32.const -0x1.002p0))))) (then unreachable))";
+    let plugin = load(&engine, &tiny(same, "")).expect("it fits");
+    assert_eq!(decode(&plugin), Ok(2));
+}
+
 #[test]
 fn hand_written_attacks_end_in_an_error() {
     let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");

@@ -19,6 +19,7 @@ import pipemill
 import pytest
 import e2e
 from e2e import PATIENCE, PIPEMILL, finish, in_background, recordio, run
+from other_user import as_other_user, foreign_host, place  # noqa: F401
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "operate.md"
@@ -455,3 +456,21 @@ def test_the_share_of_an_epoch_is_known_of_what_is_read_as_it_is_stored(tmp_path
         assert 0 < share < 1 if path == plain else share is None
         child.send_signal(signal.SIGTERM)
         finish(child)
+
+
+def test_top_looks_at_no_folder_that_another_user_has_made(place, as_other_user, foreign_host, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    monkeypatch.delenv("PIPEMILL_SOCKET", raising=False)
+    folder = place / "pipemill"
+    assert as_other_user("mkdir", "-m", "755", folder).wait(PATIENCE) == 0
+    foreign_host(folder / "pipemill.sock")
+    refused = run("top")
+    assert refused.returncode == 71 and refused.stdout == b""
+    assert b"the folder of the socket must be one" in refused.stderr and b"found owner 65534" in refused.stderr
+    # In a folder of this user, the socket is another user's all the same.
+    os.chown(folder, 0, 0)
+    refused = run("top")
+    assert refused.returncode == 71 and refused.stdout == b""
+    assert b"found one of user 65534" in refused.stderr and b"--socket" in refused.stderr
+    # A person who names the path knows what is there.
+    assert b"train" in run("top", "--socket", folder / "pipemill.sock").stdout

@@ -1,6 +1,7 @@
 //! Messages on a consumer's socket: each is refused, or means the same after it was written again.
 
-use pipemill_ring::protocol::{self, GrantNumbers, ToConsumer, ToHost};
+use pipemill_ring::protocol::{self, ErrorReport, GrantNumbers, ToConsumer, ToHost};
+use pipemill_types::Printable;
 
 pub(crate) fn messages(bytes: &[u8]) {
     if let Ok(message) = ToHost::decode(bytes) {
@@ -19,7 +20,13 @@ pub(crate) fn messages(bytes: &[u8]) {
             (message, again) => assert_eq!(Ok(message), again.as_ref()),
         }
     }
-    if let Ok(message) = ToConsumer::decode(bytes) {
+    if let Ok(mut message) = ToConsumer::decode(bytes) {
+        // Texts for people are made printable when they are sent.
+        if let ToConsumer::Refused(text) | ToConsumer::Error(ErrorReport { message: text, .. }) =
+            &mut message
+        {
+            *text = Printable::line(&text).to_string();
+        }
         let again = match &message {
             ToConsumer::Welcome(welcome) => protocol::welcome(welcome),
             ToConsumer::Refused(why) => protocol::refused(why),

@@ -18,5 +18,7 @@ pub(super) fn settings() -> Config {
     config.with_host_memory(Arc::new(GuestMemories));
     // Wasmtime would map the memory's first content itself.
     config.memory_init_cow(false);
+    // A decoder makes the same records on each machine, and does not learn on which it runs.
+    config.relaxed_simd_deterministic(true);
     config
 }

@@ -52,11 +52,13 @@ def dataset(
     epochs: int | None = 1,
     shard: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
+    accept: Sequence[str] | str = (),
     host: str | None = None,
     credits: int | None = 4,
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
+    allow_other_users: bool = False,
 ) -> Any:
     """A ``grain.IterDataset`` whose elements are batches: dicts by the names of fields. ::
 
@@ -79,8 +81,9 @@ def dataset(
         options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
         shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
         quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
-        limits=limits, epochs=epochs, shard=shard, state=state, host=host, credits=credits,
-        timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+        limits=limits, epochs=epochs, shard=shard, state=state, accept=accept, host=host,
+        credits=credits, timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+        allow_other_users=allow_other_users,
     )  # fmt: skip
     return _Dataset(Reading(source, decoder, socket, more), AbsentValues(absent))
 

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from . import protocol
+from .address import Address
 from .connection import FD_SPACE, Connection, descriptor
 from .errors import ConnectError, ProtocolError
 from .memory import Mapping
@@ -17,17 +18,17 @@ from .other_ranks import client_name
 
 
 def establish(
-    path: str, channel: str, wishes: dict[str, Any], wait: float, version: str
+    address: Address, channel: str, wishes: dict[str, Any], wait: float, version: str
 ) -> Connection:
-    """A connection to `channel` of the host at `path`. Waits at most `wait` seconds. `wishes`: what
-    HELLO asks for."""
+    """A connection to `channel` of the host at this address. Waits at most `wait` seconds. `wishes`:
+    what HELLO asks for."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
     client = client_name(client, wishes.get("shard"))
-    sock = _connect(path, deadline, wait)
+    sock = _connect(address, deadline, wait)
     try:
-        hello = protocol.hello(channel, client, wishes)
-        message, fd = _exchange_hello(sock, path, hello, max(deadline - time.monotonic(), 0.001))
+        hello, left = protocol.hello(channel, client, wishes), deadline - time.monotonic()
+        message, fd = _exchange_hello(sock, address.path, hello, max(left, 0.001))
         try:
             return _accept_welcome(sock, channel, message, fd)
         finally:
@@ -38,21 +39,19 @@ def establish(
         raise
 
 
-def _connect(path: str, deadline: float, wait: float) -> socket.socket:
+def _connect(address: Address, deadline: float, wait: float) -> socket.socket:
     """A connected socket. Waits until the host is there, at most until `deadline`."""
     while True:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            sock.settimeout(max(deadline - time.monotonic(), 0.001))
-            sock.connect(path)
-            return sock
+            return address.connect(max(deadline - time.monotonic(), 0.001))
+        except ConnectError:
+            raise
         except OSError as error:
-            sock.close()
             early = isinstance(error, (FileNotFoundError, ConnectionRefusedError, BlockingIOError))
             if not early or time.monotonic() >= deadline:
                 waited = f", waited {wait:g} s for it" if early else ""
                 raise ConnectError(
-                    f"no pipemill host could be reached at the socket {path!r}{waited}: "
+                    f"no pipemill host could be reached at the socket {address.path!r}{waited}: "
                     f"{error.strerror or error}; check that `pipemill run` is running, that "
                     "$PIPEMILL_SOCKET is its socket, or give connect() a longer wait="
                 ) from None

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
+from .address import Address
 from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
@@ -291,12 +292,12 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
     channel.update(mode="shard", consumers=world, ring={"slots": max(_SLOTS, slots)})
     wishes["shard"] = node.local_rank, world
     text = toml({"channel": [channel]})
-    path = node_socket(node, text)
+    address = node_address(node, text)
     if node.local_rank > 0:
-        stream = connect(name, path, wait=NODE_TIMEOUT, **wishes)
+        stream = connect(name, address, wait=NODE_TIMEOUT, **wishes)
         stream._receiver.host_owner = OWNER_OF_NODE
         return stream
-    text = toml({"socket": literal(path)}) + text
+    text = toml({"socket": literal(address.path)}) + text
     stream = _owning(Host.of_text(text, consumers_first=wishes["state"] is not None), name, wishes)
     stream._shares_host = True
     return stream
@@ -421,9 +422,9 @@ def _options(
     }
 
 
-def node_socket(node: Node, text: str) -> str:
+def node_address(node: Node, text: str) -> Address:
     """The socket that all processes of this machine find: the same for the same job, the same
-    arguments and the same number of such calls before."""
+    arguments and the same number of such calls before. So other users can know it, too."""
     import hashlib
 
     global _opened_per_node
@@ -431,4 +432,5 @@ def node_socket(node: Node, text: str) -> str:
     of_user = os.environ.get("XDG_RUNTIME_DIR")
     folder = f"{of_user}/pipemill" if of_user else f"/tmp/pipemill-{os.getuid()}"
     words = "\0".join((node.job, str(_opened_per_node), text))
-    return f"{folder}/node-{hashlib.sha256(words.encode()).hexdigest()[:20]}.sock"
+    path = f"{folder}/node-{hashlib.sha256(words.encode()).hexdigest()[:20]}.sock"
+    return Address(path, can_be_guessed=True)

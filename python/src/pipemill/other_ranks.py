@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ProtocolError
 from .status import status_of
+
+if TYPE_CHECKING:
+    from .address import Address
 
 #: How a rank calls itself in HELLO.
 _RANK = re.compile(r", rank (\d+) of (\d+)$")
@@ -22,10 +25,10 @@ def client_name(name: str, shard: Mapping[str, int] | None) -> str:
     return name if shard is None else f"{name}, rank {shard['rank']} of {shard['world']}"
 
 
-def why_waiting(path: str, channel: str, world: int) -> str | None:
+def why_waiting(address: Address, channel: str, world: int) -> str | None:
     """What the host says about the ranks, for a message. None where it says nothing of them."""
     try:
-        ring = status_of(path, channel)["ring"]
+        ring = status_of(address, channel)["ring"]
         consumers = [(_RANK.search(one["client"]), one) for one in ring["consumers"]]
     except (OSError, ProtocolError, KeyError, TypeError):
         return None

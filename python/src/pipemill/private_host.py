@@ -171,6 +171,14 @@ class Host:
             how = f"it ended with exit status {status}"
         return f"{how}. {_LOG_PLACE}"
 
+    def _has_ended(self) -> bool:
+        """Whether the host's process has ended by now. It is left to be waited for."""
+        try:
+            how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.pid, how) is not None
+        except ChildProcessError:
+            return False  # something else in this program has waited for it, or it is another's
+
     def _died(self, channel: str) -> HostDied | None:
         """The error for a program that gets no answer. None where the host still runs."""
         if _exit_status(self.pid) is None:

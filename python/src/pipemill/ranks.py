@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from .log import say_once, warn_once
 
-#: What launchers set: rank and world, of all processes. mpirun starts its helpers with srun on some
+#: What launchers set: rank and world, of all processes. The host takes the same for its table
+#: [rank]. mpirun starts its helpers with srun on some
 #: clusters, so what is MPI's comes before what is Slurm's.
 _RANKS = (
     ("RANK", "WORLD_SIZE"),  # torchrun, and what follows it
@@ -116,7 +117,8 @@ def _pair(
             continue
         # Slurm's "4(x2)": 4 on each of 2 machines.
         world = re.sub(r"\(x\d+\)$", "", world)
-        if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
+        is_number = all(text.isascii() and text.isdecimal() for text in (rank, world))
+        if not (is_number and int(rank) < int(world)):
             raise ValueError(
                 f"${of_rank} is {rank!r} and ${of_world} is {world!r}; expected a number, and a "
                 "larger one"

@@ -16,6 +16,7 @@ from .protocol import EpochEnd, Grant
 from .schema import Field, parse_schema
 
 if TYPE_CHECKING:
+    from .address import Address
     from .private_host import Host
 
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
@@ -41,8 +42,8 @@ class Receiver:
         #: The private host, and who has started it, where that is another process: for error texts.
         self.host: Host | None = None
         self.host_owner: str | None = None
-        #: The host's socket, this rank and the number of ranks, where there are several.
-        self.ranks: tuple[str, int, int] | None = None
+        #: The host's address, this rank and the number of ranks, where there are several.
+        self.ranks: tuple[Address, int, int] | None = None
         self._reported = 0
         self._channel = channel
         self._connection = connection
@@ -158,8 +159,8 @@ class Receiver:
         """Which other ranks this one waits for. None where it is alone, or nobody knows."""
         if self.ranks is None:
             return None
-        path, _, world = self.ranks
-        return why_waiting(path, self._channel, world)
+        address, _, world = self.ranks
+        return why_waiting(address, self._channel, world)
 
     def _say_why_waiting(self, seconds: float) -> None:
         """Says it in the log, a few times for as long as nothing comes."""

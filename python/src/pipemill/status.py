@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from . import protocol
+from .address import Address, address_of
 from .errors import DecodeError, ProtocolError
 
 _GET_STATUS = struct.pack("<I", 5)
@@ -17,15 +18,13 @@ _PART = struct.Struct("<IQ")
 _TIMEOUT = 10.0
 
 
-def status_of(path: str, channel: str) -> dict[str, Any]:
+def status_of(address: str | Address, channel: str) -> dict[str, Any]:
     """The status of a channel of the host at this socket.
 
-    Raises :class:`OSError` where no host answers, and :class:`ProtocolError` where its answer is
+    Raises :class:`OSError` where no host answers that is believed, and :class:`ProtocolError` where its answer is
     none or has no such channel.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-        sock.settimeout(_TIMEOUT)
-        sock.connect(path)
+    with address_of(address).connect(_TIMEOUT) as sock:
         sock.send(_GET_STATUS, socket.MSG_NOSIGNAL)
         text = b"".join(_parts(sock))
     channels = protocol.parse_json("STATUS", text).get("channels")
@@ -50,24 +49,27 @@ def _parts(sock: socket.socket) -> Any:
 class SkippedCount:
     """How many decode errors a channel has skipped, as far as its host can be asked."""
 
-    def __init__(self, path: str, channel: str) -> None:
-        self._path = path
+    def __init__(self, address: Address | None, channel: str) -> None:
+        """`address`: None where no host was named."""
+        self._address = address
         self._channel = channel
         self._last = 0
 
     def now(self) -> int:
         """The count now; where the host has ended, what it was when it was asked last."""
+        if self._address is None:
+            return self._last
         with contextlib.suppress(OSError, ProtocolError):
-            totals = status_of(self._path, self._channel).get("totals")
+            totals = status_of(self._address, self._channel).get("totals")
             count = totals.get("decode_errors") if isinstance(totals, dict) else None
             self._last = count if isinstance(count, int) else self._last
         return self._last
 
 
-def failure_of(path: str, channel: str) -> DecodeError | None:
+def failure_of(address: Address, channel: str) -> DecodeError | None:
     """The failure that has ended a channel; None where it has not failed, or nobody answers."""
     try:
-        status = status_of(path, channel)
+        status = status_of(address, channel)
     except (OSError, ProtocolError):
         return None
     error = status.get("error")

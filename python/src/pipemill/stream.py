@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from . import protocol
+from .address import Address, address_of
 from .arguments import answering
 from .batch import Batch
 from .connection import Connection, Lease
-from .errors import ConnectError, ProtocolError, Refused
+from .errors import ProtocolError, Refused
 from .handshake import establish
 from .protocol import EpochEnd, Grant
 from .ranks import shard_of
@@ -57,6 +58,7 @@ def connect(
     timeout: float | None = None,
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
+    allow_other_users: bool = False,
 ) -> Stream:
     """Connects to a channel of the pipemill host. The result is a context manager. ::
 
@@ -95,12 +97,15 @@ def connect(
     :param wait: seconds to wait for a host that is not there yet before :class:`ConnectError`.
     :param hold_timeout: seconds to wait, where this program holds as many batches as it may, until
         it drops one; then :class:`HeldError`. ``None``: for ever.
+    :param allow_other_users: whether the host may be one of any user, as where it runs in another
+        container. Else it has to be one of this user or of root: its memory is read as it is.
 
-    Raises :class:`ConnectError` where no host answers, :class:`Refused` with the host's reason, and
+    Raises :class:`ConnectError` where no host answers or it is another user's, :class:`Refused` with the host's reason, and
     :class:`ValueError` where an argument is out of its range.
     """
     wishes = wishes_of(channel, credits, batch, tail, batch_across, shard, state, accept)
-    return stream_of(channel, socket, wishes, timeout, wait, hold_timeout)
+    address = address_of(socket, allow_other_users)
+    return stream_of(channel, address, wishes, timeout, wait, hold_timeout)
 
 
 def wishes_of(
@@ -136,7 +141,7 @@ def wishes_of(
 
 def stream_of(
     channel: str,
-    socket: str | os.PathLike[str] | None,
+    address: Address,
     wishes: dict[str, Any],
     timeout: float | None = None,
     wait: float = 10.0,
@@ -144,26 +149,20 @@ def stream_of(
 ) -> Stream:
     """A connected channel, of which these wishes were said. The other arguments are those of
     :func:`connect`."""
-    path = os.fspath(socket) if socket is not None else os.environ.get("PIPEMILL_SOCKET")
-    if not path:
-        raise ConnectError(
-            "where is the pipemill host? $PIPEMILL_SOCKET is not set; run this program with "
-            "`pipemill run --config FILE -- COMMAND`, or give connect() the socket's path"
-        )
     try:
-        connection = establish(path, channel, wishes, wait, __version__)
+        connection = establish(address, channel, wishes, wait, __version__)
     except Refused as refused:
         # A channel that has failed is at its end, too. Then the failure is the reason.
-        failure = failure_of(path, channel) if "is at its end" in str(refused) else None
+        failure = failure_of(address, channel) if "is at its end" in str(refused) else None
         raise failure or refused from None
     receiver = Receiver(channel, connection, timeout, hold_timeout)
     tracker = Tracker(
         channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
     )
     stream = Stream(channel, connection, receiver, tracker)
-    stream._skips = SkippedCount(path, channel)
+    stream._skips = SkippedCount(address, channel)
     if "shard" in wishes:
-        receiver.ranks = path, wishes["shard"]["rank"], wishes["shard"]["world"]
+        receiver.ranks = address, wishes["shard"]["rank"], wishes["shard"]["world"]
     return stream
 
 
@@ -213,7 +212,7 @@ class Stream:
         self._epoch: Epoch | None = None  # the current epoch
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
-        self._skips = SkippedCount("", channel)
+        self._skips = SkippedCount(None, channel)
         #: Whether it is known that the host leaves out what can't be decoded.
         self._may_skip = False
         #: Whose part of the objects its host reads, where each epoch has to have a batch.

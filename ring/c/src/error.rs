@@ -18,7 +18,7 @@ pub enum ErrorKind {
     None = 0,
     /// An argument is wrong: it is null or out of its range, or another thread uses the reader.
     Argument,
-    /// No host answers at the socket.
+    /// No host answers at the socket, or it is another user's.
     Connect,
     /// The host refused this consumer: there is no such channel, or it may not read it like that.
     Refused,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Error {
 impl From<ReaderError> for Error {
     fn from(error: ReaderError) -> Error {
         let kind = match &error {
-            ReaderError::Connect { .. } => ErrorKind::Connect,
+            ReaderError::Connect { .. } | ReaderError::OtherUser(_) => ErrorKind::Connect,
             ReaderError::Refused(_) => ErrorKind::Refused,
             ReaderError::HostDied { .. } => ErrorKind::HostDied,
             ReaderError::Protocol { .. } | ReaderError::Memory(_) | ReaderError::Socket(_) => {

@@ -44,6 +44,9 @@ pub struct Options {
     /// Milliseconds to wait for the release of a batch, where the program holds as many as its
     /// credits allow and asks for another. 0: ten seconds. -1: for ever.
     pub hold_ms: i32,
+    /// Whether the host may be one of any user. By default it has to be one of this user or of root:
+    /// a host's memory is read as it is.
+    pub allow_other_users: bool,
 }
 
 /// What was asked for, checked.
@@ -53,13 +56,16 @@ pub(crate) struct Wishes {
     pub(crate) wait: Option<Duration>,
     /// None: for ever.
     pub(crate) hold: Option<Duration>,
+    pub(crate) allow_other_users: bool,
 }
 
 impl Wishes {
     pub(crate) fn new(channel: &str, options: Option<&Options>) -> Result<Wishes, Error> {
         let hello = Hello { credits: Some(CREDITS), ..Hello::new(channel, CLIENT) };
-        let mut wishes = Wishes { hello, wait: duration("", 0)?, hold: duration("", 0)? };
+        let (wait, hold) = (duration("", 0)?, duration("", 0)?);
+        let mut wishes = Wishes { hello, wait, hold, allow_other_users: false };
         let Some(options) = options else { return Ok(wishes) };
+        wishes.allow_other_users = options.allow_other_users;
         if options.credits > 0 {
             wishes.hello.credits = Some(options.credits);
         }

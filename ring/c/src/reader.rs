@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use pipemill_ring::protocol::{EpochEnd, Hello};
+use pipemill_ring::protocol::EpochEnd;
 use pipemill_ring::reader::{self as ring, ReaderError};
 
 use crate::batch::Batch;
@@ -95,7 +95,7 @@ impl Reader {
         options: Option<&Options>,
     ) -> Result<Reader, Error> {
         let wishes = Wishes::new(channel, options)?;
-        let ring = connect(&socket_or_default(socket)?, &wishes.hello, wishes.wait)?;
+        let ring = connect(&socket_or_default(socket)?, &wishes)?;
         let consumer = Consumer {
             hold: wishes.hold,
             held: Arc::default(),
@@ -177,10 +177,11 @@ fn socket_or_default(socket: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 /// A connected reader. Waits for a host that is not there yet.
-fn connect(path: &Path, hello: &Hello, wait: Option<Duration>) -> Result<ring::Reader, Error> {
+fn connect(path: &Path, wishes: &Wishes) -> Result<ring::Reader, Error> {
+    let wait = wishes.wait;
     let end = wait.map(|wait| Instant::now() + wait);
     loop {
-        let error = match ring::Reader::connect_as(path, hello) {
+        let error = match ring::Reader::connect_as(path, &wishes.hello, wishes.allow_other_users) {
             Ok(reader) => return Ok(reader),
             Err(error) => error,
         };
@@ -213,9 +214,9 @@ fn missing(function: &str) -> Error {
 /// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in the
 /// host's configuration. `options`: null for the default of each.
 ///
-/// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, or
-/// it refuses this consumer with a reason. Waits for a host that is not there yet, ten seconds unless
-/// the options say another time.
+/// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it is
+/// another user's, or it refuses this consumer with a reason. Waits for a host that is not there yet,
+/// ten seconds unless the options say another time.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_connect(
     socket: *const c_char,

@@ -126,6 +126,7 @@ fn grant_numbers<'m>(name: &str, body: &'m [u8]) -> Result<GrantNumbers<'m>, Pro
 
 #[cfg(test)]
 mod tests {
+    use pipemill_types::Printable;
     use proptest::prelude::*;
 
     use super::*;
@@ -194,11 +195,12 @@ mod tests {
                 record: None,
                 decoder: None,
             };
+            let shown = Printable::line(&text).to_string();
             for message in [error(&report), refused(&text)] {
                 prop_assert!(message.len() <= MAX_MESSAGE);
                 match ToConsumer::decode(&message).unwrap() {
-                    ToConsumer::Error(found) => prop_assert!(text.starts_with(&found.message)),
-                    ToConsumer::Refused(found) => prop_assert!(text.starts_with(&found)),
+                    ToConsumer::Error(found) => prop_assert!(shown.starts_with(&found.message)),
+                    ToConsumer::Refused(found) => prop_assert!(shown.starts_with(&found)),
                     other => prop_assert!(false, "{other:?}"),
                 }
             }

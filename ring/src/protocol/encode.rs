@@ -1,5 +1,6 @@
 //! Encodes messages. Those of a fixed size are arrays, which need no heap memory.
 
+use pipemill_types::Printable;
 use serde::Serialize;
 
 use super::*;
@@ -45,9 +46,11 @@ pub fn welcome(welcome: &Welcome) -> Vec<u8> {
     json(WELCOME, welcome)
 }
 
-/// Encodes REFUSED. The text is cut where the message would be longer than [`MAX_MESSAGE`].
+/// Encodes REFUSED. The text is for people, so what a terminal obeys or nobody sees becomes an escape.
+/// It is cut where the message would be longer than [`MAX_MESSAGE`].
 pub fn refused(message: &str) -> Vec<u8> {
-    shortened(message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
+    let message = Printable::line(message).to_string();
+    shortened(&message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
 }
 
 /// Encodes SCHEMA. The message may be longer than [`MAX_MESSAGE`]; then it must not be sent.
@@ -83,9 +86,11 @@ pub fn stream_end() -> [u8; 4] {
     STREAM_END.to_le_bytes()
 }
 
-/// Encodes ERROR. Its text and the object's name are cut where the message would be longer than
-/// [`MAX_MESSAGE`].
+/// Encodes ERROR. Its text is made printable, as that of [`refused`]. The text and the object's name
+/// are cut where the message would be longer than [`MAX_MESSAGE`].
 pub fn error(report: &ErrorReport) -> Vec<u8> {
+    let message = Printable::line(&report.message).to_string();
+    let report = &ErrorReport { message, ..report.clone() };
     let whole = json(ERROR, report);
     if whole.len() <= MAX_MESSAGE {
         return whole;

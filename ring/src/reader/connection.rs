@@ -12,6 +12,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 use super::error::ReaderError;
 use crate::protocol::{self, ToConsumer};
 use crate::socket::{Received, connect_to, receive_with_fd, send};
+use crate::trust;
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -24,9 +25,21 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(path: &Path, channel: &str) -> Result<Connection, ReaderError> {
-        let failed = |errno: Errno| ReaderError::Connect { path: path.into(), error: errno.into() };
-        let socket = connect_to(path).map_err(failed)?;
+    /// Connects to the host at `path`, and says nothing to it yet. With `allow_other_users` it may
+    /// be any user's.
+    pub(super) fn open(
+        path: &Path,
+        channel: &str,
+        allow_other_users: bool,
+    ) -> Result<Connection, ReaderError> {
+        let failed = |error| ReaderError::Connect { path: path.into(), error };
+        if !allow_other_users {
+            trust::check_owner(path).map_err(failed)?.map_err(ReaderError::OtherUser)?;
+        }
+        let socket = connect_to(path).map_err(|errno| failed(errno.into()))?;
+        if !allow_other_users {
+            trust::check_peer(path, &socket).map_err(failed)?.map_err(ReaderError::OtherUser)?;
+        }
         let (channel, process) = (channel.into(), std::process::id());
         Ok(Connection { socket, channel, process, abandoned: Mutex::default() })
     }

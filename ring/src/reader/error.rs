@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::memory::MemoryError;
 use crate::protocol::ErrorReport;
+use crate::trust::OtherUser;
 
 /// Why a channel can't be read, or not any further.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,12 @@ pub enum ReaderError {
         /// The kernel's error.
         error: std::io::Error,
     },
+    /// Another user serves the path. Nothing was said to that host, and nothing of it was read.
+    #[error(
+        "{0}, which could send anything; if you trust that user, connect with allow_other_users; if \
+         not, let the host serve a path in a folder that only you can write to"
+    )]
+    OtherUser(OtherUser),
     /// The host refused this consumer, for this reason.
     #[error("the host refused this consumer: {0}")]
     Refused(String),

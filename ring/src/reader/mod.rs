@@ -88,26 +88,33 @@ impl Reader {
     /// may hold at once, 1 or more; None: the channel's setting. A grant is held until its batch is
     /// dropped, so a program that keeps a batch while it asks for the next needs 2.
     ///
+    /// The host has to be one of this user or of root: its memory is trusted.
+    ///
     /// # Errors
-    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::Refused`] with the host's
-    /// reason, [`ReaderError::Protocol`] or [`ReaderError::Memory`] where the host's answer is
-    /// wrong.
+    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::OtherUser`] where another user
+    /// serves the path, [`ReaderError::Refused`] with the host's reason, [`ReaderError::Protocol`] or
+    /// [`ReaderError::Memory`] where the host's answer is wrong.
     pub fn connect(
         path: &Path,
         channel: &str,
         credits: Option<u32>,
     ) -> Result<Reader, ReaderError> {
-        Reader::connect_as(path, &Hello { credits, ..Hello::new(channel, CLIENT) })
+        Reader::connect_as(path, &Hello { credits, ..Hello::new(channel, CLIENT) }, false)
     }
 
     /// Connects as a consumer that may ask for more: a number of records in each batch, a part of
-    /// the batches, a [state](Reader::state) after which it goes on.
+    /// the batches, a [state](Reader::state) after which it goes on. With `allow_other_users` the
+    /// host may be that of any user, who is trusted with all that this program makes of the records.
     ///
     /// # Errors
     /// As [`connect`](Reader::connect), and [`ReaderError::Protocol`] where HELLO is longer than a
     /// message may be.
-    pub fn connect_as(path: &Path, hello: &Hello) -> Result<Reader, ReaderError> {
-        let connection = Connection::open(path, &hello.channel)?;
+    pub fn connect_as(
+        path: &Path,
+        hello: &Hello,
+        allow_other_users: bool,
+    ) -> Result<Reader, ReaderError> {
+        let connection = Connection::open(path, &hello.channel, allow_other_users)?;
         let mut buffer = crate::socket::buffer();
         let message = protocol::hello(hello);
         if message.len() > MAX_MESSAGE {

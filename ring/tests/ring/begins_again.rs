@@ -123,7 +123,7 @@ fn rest(reader: &mut Reader) -> Vec<u64> {
 fn ask(host: &Host, shard: Option<Shard>, state: Option<&State>) -> Result<Reader, ReaderError> {
     let state = state.map(|state| serde_json::to_value(state).unwrap());
     let hello = Hello { shard, state, ..Hello::new("train", "tester") };
-    Reader::connect_as(&host.socket, &hello)
+    Reader::connect_as(&host.socket, &hello, false)
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
         grant(&host.ring, 0, number * RECORDS, RECORDS).unwrap();
     }
     let hello = Hello { credits: Some(1), ..Hello::new("train", "tester") };
-    let mut reader = Reader::connect_as(&host.socket, &hello).unwrap();
+    let mut reader = Reader::connect_as(&host.socket, &hello, false).unwrap();
     let batch = next_batch(&mut reader);
     reader.end_epoch(0);
     host.wait_until("asked for the end", |_| host.ring.epoch_end_requested().is_some());

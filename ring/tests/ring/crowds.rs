@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use pipemill_ring::protocol::get_status;
+use pipemill_ring::protocol::{Hello, get_status};
 use pipemill_ring::reader::Reader;
 use pipemill_ring::status_client::StatusClient;
 use tempfile::TempDir;
@@ -35,7 +35,9 @@ impl Host {
 
     /// A consumer, a status client and sources get what they need.
     fn check(&mut self) {
-        let mut reader = Reader::connect(&self.socket, "train", Some(2)).unwrap();
+        // It is another user's, if this is root.
+        let hello = Hello { credits: Some(2), ..Hello::new("train", "crowds") };
+        let mut reader = Reader::connect_as(&self.socket, &hello, true).unwrap();
         for _ in 0..20 {
             check(&next_batch(&mut reader));
         }

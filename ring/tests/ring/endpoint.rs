@@ -1,6 +1,6 @@
 //! The socket's path: one host at a time, one user, and the socket is removed at the end.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Barrier;
@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::socket::SockType;
 use nix::unistd::geteuid;
-use pipemill_ring::endpoint::{Endpoint, EndpointError};
+use pipemill_ring::endpoint::{Endpoint, EndpointError, check_folder};
 use pipemill_ring::host::{Ring, Server, ServerConfig, ServerError, remove_dead_sockets};
 
+use pipemill_ring::reader::{Reader, ReaderError};
 use pipemill_ring::status_client::StatusClient;
 
 use crate::child::Process;
@@ -247,11 +248,76 @@ fn a_status_client_does_not_trust_another_users_socket_at_a_path_that_anybody_ca
     let mut squatter = Process::start("squatter", &socket);
     assert_eq!(squatter.line().unwrap().1, "listening");
     let refused = StatusClient::connect_to_own(&socket).unwrap_err().to_string();
-    let expected = format!(
-        "expected a socket that user 0 serves, found one of user 65534 (process {})",
-        squatter.child.id()
-    );
-    assert!(refused.contains(&expected), "{refused}");
+    let expected = "expected a host of user 0 or of root, found one of user 65534";
+    assert!(refused.contains(expected) && refused.contains("--socket"), "{refused}");
+    // Where the socket's file is this user's, the kernel still says who serves it.
+    chown(&socket, Some(0), None).unwrap();
+    let refused = StatusClient::connect_to_own(&socket).unwrap_err().to_string();
+    let process = format!("{expected} (process {})", squatter.child.id());
+    assert!(refused.contains(&process), "{refused}");
     // A person who names the path knows what is there.
     assert!(StatusClient::connect(&socket).is_ok());
+}
+
+#[test]
+fn a_reader_says_nothing_to_another_users_host() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can start a process of another user");
+        return;
+    }
+    let folder = folder();
+    let socket = folder.path().join("socket");
+    set_mode(folder.path(), 0o777);
+    let mut squatter = Process::start("squatter", &socket);
+    assert_eq!(squatter.line().unwrap().1, "listening");
+    // Its file is the other user's, then this user's, then it is a link of the other user.
+    let refused = || match Reader::connect(&socket, "train", None) {
+        Err(error @ ReaderError::OtherUser(_)) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let expected = "expected a host of user 0 or of root, found one of user 65534";
+    let text = refused();
+    assert!(text.contains(expected) && text.contains("allow_other_users"), "{text}");
+    chown(&socket, Some(0), None).unwrap();
+    let text = refused();
+    assert!(text.contains(&format!("{expected} (process {})", squatter.child.id())), "{text}");
+    let own = crate::setup::host(config());
+    std::fs::remove_file(&socket).unwrap();
+    symlink(&own.socket, &socket).unwrap();
+    drop(Reader::connect(&socket, "train", None).unwrap());
+    lchown(&socket, Some(65534), None).unwrap();
+    let text = refused();
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_folder_that_another_user_could_have_made_is_refused() {
+    let folder = folder();
+    let (run, link) = (folder.path().join("run"), folder.path().join("link"));
+    std::fs::create_dir(&run).unwrap();
+    symlink(&run, &link).unwrap();
+    // One that is not there can be made.
+    check_folder(&folder.path().join("none")).unwrap();
+    check_folder(&link).unwrap();
+    drop(start(&link.join("socket"), false).unwrap());
+    set_mode(&run, 0o1777);
+    for path in [&run, &link] {
+        let refused = check_folder(path).unwrap_err().to_string();
+        assert!(refused.contains("mode 1777; give") && refused.contains("chmod go-w"), "{refused}");
+    }
+    set_mode(&run, 0o700);
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can give a folder away");
+        return;
+    }
+    lchown(&link, Some(65534), None).unwrap();
+    let of_link = start(&link.join("socket"), false).unwrap_err().to_string();
+    assert!(of_link.contains("found a link with owner 65534"), "{of_link}");
+    chown(&run, Some(65534), None).unwrap();
+    let of_folder = start(&run.join("socket"), false).unwrap_err().to_string();
+    assert!(of_folder.contains("found owner 65534, mode 0700"), "{of_folder}");
+    for refused in [of_link, of_folder] {
+        assert!(refused.contains("XDG_RUNTIME_DIR"), "{refused}");
+    }
+    assert_eq!(std::fs::read_dir(&run).unwrap().count(), 0);
 }

@@ -1,10 +1,11 @@
 //! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the writer of FIFOs, the
-//! S3 server. Nothing is lost, nothing is ACKed twice, nothing is left.
+//! S3 server. Nothing is lost, nothing is ACKed twice, nothing is left, and no consumer reads another user's host.
 //!
 //! A program of its own, because `make soak` runs it for hours. `PIPEMILL_CHAOS_SEED` repeats the choices of another run
 //! (not its timing), `PIPEMILL_CHAOS_KILLS` says after how many kills it ends, `PIPEMILL_SOAK_HOURS` makes it a soak.
 
 mod child;
+mod foreign;
 mod ledger;
 mod life;
 mod memory;
@@ -119,7 +120,12 @@ fn act(life: &mut Life<'_>) {
         85..87 => life.stop_s3(),
         87..89 => life.stop_host(),
         89..92 => life.check_descriptors(),
-        92..98 => {
+        92 => {
+            if foreign::meet_foreign_host(&life.world.place) {
+                life.world.count("met foreign hosts");
+            }
+        }
+        93..98 => {
             let batches = life.world.random.u64(1..8);
             life.progress(TRAIN, batches);
         }

@@ -45,7 +45,7 @@ fn connect(host: &Host, state: Option<&State>) -> Reader {
     hello.state = state.map(|state| serde_json::to_value(state).expect("a state is JSON"));
     let mut reader = None;
     until("the host answers", || {
-        reader = Reader::connect_as(&host.socket, &hello).ok();
+        reader = Reader::connect_as(&host.socket, &hello, false).ok();
         reader.is_some()
     });
     reader.expect("it answered")

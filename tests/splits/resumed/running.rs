@@ -64,7 +64,7 @@ impl Host {
     pub fn connect(&self, hello: &Hello) -> Result<Reader, ReaderError> {
         let until = Instant::now() + PATIENCE;
         loop {
-            match Reader::connect_as(&self.socket, hello) {
+            match Reader::connect_as(&self.socket, hello, false) {
                 Err(ReaderError::Connect { .. }) if Instant::now() < until => {
                     std::thread::sleep(std::time::Duration::from_millis(2));
                 }

@@ -5,8 +5,18 @@ use super::keys::*;
 use super::presets::Rank;
 use super::read::Reader;
 
-/// Variables of launchers: the index and the count.
-const LAUNCHERS: [(&str, &str); 2] = [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")];
+/// Variables of launchers: the index and the count. The Python package has the same, in `ranks.py`:
+/// mpirun starts its helpers with srun on some clusters, so those of MPI come before those of Slurm.
+const LAUNCHERS: [(&str, &str); 5] = [
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+/// srun sets one of them in each process that it starts. In the script of a job, which runs once, they
+/// are not set: there SLURM_PROCID is 0, and SLURM_NTASKS the number of tasks that srun would start.
+const STEP: [&str; 3] = ["SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"];
 /// A Kubernetes Indexed Job sets the index, but not the count.
 const INDEXED_JOB: &str = "JOB_COMPLETION_INDEX";
 
@@ -34,7 +44,11 @@ pub(super) fn read(doc: &Document, root: &Reader) -> ReadResult<Result<Rank, Str
 
 /// The rank from the variables of the launcher, else from the platform.
 fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
+    let is_step = STEP.iter().any(|name| doc.variable(name).is_some());
     for (index, total) in LAUNCHERS {
+        if index.starts_with("SLURM_") && !is_step {
+            continue;
+        }
         if let (Some(number), Some(all)) = (doc.variable(index), doc.variable(total)) {
             return parse_rank((index, &number), (total, &all));
         }
@@ -49,13 +63,21 @@ fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
         (Some(_), None) => Err(format!(
             "{INDEXED_JOB} is set, but not how many there are: set `count` in the table [rank]"
         )),
+        (None, _) if !is_step && doc.variable("SLURM_PROCID").is_some() => Err(NO_STEP.to_owned()),
         (None, _) => Err("the number of this machine is not known".to_owned()),
     }
 }
 
+/// Why the variables of Slurm are not taken.
+const NO_STEP: &str = "the number of this machine is not known: SLURM_PROCID is that of the job's \
+                       script, because srun did not start this process (SLURM_STEP_ID is not set)";
+
 fn parse_rank(index: (&str, &str), count: (&str, &str)) -> Result<Rank, String> {
     let number = |(name, text): (&str, &str)| {
-        text.trim().parse::<u32>().map_err(|_| format!("{name} is {text:?}, not a number"))
+        // `parse` would take a sign, too.
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse::<u32>().ok().filter(|_| is_number);
+        number.ok_or_else(|| format!("{name} is {text:?}, not a number"))
     };
     let (number, all) = (number(index)?, number(count)?);
     if number >= all {

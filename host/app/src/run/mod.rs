@@ -41,6 +41,7 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
+use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::host::{
     EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
 };
@@ -284,6 +285,10 @@ fn start_servers(
         if default {
             socket = private_socket(&socket);
         }
+    }
+    if default && let Some(folder) = socket.parent() {
+        // Everybody can guess it, also where other users may connect.
+        check_folder(folder).map_err(ServerError::Endpoint)?;
     }
     let mut server = start_server(config, &socket, host);
     if let Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) = &server

@@ -12,6 +12,9 @@ import torch.utils.data
 
 from ..absent import AbsentValues
 from ..arguments import answering, check_shuffle
+from ..errors import HostDied, StateError
+from ..going_on import MAX_LOST
+from ..log import warn
 from ..protocol import Grant
 from ..sources import Source
 from ..state import START_OF_EPOCH
@@ -72,10 +75,11 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         see :func:`pipemill.torch.tensors`. Without one, an absent number is an error.
     :param dense: the names of fields of any length that are one tensor: see the same.
     :param credits: as for :func:`pipemill.connect`, and 4 by default; so are `timeout`,
-        `hold_timeout` and, for a channel, `wait`.
+        `hold_timeout` and, for a channel, `wait` and `allow_other_users`.
 
     A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
-    process's, also where workers read from it.
+    process's, also where workers read from it. Where it is killed, and this process alone reads
+    from it, another one goes on after the last batch.
     """
 
     #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many
@@ -114,14 +118,15 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         timeout: float | None = None,
         hold_timeout: float | None = None,
         wait: float | None = None,
+        allow_other_users: bool = False,
     ) -> None:
         how: dict[str, Any] = dict(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
             shuffle=check_shuffle(shuffle), workers=workers, order=order, on_error=on_error,
             max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
             max_record=max_record, limits=limits, epochs=epochs, host=host, accept=accept,
-            credits=credits,
-            timeout=timeout, hold_timeout=hold_timeout, wait=wait,
+            credits=credits, timeout=timeout, hold_timeout=hold_timeout, wait=wait,
+            allow_other_users=allow_other_users or None,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
         self._copy = copy
@@ -141,6 +146,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._left_out = LeftOut()
         self._set_epoch: int | None = None
         self._is_worker = False
+        #: Hosts that were killed since the last batch.
+        self._lost = 0
         #: Whether the stream was connected with a state.
         self._resumed = False
         #: The epoch of which the state that was loaded is the beginning.
@@ -217,6 +224,26 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._resumed, self._left_at = state is not None, None
         return self._stream
 
+    def _start_again(self, error: HostDied) -> None:
+        """Starts another host, which goes on after the batches of one that was killed.
+
+        Raises `error` where no other host can do that: it is not this process's alone, or there is
+        no place to go on at.
+        """
+        self._lost += 1
+        if not self._reading.can_start_again or self._lost > MAX_LOST:
+            raise error
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            if stream._receiver.batches or self._resumed:
+                try:
+                    self._left_at = stream.state_dict()
+                except StateError:
+                    raise error from None
+            stream.close()
+        warn(f"{error}. Another host goes on there")
+        self._reading.start_again()
+
     def _coming_epoch(self) -> int:
         """The epoch of the next batch that is yielded."""
         stream = self._connected()
@@ -231,7 +258,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     def _delivers(self, epoch: int) -> None:
         """A batch of this epoch is yielded."""
         self._count.delivered(epoch, self._steps is not None)
-        self._restored = None
+        self._restored, self._lost = None, 0
 
     def _rest(self) -> None:
         """After a pass. A worker hangs up, because a DataLoader may start the next workers before

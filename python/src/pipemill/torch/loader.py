@@ -93,6 +93,7 @@ class Loader:
         timeout: float | None = None,
         hold_timeout: float | None = None,
         wait: float | None = None,
+        allow_other_users: bool = False,
     ) -> None:
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
@@ -104,6 +105,7 @@ class Loader:
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
             shard=shard, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
+            allow_other_users=allow_other_users,
         )  # fmt: skip
         self.dataset._steps = steps
         self._device = None if device is None else torch.device(device)

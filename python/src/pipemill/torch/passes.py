@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
-from ..errors import PipemillError, Refused
+from ..errors import HostDied, PipemillError, Refused
 from ..protocol import ENDED_EARLY, EpochEnd, Grant
 from .resume import LeftOut, check_not_empty
 from .tensors import Tensors, tensors
@@ -29,6 +29,8 @@ class Progress:
         self.epoch: Epoch | None = None
         #: Batches that were yielded, also before a stop.
         self.step = 0
+        #: Whether anything of it was asked for.
+        self.has_begun = False
         #: Whether a batch was yielded since the stop.
         self.has_yielded = False
         self.finished = False
@@ -63,6 +65,34 @@ class Pass:
             raise
 
     def _next(self) -> Tensors:
+        while True:
+            try:
+                return self._step()
+            except HostDied as error:
+                died: HostDied | None = error
+            while died is not None:
+                died = self._go_on(died)
+
+    def _go_on(self, died: HostDied) -> HostDied | None:
+        """Goes on in this epoch with another host; returns the error of one that was killed, too."""
+        at, dataset = self._progress, self._dataset
+        if dataset._restored is not None or (at.has_begun and at.epoch is None):
+            # It has left out batches, or the rest of an epoch, and would have to do that again.
+            raise died
+        dataset._start_again(died)
+        try:
+            stream = dataset._connected()
+            if at.epoch is not None:
+                first, dataset._first_epoch = dataset._first_epoch, None
+                if first is not None:
+                    with contextlib.suppress(ValueError):  # there is no further epoch
+                        stream.set_epoch(first)
+                at.epoch = next(stream.epochs(), None)
+        except HostDied as error:
+            return error
+        return None
+
+    def _step(self) -> Tensors:
         at, dataset = self._progress, self._dataset
         if at.finished:
             raise StopIteration
@@ -92,7 +122,13 @@ class Pass:
 
     def _begin(self) -> None:
         dataset, at = self._dataset, self._progress
-        other, dataset._current = dataset._current, at
+        other = dataset._current
+        if dataset._reading.can_start_again and (other is None or other.epoch is None):
+            # Whether the host was killed since the last pass is seen before anything has begun.
+            stream = dataset._connected()
+            stream._finish_batch()
+            stream._receiver.peek()
+        at.has_begun, dataset._current = True, at
         stream, restored = dataset._connected(), dataset._restored
         if restored is not None:
             at.step = 0 if restored["finished"] else restored["step"]

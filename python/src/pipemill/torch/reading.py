@@ -12,7 +12,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_socket, part_name, plan
+from ..address import Address, address_of
+from ..errors import ConnectError, Refused
+from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_address, part_name, plan
 from ..private_host import Host
 from ..ranks import shard_of
 from ..reading import is_channel
@@ -28,6 +30,8 @@ from .resume import LeftOut
 _CREDITS = 4
 #: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
 _SHARD = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
+#: Arguments that only a channel has.
+_OF_CHANNEL = {"wait", "allow_other_users"}
 #: How objects are dealt where nobody says it.
 _BALANCE = "count"
 
@@ -74,7 +78,8 @@ class Reading:
         #: The count of the host's last stream in this process.
         self._skips: SkippedCount | None = None
         self._may_skip = may_skip(how["on_error"], how["on_plugin_error"])
-        self._socket: str | None = None
+        #: Of the host. None where no host was named.
+        self._address: Address | None = None
         self._host: Host | None = None
         #: The process that has started the host, for texts in other processes.
         self._owner: str | None = None
@@ -90,10 +95,10 @@ class Reading:
             #: Whether the host deals out batches to this program alone.
             self._alone = part is None or (shard == "auto" and part[1] == 1)
             return
-        if "wait" in given:
+        for name in _OF_CHANNEL & set(given):
             raise ValueError(
-                f"wait= is for a channel, and source={source!r} is a source, whose host this "
-                "program starts; leave wait= out"
+                f"{name}= is for a channel, and source={source!r} is a source, whose host this "
+                f"program starts; leave {name}= out"
             )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
@@ -111,28 +116,33 @@ class Reading:
             self._text = text
             self._start()
             return
-        self._socket = node_socket(node, text)
+        self._address = node_address(node, text)
         self._wishes["wait"] = NODE_TIMEOUT
         self._owner = OWNER_OF_NODE
         if node.local_rank == 0:
-            text = toml({"socket": literal(self._socket)}) + text
+            text = toml({"socket": literal(self._address.path)}) + text
             self._host = Host.of_text(text, consumers_first=True)
 
     def _start(self) -> None:
         # The state may come later, with `load_state_dict`.
         self._host = Host.of_text(self._text, consumers_first=True)
-        self._socket = self._host.socket
+        self._address = Address(self._host.socket)
         self._owner = f"process {os.getpid()}"
+
+    @property
+    def can_start_again(self) -> bool:
+        """Whether the host is this process's alone."""
+        return self._host is not None and self._alone and self._host._owner == os.getpid()
 
     def start_again(self) -> None:
         """Starts the host again, where it is this process's alone. One that has read all epochs
         does not go back."""
-        if self._host is not None and self._alone and self._host._owner == os.getpid():
+        if self._host is not None and self.can_start_again:
             self._host.close()
             self._start()
 
     def _of_channel(self, channel: str, socket: Any, given: dict[str, Any]) -> None:
-        taken = {"batch", "tail", "batch_across", "wait"}
+        taken = {"batch", "tail", "batch_across"} | _OF_CHANNEL
         others = sorted(set(given) - taken)
         if others:
             raise ValueError(
@@ -140,8 +150,9 @@ class Reading:
                 f"says that; leave {others[0]}= out, or give the path or address of a source"
             )
         self._channel = channel
-        if socket is not None:
-            self._socket = os.fspath(socket)
+        allows = bool(given.pop("allow_other_users", False))
+        if socket is not None or os.environ.get("PIPEMILL_SOCKET"):
+            self._address = address_of(socket, allows)
         self._wishes.update(given)
 
     def of_this_host(self, state: Mapping[str, Any], workers: int) -> Place:
@@ -227,7 +238,16 @@ class Reading:
         )
         if number is not None:
             wishes["pass"] = {"program": self._program, "number": number}
-        stream = stream_of(self._channel, self._socket, wishes, **times)
+        own = self._host if self.can_start_again else None
+        try:
+            if own is not None and own._has_ended():
+                raise ConnectError("the host has ended")
+            stream = stream_of(self._channel, address_of(self._address), wishes, **times)
+        except ConnectError as error:
+            # A host that was killed refuses nothing, and does not answer.
+            is_silent = own is not None and not isinstance(error, Refused)
+            died = own._died(self._channel) if own is not None and is_silent else None
+            raise died or error from None
         stream._reads_from(self._host)
         self._skips, stream._may_skip = stream._skips, self._may_skip
         stream._part = self._part if state is None else None
@@ -239,8 +259,7 @@ class Reading:
     def skipped(self) -> int:
         """As :attr:`pipemill.Stream.skipped`."""
         if self._skips is None:
-            path = self._socket or os.environ.get("PIPEMILL_SOCKET", "")
-            self._skips = SkippedCount(path, self._channel)
+            self._skips = SkippedCount(self._address, self._channel)
         return self._skips.now()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ consumer ever sees it, and the next batch in the same memory does not show it. S
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -91,7 +91,8 @@ def tensors(
         and an absent number is an :class:`AbsentError`: a tensor has no place for nothing. A value
         that the field's type can't hold is an error, too.
 
-    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``.
+    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where
+    another field has that name, it is a :class:`ValueError`.
 
     The tensors are views of the shared memory, where its numbers are aligned, and copies where they
     are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
@@ -107,7 +108,7 @@ def tensors(
         absent = AbsentValues(absent)
     values = absent.of(batch.fields) if absent else {}
     whole = _dense_names(batch, dense) if dense else ()
-    found = Tensors()
+    found, seconds = Tensors(), 0
     for index, field in enumerate(batch.fields):
         column, value = batch._column(index), values.get(field.name, MISSING)
         if field.scalar == "utf8":
@@ -117,8 +118,25 @@ def tensors(
             found[field.name] = _of_column(column, value, field.name in whole)
         if field.nullable:
             found[field.name + PRESENT] = _present(column)
+            seconds += 1
+    if seconds and len(found) < len(batch.fields) + seconds:
+        _raise_same_name(batch)
     found.valid, found.epoch, found.number = batch.valid, batch.epoch, batch.number
     return found
+
+
+def _raise_same_name(batch: Batch) -> NoReturn:
+    names = {field.name for field in batch.fields}
+    for field in batch.fields:
+        second = field.name + PRESENT
+        if field.nullable and second in names:
+            raise ValueError(
+                f"fields {field.name!r} and {second!r} of {batch._name()}: records may lack the "
+                f"first one, so it has a second tensor, which would be called {second!r}, too; "
+                "leave one of them out, or let the decoder call it something else: see its options, "
+                "such as `fields`, or `columns` and `names` of csv"
+            )
+    raise AssertionError("the names of fields differ")
 
 
 def _dense_names(batch: Batch, dense: Sequence[str] | str) -> frozenset[str]:

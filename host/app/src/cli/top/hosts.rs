@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use nix::unistd::getuid;
+use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::status_client::{StatusClient, StatusClientError};
 
 use crate::run;
@@ -13,11 +14,12 @@ use crate::run;
 /// newest last.
 ///
 /// # Errors
-/// No host answers, or another user serves the default path.
+/// No host answers, or another user serves the default path or may write to its folder.
 pub(super) fn all() -> Result<Vec<StatusClient>, StatusClientError> {
     let default = run::default_socket();
+    default.parent().map(check_folder).transpose()?;
     let at_default = StatusClient::connect_to_own(&default);
-    if let Err(error @ StatusClientError::OtherUser { .. }) = at_default {
+    if let Err(error @ StatusClientError::OtherUser(_)) = at_default {
         return Err(error);
     }
     let mut others = default.parent().map(with_process_id).unwrap_or_default();
@@ -36,7 +38,8 @@ pub(super) fn all() -> Result<Vec<StatusClient>, StatusClientError> {
 /// it does not know it from XDG_RUNTIME_DIR.
 fn of_session() -> Option<PathBuf> {
     let in_session = std::env::var_os("XDG_RUNTIME_DIR").is_some_and(|folder| !folder.is_empty());
-    (!in_session).then(|| format!("/run/user/{}/pipemill", getuid()).into())
+    let folder: PathBuf = format!("/run/user/{}/pipemill", getuid()).into();
+    (!in_session && check_folder(&folder).is_ok()).then_some(folder)
 }
 
 /// The hosts of this folder whose sockets have their process id in the name, by this id. A host that

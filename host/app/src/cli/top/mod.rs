@@ -65,7 +65,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     };
     let mut hosts = match connected {
         Ok(hosts) => hosts,
-        Err(error @ StatusClientError::OtherUser { .. }) => {
+        Err(error @ (StatusClientError::OtherUser(_) | StatusClientError::Folder(_))) => {
             return exit::because(exit::SYSTEM, error);
         }
         Err(error) => {

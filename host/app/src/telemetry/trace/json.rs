@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 
+use pipemill_types::json;
 use serde_json::Value;
 
 /// Bytes that are collected before they are written to the file.
@@ -69,7 +70,7 @@ impl TraceFile {
     }
 
     fn event(&mut self, phase: &str, name: &str, row: Row, more: &str, args: &Value) {
-        let (pid, name) = (self.pid, Value::from(name));
+        let (pid, name, args) = (self.pid, Json(&Value::from(name)), Json(args));
         let _ = write!(
             self.text,
             ",\n{{\"ph\":\"{phase}\",\"name\":{name},\"pid\":{pid},\"tid\":{row},\
@@ -105,6 +106,15 @@ pub(super) struct AsyncEvent<'a> {
     pub(super) category: &'static str,
     pub(super) id: &'a str,
     pub(super) name: &'a str,
+}
+
+/// JSON for a file that people look into: names come from the input.
+struct Json<'a>(&'a Value);
+
+impl std::fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&json::escape(&self.0.to_string()))
+    }
 }
 
 /// Nanoseconds, shown as the microseconds of the format.

@@ -1,0 +1,74 @@
+//! Whose host a reader believes. A host's memory and its words are taken as they are, so a reader
+//! asks first who owns the socket, and then the kernel who serves it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+
+use crate::socket::peer_of;
+
+/// Another user serves a path, or has made what is there.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: expected a host of user {expected} or of root, found one of user {found}{}",
+    path.display(),
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+)]
+pub struct OtherUser {
+    /// The socket.
+    pub path: PathBuf,
+    /// This process's effective user id.
+    pub expected: u32,
+    /// The other user's id.
+    pub found: u32,
+    /// The process that serves the path. `None` where nobody has asked it, or it is in a namespace
+    /// that this process can't see.
+    pub pid: Option<i32>,
+}
+
+/// Whether a user is believed: this process's own, or root, who can change what this process does
+/// anyway.
+pub(crate) fn is_believed(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
+}
+
+/// Looks who owns what is at the path. It is asked before a connection is made: another user's
+/// process could let that wait.
+///
+/// # Errors
+/// The outer one where it can't be seen what is there.
+pub(crate) fn check_owner(path: &Path) -> io::Result<Result<(), OtherUser>> {
+    match owner(path) {
+        Ok(owner) => Ok(check(path, owner, None)),
+        // Connecting says why.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Who owns what is at the path, or a link there: one of another user leads wherever that user wants.
+fn owner(path: &Path) -> io::Result<u32> {
+    let found = path.symlink_metadata()?;
+    let is_followed = found.is_symlink() && is_believed(found.uid());
+    Ok(if is_followed { path.metadata()?.uid() } else { found.uid() })
+}
+
+/// Looks who serves the path, at the other end of this connection.
+///
+/// # Errors
+/// The outer one where the kernel does not say it.
+pub(crate) fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<Result<(), OtherUser>> {
+    let peer = peer_of(socket)?;
+    Ok(check(path, peer.uid, (peer.pid != 0).then_some(peer.pid)))
+}
+
+fn check(path: &Path, found: u32, pid: Option<i32>) -> Result<(), OtherUser> {
+    let expected = geteuid().as_raw();
+    match is_believed(found) {
+        true => Ok(()),
+        false => Err(OtherUser { path: path.into(), expected, found, pid }),
+    }
+}
