@@ -158,7 +158,7 @@ pub fn live(world: &mut World) {
     let batch = if random.bool() { "batch = 64\ntail = 'keep'\n" } else { "" };
     let config = format!(
         "[[channel]]\nname = 'files'\ndecoder = 'lines'\nsource = {{ folder = {folder:?} }}\n\
-         workers = {workers}\n{batch}[channel.ring]\nslots = 3\nslot_size = '64KiB'\n"
+         workers = {workers}\n{batch}[channel.ring]\nslots = 4\nslot_size = '64KiB'\n"
     );
     let host = Host::start(&pipemill!(), &place, &config);
     let mut reader = host.connect("files");

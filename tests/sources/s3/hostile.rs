@@ -91,6 +91,18 @@ impl HostileServer {
         clean(finish(&mut self.command(&TestDir::new(), &["ls", address])))
     }
 
+    /// Lists with credentials that this server is asked for, too.
+    fn ls_with_credentials(&self) -> Ended {
+        let mut command = Command::new(pipemill!());
+        command.args(["ls", "s3://bucket/p/", "--region", "x", "--endpoint", &self.endpoint]);
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/credentials", self.endpoint));
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "PIPEMILL_LOG"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
+        clean(finish(&mut command))
+    }
+
     fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -134,15 +146,19 @@ fn an_error_without_end_is_refused() {
 #[test]
 fn credentials_without_end_are_refused() {
     let server = HostileServer::start(|_, answer| answer.endless(200, "{\"AccessKeyId\":\"", "x"));
-    let mut command = Command::new(pipemill!());
-    command.args(["ls", "s3://bucket/p/", "--region", "x", "--endpoint", &server.endpoint]);
-    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/credentials", server.endpoint));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "PIPEMILL_LOG"] {
-        command.env_remove(name);
-    }
-    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
-    clean(finish(&mut command)).with_code(65).says(&["no credentials"]);
+    server.ls_with_credentials().with_code(65).says(&["no credentials"]);
     assert!(server.sent() < 4 * MAX_TAKEN, "{} bytes were taken", server.sent());
+}
+
+#[test]
+fn credentials_that_dribble_are_given_up() {
+    let server = HostileServer::start(|_, answer| {
+        answer.head(200, None);
+        while answer.send("1\r\nx\r\n") {
+            std::thread::sleep(std::time::Duration::from_millis(400));
+        }
+    });
+    server.ls_with_credentials().with_code(65).says(&["no credentials: none came within 60s"]);
 }
 
 fn in_xml(text: &str) -> String {

@@ -29,12 +29,14 @@ fn object(from: usize) -> String {
 
 /// A host that reads the bucket through the proxy, and goes on at the state in a file.
 fn start(bucket: &Bucket, proxy: &Proxy, state: Option<&State>) -> Host {
-    start_with("lines", bucket, proxy, state)
+    start_with("decoder = \"lines\"", bucket, proxy, state)
 }
+
+const CSV: &str = "decoder = \"csv\"\noptions = { header = true }";
 
 fn start_with(decoder: &str, bucket: &Bucket, proxy: &Proxy, state: Option<&State>) -> Host {
     let config = format!(
-        "[[channel]]\nname = \"train\"\ndecoder = \"{decoder}\"\nbatch = {BATCH}\nsource = {{ s3 = \
+        "[[channel]]\nname = \"train\"\n{decoder}\nbatch = {BATCH}\nsource = {{ s3 = \
          \"s3://bucket/data/\", endpoint = \"{}\", region = \"us-east-1\", anonymous = true, part_size = \
          \"64KiB\", concurrency = 2, stall_timeout = \"1h\" }}\n[channel.ring]\nslots = 4\nslot_size = \
          \"64KiB\"\n",
@@ -128,7 +130,7 @@ fn an_object_that_changes_between_its_header_and_the_place_of_a_state() {
     let table = |from: usize| format!("{}\n{}", line(0).replace('0', "h"), object(from));
     let bucket = Bucket::with([("data/0", table(0))]);
     let proxy = bucket.proxy(Plan::default());
-    let host = start_with("csv", &bucket, &proxy, None);
+    let host = start_with(CSV, &bucket, &proxy, None);
     let mut reader = connect(&host, None);
     read(&mut reader, Some(60));
     let state = reader.state().expect("it was given all batches");
@@ -151,7 +153,7 @@ fn an_object_that_changes_between_its_header_and_the_place_of_a_state() {
         }
         None
     }));
-    let host = start_with("csv", &bucket, &proxy, Some(&state));
+    let host = start_with(CSV, &bucket, &proxy, Some(&state));
     let error = match connect(&host, None).next() {
         Ok(_) => panic!("a batch of an object with another header"),
         Err(error) => error.to_string(),
