@@ -83,6 +83,14 @@ impl InflatedBeside {
 }
 
 impl Input for InflatedBeside {
+    /// The thread that inflates checks it at the end.
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        match &self.0 {
+            State::Here { input, .. } => input.check_unchanged(),
+            State::Beside(_) => Ok(()),
+        }
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

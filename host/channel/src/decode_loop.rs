@@ -140,10 +140,18 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             restart: self.builder.restart_here(),
             wants: offset.saturating_add(self.progress.need as u64),
         };
-        match &mut self.section {
-            Some(section) => section.reach(&decoded),
-            None => Ok(false),
+        let Some(section) = &mut self.section else { return Ok(false) };
+        let is_over = section.reach(&decoded)?;
+        if is_over {
+            // Who reads the end of the object may have come there before.
+            self.check_unchanged()?;
         }
+        Ok(is_over)
+    }
+
+    /// Whether the object is still what it was when it was opened: else this is its failure.
+    fn check_unchanged(&self) -> Result<(), StopReason> {
+        self.input.check_unchanged().map_err(|error| self.source_failure(error).into())
     }
 
     /// Shows the decoder the first `header` bytes of the object, which have no record.
@@ -462,6 +470,8 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
     ) -> Result<(), StopReason> {
         let failure = self.failure(offset, fault);
         if !self.policy.skips(failure.fault.kind) {
+            // The bytes of an object that has changed make no sense.
+            self.check_unchanged()?;
             return Err(failure.into());
         }
         let start = self.builder.position();

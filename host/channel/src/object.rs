@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ErrorKind, Fault, Position, StreamInfo};
+use pipemill_types::{ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, split_identity};
 
 use super::batch_builder::BatchBuilder;
 use super::decode_loop::{Context, DecodeLoop, Progress};
@@ -120,7 +120,7 @@ impl<'a> Decoder<'a> {
             linger: decoding.linger,
             monitor,
         };
-        let mut after_header = None;
+        let (mut after_header, identity) = (None, object.identity.clone());
         let mut decode_loop = DecodeLoop {
             context,
             builder,
@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
             progress: Progress::default(),
         };
         if let Some(resume) = &begin.resume {
-            begin_inside(resume, source, &mut after_header, &mut decode_loop)?;
+            begin_inside(resume, source, &identity, &mut after_header, &mut decode_loop)?;
         }
         decode_loop.run()?;
         self.close(decode_loop.stream);
@@ -166,10 +166,33 @@ impl Decoding<'_> {
     }
 }
 
+/// Checks that an object that was opened again, after its header was read, is the same. `header` read
+/// the header of the object that was known by `then`.
+///
+/// # Errors
+/// It is another one.
+pub(super) fn check_opened_again(
+    header: &dyn Input,
+    then: &ObjectIdentity,
+    now: &Object,
+) -> Result<(), SourceError> {
+    header.check_unchanged()?;
+    let ((_, then), (_, found)) =
+        (split_identity(then.text()), split_identity(now.identity.text()));
+    if then == found {
+        return Ok(());
+    }
+    let message =
+        format!("changed while it was read: its header is of {then}, and it is {found} now");
+    let remedy = "don't change objects while they are read: write new data under new names";
+    Err(SourceError::new(&now.name, message, remedy))
+}
+
 /// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
 fn begin_inside<'a, S: Sink>(
     resume: &Resume,
     source: Option<&mut dyn Source>,
+    identity: &ObjectIdentity,
     after_header: &'a mut Option<Object>,
     decode_loop: &mut DecodeLoop<'a, '_, S>,
 ) -> Result<(), StopReason> {
@@ -180,6 +203,8 @@ fn begin_inside<'a, S: Sink>(
                 let begun = source.start_at(resume.after_header()).and_then(|()| source.next());
                 match begun.map_err(|error| decode_loop.source_failure(error))? {
                     SourceEvent::Object(object) => {
+                        check_opened_again(decode_loop.input, identity, &object)
+                            .map_err(|error| decode_loop.source_failure(error))?;
                         decode_loop.input = &mut *after_header.insert(object).input;
                     }
                     SourceEvent::EpochEnd(_) | SourceEvent::End => return Err(StopReason::Stopped),

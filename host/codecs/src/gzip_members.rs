@@ -101,6 +101,11 @@ impl<R: BufRead> GzipMembers<R> {
     }
 
     /// The input.
+    pub fn get_ref(&self) -> &R {
+        &self.input
+    }
+
+    /// The input.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.input
     }

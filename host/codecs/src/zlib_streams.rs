@@ -52,6 +52,11 @@ impl<R: BufRead> ZlibStreams<R> {
     }
 
     /// The input.
+    pub fn get_ref(&self) -> &R {
+        &self.input
+    }
+
+    /// The input.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.input
     }

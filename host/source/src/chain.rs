@@ -29,6 +29,10 @@ impl Input for Chain {
         self.current.as_ref().is_some_and(|input| input.is_inflated())
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.current.as_ref().map_or(Ok(()), |input| input.check_unchanged())
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

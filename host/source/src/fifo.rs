@@ -11,6 +11,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use pipemill_types::ObjectFacts;
 
 use crate::file_identity::file_facts;
+use crate::open::{Found, Opened};
 use crate::skip::skip;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{
@@ -115,14 +116,15 @@ impl Fifos {
             .map_err(|error| SourceError::io(&name, "can't get its metadata", &error))?
             .file_type();
         let FifoSettings { pipe_size, idle_timeout, compression, .. } = self.settings;
-        let (_, identity) = file_facts(&path, None);
         let offset = std::mem::take(&mut self.offset);
-        let input = if kind.is_fifo() {
+        let Opened { input, version } = if kind.is_fifo() {
             let pipe = open::open_fifo(&path, &name, pipe_size, idle_timeout, &self.stop)?;
-            skip(&name, compression.inflate(&name, Box::new(pipe)), 0, offset)
+            let input = skip(&name, compression.inflate(&name, Box::new(pipe)), 0, offset);
+            Opened { input, version: None }
         } else {
-            open::open(&path, &name, compression, offset, &self.stop)?
+            open::open(&path, &name, compression, offset, Found::Named, &self.stop)?
         };
+        let (_, identity) = file_facts(&path, version, None);
         self.delivered = true;
         // A pipe can't be read twice: a restarted process must continue with the next epoch.
         self.with_epoch_file(|path, epoch| epoch_file::write(path, epoch + 1))?;

@@ -1,14 +1,15 @@
 //! The identity of files and of their list: see [`ListIdentity`].
 
-use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
+use crate::file_version::{FileVersion, SizeAndTime};
 use crate::list_digest::ListDigest;
+use crate::open::open_at_once;
 
 /// Files of at most this many bytes are read as a whole for their identity.
 const MAX_WHOLE: u64 = 128 << 10;
@@ -17,25 +18,28 @@ const BLOCK: u64 = 4 << 10;
 /// Numbers of blocks that are read of a longer file: one for each `MAX_WHOLE` bytes within these.
 const BLOCKS: (u64, u64) = (8, 16);
 
-/// What the file system tells of a file, a FIFO or standard input, and its identity. It is called
-/// before the file is opened: if the file is replaced in between, its identity is that of the old
-/// one, and so the new one is refused when a later process begins in its middle.
-pub(super) fn file_facts(path: &Path, list: Option<ListIdentity>) -> (ObjectFacts, ObjectIdentity) {
-    let Some(file) = std::fs::metadata(path).ok().filter(Metadata::is_file) else {
+/// What is known of a file that was opened in this state, and its identity. Without a state it is a
+/// FIFO, a device or standard input.
+pub(super) fn file_facts(
+    path: &Path,
+    opened: Option<FileVersion>,
+    list: Option<ListIdentity>,
+) -> (ObjectFacts, ObjectIdentity) {
+    let Some(opened) = opened else {
         return (ObjectFacts::default(), ObjectIdentity::default());
     };
-    let (size, path) = (file.len(), path.to_owned());
+    let path = path.to_owned();
     let identity = ObjectIdentity::later(move || {
         let list = list.map(|list| format!("{list};")).unwrap_or_default();
-        format!("{list}{}", content(&path, &file))
+        format!("{list}{}", content(&path, &opened))
     });
-    (ObjectFacts { size: Some(size), ..ObjectFacts::default() }, identity)
+    (ObjectFacts { size: Some(opened.content.size), ..ObjectFacts::default() }, identity)
 }
 
-/// What stands for the content of a file that had this metadata.
-fn content(path: &Path, file: &Metadata) -> String {
-    let (seconds, nanoseconds, size) = (file.mtime(), file.mtime_nsec(), file.len());
-    let text = format!("size:{size},mtime:{seconds}.{nanoseconds:09}");
+/// What stands for the content of a file in this state.
+fn content(path: &Path, file: &FileVersion) -> String {
+    let SizeAndTime { size, modified } = file.content;
+    let text = format!("size:{size},mtime:{modified}");
     // Without its blocks the file is known by its time alone.
     match blocks(path, file) {
         Some(digest) => format!("{text},blocks:{digest:016x}"),
@@ -44,16 +48,11 @@ fn content(path: &Path, file: &Metadata) -> String {
 }
 
 /// Digest of some blocks of the file: the first one, the last one, and some between. `None` if it
-/// can't be read or is another file now.
-fn blocks(path: &Path, expected: &Metadata) -> Option<u64> {
-    let file = File::open(path).ok()?;
-    let found = file.metadata().ok()?;
-    let known =
-        |file: &Metadata| (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec());
-    if known(&found) != known(expected) {
-        return None;
-    }
-    let size = found.len();
+/// can't be read or is not in this state any more.
+fn blocks(path: &Path, expected: &FileVersion) -> Option<u64> {
+    let file = open_at_once(path).ok()?;
+    expected.check(file.metadata(), &file, "").ok()?;
+    let size = expected.content.size;
     let mut digest = crc_fast::Digest::new(Crc64Nvme);
     let mut buffer = vec![0; size.min(MAX_WHOLE) as usize];
     if size <= MAX_WHOLE {
@@ -72,18 +71,24 @@ fn blocks(path: &Path, expected: &Metadata) -> Option<u64> {
     Some(digest.finalize())
 }
 
+/// A path of a list, and the state in which its file was listed. Without a state it is a FIFO, or
+/// missing: reading it says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ListedFile {
+    pub(super) path: PathBuf,
+    pub(super) state: Option<SizeAndTime>,
+}
+
 /// The identity of a list of files whose names count below this root.
-pub(super) fn list_identity(files: &[PathBuf], root: &Path) -> ListIdentity {
+pub(super) fn list_identity(files: &[ListedFile], root: &Path) -> ListIdentity {
     let mut digest = ListDigest::default();
-    for path in files {
+    for ListedFile { path, state } in files {
         let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
-        match std::fs::metadata(path) {
-            Ok(file) if file.is_file() => {
-                let time = format!("{}.{:09}", file.mtime(), file.mtime_nsec());
-                digest.add_file(name, file.len(), time.as_bytes());
+        match state {
+            Some(SizeAndTime { size, modified }) => {
+                digest.add_file(name, *size, modified.to_string().as_bytes());
             }
-            // A FIFO, or a file that is missing: reading it says so.
-            _ => digest.add(name, b""),
+            None => digest.add(name, b""),
         }
     }
     digest.identity(true)
@@ -91,7 +96,7 @@ pub(super) fn list_identity(files: &[PathBuf], root: &Path) -> ListIdentity {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, FileTimes};
+    use std::fs::{self, File, FileTimes};
     use std::time::{Duration, SystemTime};
 
     use pipemill_types::{is_same_content, split_identity};
@@ -99,8 +104,17 @@ mod tests {
 
     use super::*;
 
+    fn version(path: &Path) -> Option<FileVersion> {
+        Some(FileVersion::of(&fs::metadata(path).unwrap()))
+    }
+
     fn text(path: &Path) -> String {
-        file_facts(path, None).1.text().to_owned()
+        file_facts(path, version(path), None).1.text().to_owned()
+    }
+
+    fn listed(path: PathBuf) -> ListedFile {
+        let state = Some(SizeAndTime::of(&fs::metadata(&path).unwrap()));
+        ListedFile { path, state }
     }
 
     fn touch(path: &Path, seconds: u64) {
@@ -114,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "one").unwrap();
-        let (_, identity) = file_facts(&path, None);
+        let (_, identity) = file_facts(&path, version(&path), None);
         fs::write(folder.path().join("y"), "two").unwrap();
         fs::rename(folder.path().join("y"), &path).unwrap();
         assert!(!identity.text().contains("blocks"));
@@ -153,7 +167,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = |name: &str| {
             let root = folder.path().join(name);
-            let files = ["a", "b"].map(|file| root.join(file));
+            let files = ["a", "b"].map(|file| listed(root.join(file)));
             list_identity(&files, &root)
         };
         for (name, times) in [("one", [1, 2]), ("moved", [1, 2]), ("copied", [3, 4])] {
@@ -180,8 +194,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "x").unwrap();
-        let list = list_identity(std::slice::from_ref(&path), folder.path());
-        let (_, identity) = file_facts(&path, Some(list));
+        let list = list_identity(&[listed(path.clone())], folder.path());
+        let (_, identity) = file_facts(&path, version(&path), Some(list));
         let (found, content) = split_identity(identity.text());
         assert_eq!(found, Some(list));
         assert!(content.starts_with("size:1,mtime:"), "{content}");

@@ -6,8 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use glob::MatchOptions;
 use pipemill_types::ListIdentity;
 
-use crate::file_identity::{file_facts, list_identity};
+use crate::file_identity::{ListedFile, file_facts, list_identity};
+use crate::file_system::FileSystems;
+use crate::file_version::SizeAndTime;
 use crate::hidden::{LeftOut, is_hidden, names_hidden};
+use crate::open::{Found, Opened};
+use crate::reading::file_size;
+use crate::selected::check_selected;
 use crate::start::check_list;
 use crate::walk::walk;
 use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
@@ -33,7 +38,7 @@ pub struct Files {
     stop: Stop,
     epoch: u32,
     /// The files of this epoch that are still to be read; `None` before they are listed.
-    rest: Option<std::iter::Enumerate<std::vec::IntoIter<PathBuf>>>,
+    rest: Option<std::iter::Enumerate<std::vec::IntoIter<ListedFile>>>,
     /// What stands for the list of this epoch.
     list: Option<ListIdentity>,
     /// Where to begin in the epoch that is listed next.
@@ -66,20 +71,33 @@ impl Files {
     }
 
     /// Lists the files of this epoch that this machine reads.
-    fn list(&mut self) -> Result<Vec<PathBuf>, SourceError> {
+    fn list(&mut self) -> Result<Vec<ListedFile>, SourceError> {
         let mut left_out = LeftOut::default();
-        let files = self.pattern.list(self.reading.hidden, &mut left_out)?;
+        let paths = self.pattern.list(self.reading.hidden, &mut left_out)?;
         // Most epochs have the same list: it is said once.
         if left_out != self.left_out {
             left_out.log(None, &self.pattern.name());
         }
         self.left_out = left_out;
+        let files = self.pattern.look_at(paths)?;
         let list = list_identity(&files, &self.pattern.root());
         if let Some(expected) = self.expected.take() {
             check_list(&self.pattern.name(), self.epoch, &expected, &list)?;
         }
         self.list = Some(list);
-        self.reading.share(files, self.epoch)
+        let size = |file: &ListedFile| match &file.state {
+            Some(state) => Ok(state.size),
+            None => file_size(&file.path),
+        };
+        self.reading.order.arrange(files, self.epoch, size)
+    }
+
+    /// Bytes that are read of all these files; `None` if that is unknown for one of them.
+    fn length(&self, files: &[ListedFile]) -> Option<u64> {
+        let length = |ListedFile { path, state }: &ListedFile| {
+            self.reading.length(&path.to_string_lossy(), state.as_ref()?.size)
+        };
+        files.iter().map(length).sum()
     }
 }
 
@@ -91,7 +109,7 @@ impl Source for Files {
         if self.rest.is_none() {
             let files = self.list()?;
             if let Some(total_size) = &self.total_size
-                && let Some(bytes) = self.reading.length_of_all(&files)
+                && let Some(bytes) = self.length(&files)
             {
                 total_size.set(self.epoch, bytes);
             }
@@ -102,15 +120,20 @@ impl Source for Files {
             rest.by_ref().take(start.ordinal as usize).for_each(drop);
             (self.rest, self.offset) = (Some(rest), start.offset);
         }
-        let Some((ordinal, path)) = self.rest.as_mut().and_then(Iterator::next) else {
+        let Some((ordinal, ListedFile { path, state })) =
+            self.rest.as_mut().and_then(Iterator::next)
+        else {
             self.rest = None;
             self.epoch += 1;
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let (facts, identity) = file_facts(&path, self.list);
         let offset = std::mem::take(&mut self.offset);
-        let input = self.reading.open(&path, &name, offset, &self.stop)?;
+        let found =
+            if self.pattern.selects() { Found::Selected(state) } else { Found::Listed(state) };
+        let Opened { input, version } =
+            self.reading.open(&path, &name, offset, found, &self.stop)?;
+        let (facts, identity) = file_facts(&path, version, self.list);
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
         Ok(SourceEvent::Object(Object { epoch, ordinal, name, identity, facts, input }))
     }
@@ -167,6 +190,31 @@ impl Pattern {
         }
         files.sort();
         Ok(files)
+    }
+
+    /// Whether it selects files by what is there, and not by their own names.
+    fn selects(&self) -> bool {
+        matches!(self, Self::Glob(_) | Self::Folder(_))
+    }
+
+    /// The state of each of these files.
+    ///
+    /// # Errors
+    /// The pattern has selected one that is no regular file.
+    fn look_at(&self, paths: Vec<PathBuf>) -> Result<Vec<ListedFile>, SourceError> {
+        let mut file_systems = FileSystems::default();
+        let mut look = |path: PathBuf| {
+            let Ok(file) = std::fs::metadata(&path) else {
+                return Ok(ListedFile { path, state: None });
+            };
+            if self.selects() {
+                let file_system = file_systems.of(&path, &file);
+                check_selected(&path.to_string_lossy(), &file, file_system)?;
+            }
+            let state = file.is_file().then(|| SizeAndTime::of(&file));
+            Ok(ListedFile { path, state })
+        };
+        paths.into_iter().map(&mut look).collect()
     }
 
     /// The folder below which the names of its files count: the list is the same where that is moved

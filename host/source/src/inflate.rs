@@ -117,14 +117,18 @@ impl Read for Compressed {
 
 /// A decompressor that gives access to its input. It returns no bytes only at the end of its input.
 trait Decompressor: Read + Send {
-    fn compressed(&mut self) -> &mut Compressed;
+    fn compressed(&self) -> &Compressed;
+    fn compressed_mut(&mut self) -> &mut Compressed;
     /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input make
     /// no difference.
     fn place(&self) -> u64;
 }
 
 impl Decompressor for GzipMembers<BufReader<Compressed>> {
-    fn compressed(&mut self) -> &mut Compressed {
+    fn compressed(&self) -> &Compressed {
+        self.get_ref().get_ref()
+    }
+    fn compressed_mut(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
     fn place(&self) -> u64 {
@@ -133,7 +137,10 @@ impl Decompressor for GzipMembers<BufReader<Compressed>> {
 }
 
 impl Decompressor for ZlibStreams<BufReader<Compressed>> {
-    fn compressed(&mut self) -> &mut Compressed {
+    fn compressed(&self) -> &Compressed {
+        self.get_ref().get_ref()
+    }
+    fn compressed_mut(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
     fn place(&self) -> u64 {
@@ -142,7 +149,10 @@ impl Decompressor for ZlibStreams<BufReader<Compressed>> {
 }
 
 impl Decompressor for ZstdFrames<BufReader<Compressed>> {
-    fn compressed(&mut self) -> &mut Compressed {
+    fn compressed(&self) -> &Compressed {
+        self.get_ref().get_ref()
+    }
+    fn compressed_mut(&mut self) -> &mut Compressed {
         self.get_mut().get_mut()
     }
     fn place(&self) -> u64 {
@@ -163,12 +173,16 @@ impl<D: Decompressor> Input for Inflated<D> {
         true
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.decompressor.compressed().input.check_unchanged()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
-        self.decompressor.compressed().timeout = timeout;
+        self.decompressor.compressed_mut().timeout = timeout;
         loop {
             match self.decompressor.read(buf) {
                 Ok(0) => return Ok(ReadOutcome::End),
@@ -186,8 +200,11 @@ impl<D: Decompressor> Input for Inflated<D> {
 
 impl<D: Decompressor> Inflated<D> {
     fn failure(&mut self, error: &io::Error) -> SourceError {
-        if let Some(failed) = self.decompressor.compressed().failed.take() {
+        if let Some(failed) = self.decompressor.compressed_mut().failed.take() {
             return failed;
+        }
+        if let Err(changed) = self.check_unchanged() {
+            return changed;
         }
         let (format, count) = (self.format, self.decompressor.place());
         // The only sign of it that zstd gives is its text.

@@ -1,21 +1,43 @@
-//! Opens a path: a regular file, a FIFO or standard input.
+//! Opens a path: a regular file, a FIFO, a device or standard input.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use crate::skip::{ended, skip};
+use crate::file_system::FileSystem;
+use crate::file_version::{FileVersion, SizeAndTime, settled};
+use crate::regular_file::RegularFile;
+use crate::selected::check_selected;
+use crate::skip::skip;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 
 /// Pipe size in bytes for FIFOs without a setting: what Linux by default allows an unprivileged
 /// process.
 const DEFAULT_PIPE_SIZE: usize = 1 << 20;
+
+/// How a path was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A user has named it: it may be anything that can be read.
+    Named,
+    /// It is one of a list, which has told this of it. It is not read in another state.
+    Listed(Option<SizeAndTime>),
+    /// The same, and a folder or a pattern has selected it: it is a regular file.
+    Selected(Option<SizeAndTime>),
+}
+
+/// What was opened.
+pub(super) struct Opened {
+    pub(super) input: Box<dyn Input>,
+    /// The state of a regular file, in which it has to stay.
+    pub(super) version: Option<FileVersion>,
+}
 
 /// Opens a path; `-` is standard input. Messages call it `name`. A compressed object is inflated
 /// while it is read. Byte `offset` of it, inflated, is read first.
@@ -24,31 +46,49 @@ pub(super) fn open(
     name: &str,
     compression: Compression,
     offset: u64,
+    found: Found,
     stop: &Stop,
-) -> Result<Box<dyn Input>, SourceError> {
-    let input: Box<dyn Input> = if path.as_os_str() == "-" {
-        let stdin = std::io::stdin().as_fd().try_clone_to_owned();
-        let file =
-            stdin.map_err(|error| SourceError::io(name, "can't use standard input", &error))?;
-        Box::new(Pipe { blocking: true, ..Pipe::new(name, file.into(), None, stop.clone()) })
-    } else {
-        let error = |error| SourceError::io(name, "can't open it", &error);
-        let kind = std::fs::metadata(path).map_err(error)?.file_type();
-        if kind.is_fifo() {
-            Box::new(open_fifo(path, name, DEFAULT_PIPE_SIZE, None, stop)?)
-        } else if kind.is_dir() {
-            return Err(SourceError::new(name, "is a folder", "name its files, or use `folder`"));
-        } else {
-            let file = File::open(path).map_err(error)?;
-            // An error is ignored: without this advice the kernel only reads ahead less.
-            let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
-            if offset > 0 && compression.resolve(name).is_plain() {
-                return Ok(Box::new(RegularFile::open_at(name, file, offset, stop)?));
-            }
-            Box::new(RegularFile { name: name.to_owned(), file, offset: 0, stop: stop.clone() })
-        }
-    };
-    Ok(skip(name, compression.inflate(name, input), 0, offset))
+) -> Result<Opened, SourceError> {
+    let inflated = |input: Box<dyn Input>| skip(name, compression.inflate(name, input), 0, offset);
+    if path.as_os_str() == "-" {
+        let input = inflated(Box::new(Pipe::of_stdin(name, stop)?));
+        return Ok(Opened { input, version: None });
+    }
+    let failed = |error| SourceError::io(name, "can't open it", &error);
+    let file = open_at_once(path).map_err(failed)?;
+    let metadata = settled(&file).map_err(failed)?;
+    if let Found::Selected(_) = found {
+        check_selected(name, &metadata, FileSystem::of(&file))?;
+    }
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return Err(SourceError::new(name, "is a folder", "name its files, or use `folder`"));
+    }
+    if kind.is_fifo() {
+        enlarge(name, &file, DEFAULT_PIPE_SIZE);
+        let pipe = Pipe::new(name, file, None, stop.clone());
+        return Ok(Opened { input: inflated(Box::new(pipe)), version: None });
+    }
+    if !kind.is_file() {
+        // A terminal, or another device.
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::empty())).map_err(|error| failed(error.into()))?;
+        let device = Pipe { blocking: true, ..Pipe::new(name, file, None, stop.clone()) };
+        return Ok(Opened { input: inflated(Box::new(device)), version: None });
+    }
+    let version = FileVersion::of(&metadata);
+    if let Found::Listed(Some(listed)) | Found::Selected(Some(listed)) = &found {
+        version.check_listed(listed, name)?;
+    }
+    let is_plain = compression.resolve(name).is_plain();
+    let begin = if is_plain { offset } else { 0 };
+    let file = Box::new(RegularFile::new(path, name, file, version, begin, stop)?);
+    let input = if is_plain { file } else { inflated(file) };
+    Ok(Opened { input, version: Some(version) })
+}
+
+/// Opens a path for reading. Never waits, for example for the writer of a FIFO.
+pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
 
 /// Opens a FIFO for reading, without waiting for a writer.
@@ -59,10 +99,8 @@ pub(super) fn open_fifo(
     idle_timeout: Option<Duration>,
     stop: &Stop,
 ) -> Result<Pipe, SourceError> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     let file =
-        options.open(path).map_err(|error| SourceError::io(name, "can't open it", &error))?;
+        open_at_once(path).map_err(|error| SourceError::io(name, "can't open it", &error))?;
     enlarge(name, &file, pipe_size);
     Ok(Pipe::new(name, file, idle_timeout, stop.clone()))
 }
@@ -87,71 +125,7 @@ fn enlarge(name: &str, file: &File, pipe_size: usize) {
     log::warn!(object = name; "{name}: the kernel does not let this pipe grow; it stays slow");
 }
 
-/// A regular file.
-struct RegularFile {
-    name: String,
-    file: File,
-    /// Where the file was opened, until the first read has checked that the file is as long.
-    offset: u64,
-    stop: Stop,
-}
-
-impl RegularFile {
-    fn open_at(name: &str, mut file: File, offset: u64, stop: &Stop) -> Result<Self, SourceError> {
-        file.seek(SeekFrom::Start(offset)).map_err(|error| {
-            SourceError::io(name, &format!("can't go to its byte {offset}"), &error)
-        })?;
-        Ok(Self { name: name.to_owned(), file, offset, stop: stop.clone() })
-    }
-
-    /// Checks once that the file does not end before the place where it was opened.
-    fn check_offset(&mut self) -> Result<(), SourceError> {
-        let offset = std::mem::take(&mut self.offset);
-        if offset == 0 {
-            return Ok(());
-        }
-        let file = self.file.metadata();
-        let file =
-            file.map_err(|error| SourceError::io(&self.name, "can't get its metadata", &error))?;
-        if file.len() < offset { Err(ended(&self.name, file.len(), offset)) } else { Ok(()) }
-    }
-}
-
-impl Input for RegularFile {
-    fn is_stored(&self) -> bool {
-        true
-    }
-
-    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
-        // The same file, also if its path names another one now. It has a place of its own, and so has
-        // what the kernel reads ahead.
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let file =
-            File::open(path).map_err(|error| SourceError::io(&self.name, "can't open it", &error));
-        let open = |file| {
-            let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
-            Self::open_at(&self.name, file, offset, &self.stop)
-        };
-        Some(file.and_then(open).map(|input| Box::new(input) as Box<dyn Input>))
-    }
-
-    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
-        self.check_offset()?;
-        loop {
-            if self.stop.is_requested() {
-                return Ok(ReadOutcome::Stopped);
-            }
-            match self.file.read(buf) {
-                Ok(0) => return Ok(ReadOutcome::End),
-                Ok(count) => return Ok(ReadOutcome::Bytes(count)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(SourceError::io(&self.name, "can't read it", &error)),
-            }
-        }
-    }
-}
-
-/// A FIFO, or standard input of any kind.
+/// A FIFO, a device, or standard input of any kind.
 pub(super) struct Pipe {
     name: String,
     file: File,
@@ -165,6 +139,8 @@ pub(super) struct Pipe {
     /// The descriptor blocks, and other processes may share it. So it is read only after `poll`
     /// reported it as readable.
     blocking: bool,
+    /// The state in which standard input was, if it is a regular file.
+    version: Option<FileVersion>,
 }
 
 impl Pipe {
@@ -177,7 +153,16 @@ impl Pipe {
             stop,
             writer_came: false,
             blocking: false,
+            version: None,
         }
+    }
+
+    fn of_stdin(name: &str, stop: &Stop) -> Result<Self, SourceError> {
+        let failed = |error| SourceError::io(name, "can't use standard input", &error);
+        let file = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+        let metadata = settled(&file).map_err(failed)?;
+        let version = metadata.is_file().then(|| FileVersion::of(&metadata));
+        Ok(Self { blocking: true, version, ..Self::new(name, file, None, stop.clone()) })
     }
 
     /// Waits until a byte or the end can be read: `None`. Else returns the outcome of the read.
@@ -210,6 +195,11 @@ impl Pipe {
 }
 
 impl Input for Pipe {
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        let Some(version) = &self.version else { return Ok(()) };
+        version.check(self.file.metadata(), &self.file, &self.name)
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
@@ -225,7 +215,10 @@ impl Input for Pipe {
                 return Ok(outcome);
             }
             match self.file.read(buf) {
-                Ok(0) => return Ok(ReadOutcome::End),
+                Ok(0) => {
+                    self.check_unchanged()?;
+                    return Ok(ReadOutcome::End);
+                }
                 Ok(count) => {
                     self.silent_since = None;
                     self.writer_came = !self.blocking;

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::file_identity::file_facts;
+use crate::open::{Found, Opened};
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
 use crate::{
     Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent,
@@ -136,8 +137,9 @@ impl Source for Paths {
             if start.ordinal == 1 {
                 continue;
             }
-            let (facts, identity) = file_facts(path, None);
-            let input = self.reading.open(path, &name, start.offset, &self.stop)?;
+            let Opened { input, version } =
+                self.reading.open(path, &name, start.offset, Found::Named, &self.stop)?;
+            let (facts, identity) = file_facts(path, version, None);
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {
                 epoch,

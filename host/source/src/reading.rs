@@ -3,9 +3,10 @@
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use crate::open::{self, Found, Opened};
 use crate::skip::skip;
 use crate::wrap::{self, Wrapped};
-use crate::{Compression, Input, Order, SourceError, Stop, open};
+use crate::{Compression, Order, SourceError, Stop};
 
 /// How objects are read: epochs, compression, order, sharding, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,18 +39,18 @@ impl ReadSettings {
         path: &Path,
         name: &str,
         offset: u64,
+        found: Found,
         stop: &Stop,
-    ) -> Result<Box<dyn Input>, SourceError> {
+    ) -> Result<Opened, SourceError> {
         let compression = self.compression.resolve(name);
         if !self.wrap {
-            return open::open(path, name, compression, offset, stop);
+            return open::open(path, name, compression, offset, found, stop);
         }
-        let input = open::open(path, name, compression, 0, stop)?;
+        let Opened { input, version } = open::open(path, name, compression, 0, found, stop)?;
         // The length of a compressed file or of a pipe is not known before its end.
-        let size =
-            std::fs::metadata(path).ok().filter(|file| self.is_plain(name) && file.is_file());
-        let wrapped = Wrapped::new(name.to_owned(), input, size.map(|file| file.len()));
-        Ok(skip(name, Box::new(wrapped), 0, offset))
+        let size = version.filter(|_| self.is_plain(name)).map(|file| file.content.size);
+        let wrapped = Wrapped::new(name.to_owned(), input, size);
+        Ok(Opened { input: skip(name, Box::new(wrapped), 0, offset), version })
     }
 
     /// The files that this machine reads in this epoch, in the epoch's order.

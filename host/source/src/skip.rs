@@ -56,6 +56,10 @@ impl Input for Skip {
         self.input.is_inflated()
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.input.check_unchanged()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

@@ -30,6 +30,16 @@ pub trait Input: Send {
         false
     }
 
+    /// Checks that the object is still what it was when its first byte was read, as far as its store
+    /// tells. The end of the object has checked it; this is for what is read no further, and where
+    /// its bytes make no sense.
+    ///
+    /// # Errors
+    /// It has changed.
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// The bytes of the object from this offset on, to be read beside this input. `None` where the
     /// object can't be read in several places at a time.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {

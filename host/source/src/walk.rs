@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::SourceError;
+use crate::file_system::{FileSystem, FileSystems};
 use crate::hidden::{LeftOut, is_hidden};
+use crate::selected::check_selected;
 
 /// Largest number of folders, counting one again for each way that leads to it: links can make
 /// many ways of few folders.
@@ -22,7 +24,8 @@ pub(super) fn walk(
     left_out: Option<&mut LeftOut>,
     visit: &mut impl FnMut(PathBuf),
 ) -> Result<(), SourceError> {
-    Walk { left_out, count: 0, parents: Vec::new() }.folder(folder, visit)
+    let file_systems = FileSystems::default();
+    Walk { left_out, count: 0, parents: Vec::new(), file_systems }.folder(folder, visit)
 }
 
 struct Walk<'a> {
@@ -32,6 +35,7 @@ struct Walk<'a> {
     count: usize,
     /// Device and inode of the folder that is listed, and of those that it lies in.
     parents: Vec<(u64, u64)>,
+    file_systems: FileSystems,
 }
 
 impl Walk<'_> {
@@ -46,6 +50,10 @@ impl Walk<'_> {
         let identity = (metadata.dev(), metadata.ino());
         if self.parents.contains(&identity) {
             return Ok(());
+        }
+        let file_system = self.file_systems.of(folder, &metadata);
+        if file_system == FileSystem::OfTheKernel {
+            check_selected(&name, &metadata, file_system)?;
         }
         self.count += 1;
         if self.count > MAX_FOLDERS {

@@ -92,6 +92,10 @@ impl Input for Wrapped {
         self.input.is_inflated()
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.input.check_unchanged()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

@@ -1,9 +1,11 @@
 //! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the writer of FIFOs, the
 //! S3 server. Nothing is lost, nothing is ACKed twice, nothing is left, and no consumer reads another user's host.
+//! Between two hosts' lives, files change while another host reads them.
 //!
 //! A program of its own, because `make soak` runs it for hours. `PIPEMILL_CHAOS_SEED` repeats the choices of another run
 //! (not its timing), `PIPEMILL_CHAOS_KILLS` says after how many kills it ends, `PIPEMILL_SOAK_HOURS` makes it a soak.
 
+mod changing;
 mod child;
 mod foreign;
 mod ledger;
@@ -37,6 +39,7 @@ fn nothing_is_lost_and_nothing_is_acked_twice() {
         let descriptors = own_descriptors();
         while world.kills() < kills {
             live(&mut world, descriptors);
+            changing::live(&mut world);
         }
         println!("{:.0} s, {} lives, {:?}", began.elapsed().as_secs_f64(), world.lives, world.done);
         return;
@@ -47,6 +50,7 @@ fn nothing_is_lost_and_nothing_is_acked_twice() {
     let descriptors = own_descriptors();
     while began.elapsed() < time {
         live(&mut world, descriptors);
+        changing::live(&mut world);
         println!("{:.0} s, {} lives, {:?}", began.elapsed().as_secs_f64(), world.lives, world.done);
     }
 }

@@ -118,6 +118,63 @@ fn an_object_that_is_deleted_while_it_is_read_is_missing() {
     assert!(error.missing && error.message.contains("404 NoSuchKey"), "{error}");
 }
 
+/// Whether it asks for a later part of the object.
+fn is_later_part(request: &Request) -> bool {
+    let range = request.range.as_deref().unwrap_or("bytes=0-");
+    request.method == "GET" && request.target.contains("/one") && !range.starts_with("bytes=0-")
+}
+
+/// A head without the line of this header.
+fn without(name: &str, head: String) -> String {
+    let keeps = |line: &&str| !line.to_ascii_lowercase().starts_with(&format!("{name}:"));
+    head.split_inclusive("\r\n").filter(keeps).collect()
+}
+
+/// Gives the bytes of another object for the later parts of the first.
+fn other_bytes(plan: Plan) -> Plan {
+    plan.edit_request(|request, head| match is_later_part(request) {
+        true => without("if-match", head.replacen("/one", "/two", 1)),
+        false => head,
+    })
+}
+
+#[test]
+fn parts_of_another_object_are_refused() {
+    let no_etag = |request: &Request, head| match is_later_part(request) {
+        true => without("etag", head),
+        false => head,
+    };
+    let plan = Plan::default;
+    for (plan, says) in [
+        (other_bytes(plan()), "changed while it was read: its ETag was"),
+        (other_bytes(plan().edit_answer(no_etag)), "has no ETag, and the object's is"),
+        (plan().edit_answer(no_etag), "has no ETag, and the object's is"),
+    ] {
+        let bucket = Bucket::with([("one", bytes(1, 100_000)), ("two", bytes(2, 100_000))]);
+        let proxy = bucket.proxy(plan);
+        let (received, end) = read(&settings(&proxy.endpoint(), "one"));
+        let error = end.expect_err(says);
+        assert!(error.message.contains(says), "{error}");
+        assert_eq!(error.object.as_deref(), Some("s3://bucket/one"));
+        assert!(bytes(1, 100_000).starts_with(&received.concat_bytes()), "bytes were mixed");
+    }
+}
+
+/// A server without ETags can't show that two answers are of the same object. One answer is.
+#[test]
+fn without_any_etag_an_object_is_read_in_one_answer() {
+    let bucket = Bucket::with([("one", bytes(1, 100_000))]);
+    let proxy = bucket.proxy(Plan::default().edit_answer(|_, head| without("etag", head)));
+    let mut settings = objects(&proxy.endpoint(), &["one"]);
+    let error = read(&settings).1.unwrap_err();
+    assert!(error.message.contains("nothing else shows that all parts are"), "{error}");
+    assert!(error.remedy.contains("`part_size` larger"), "{}", error.remedy);
+    settings.part_size = 1 << 20;
+    let (received, end) = read(&settings);
+    assert_eq!(end.ok(), Some(1));
+    assert!(received[0].bytes == bytes(1, 100_000));
+}
+
 trait Concat {
     fn concat_bytes(&self) -> Vec<u8>;
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipemill_s3_test::http::{Reader, RequestHead};
+use pipemill_tests::host::Host;
 use pipemill_tests::nasty::{NASTY, SHOWN, clean};
 use pipemill_tests::pipemill;
 use pipemill_tests::process::{Ended, Process, finish};
@@ -90,6 +91,18 @@ impl HostileServer {
         clean(finish(&mut self.command(&TestDir::new(), &["ls", address])))
     }
 
+    /// Lists with credentials that this server is asked for, too.
+    fn ls_with_credentials(&self) -> Ended {
+        let mut command = Command::new(pipemill!());
+        command.args(["ls", "s3://bucket/p/", "--region", "x", "--endpoint", &self.endpoint]);
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/credentials", self.endpoint));
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "PIPEMILL_LOG"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
+        clean(finish(&mut command))
+    }
+
     fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -133,15 +146,19 @@ fn an_error_without_end_is_refused() {
 #[test]
 fn credentials_without_end_are_refused() {
     let server = HostileServer::start(|_, answer| answer.endless(200, "{\"AccessKeyId\":\"", "x"));
-    let mut command = Command::new(pipemill!());
-    command.args(["ls", "s3://bucket/p/", "--region", "x", "--endpoint", &server.endpoint]);
-    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/credentials", server.endpoint));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "PIPEMILL_LOG"] {
-        command.env_remove(name);
-    }
-    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true");
-    clean(finish(&mut command)).with_code(65).says(&["no credentials"]);
+    server.ls_with_credentials().with_code(65).says(&["no credentials"]);
     assert!(server.sent() < 4 * MAX_TAKEN, "{} bytes were taken", server.sent());
+}
+
+#[test]
+fn credentials_that_dribble_are_given_up() {
+    let server = HostileServer::start(|_, answer| {
+        answer.head(200, None);
+        while answer.send("1\r\nx\r\n") {
+            std::thread::sleep(std::time::Duration::from_millis(400));
+        }
+    });
+    server.ls_with_credentials().with_code(65).says(&["no credentials: none came within 60s"]);
 }
 
 fn in_xml(text: &str) -> String {
@@ -170,6 +187,130 @@ fn a_key_of_a_megabyte_is_refused() {
         format!("{LIST}<Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>");
     let server = HostileServer::start(move |_, answer| answer.whole(200, &list));
     server.ls("s3://bucket/").with_code(65).says(&["a key of more than 4096 bytes"]);
+}
+
+/// A list of these elements. `token`: it goes on there.
+fn page(elements: &str, token: Option<String>) -> String {
+    let (begin, _) = LIST.split_once("<IsTruncated>").expect("a list has it");
+    let more = token.map_or("<IsTruncated>false</IsTruncated>".to_owned(), |token| {
+        format!(
+            "<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+        )
+    });
+    format!("{begin}{more}{elements}</ListBucketResult>")
+}
+
+fn element(key: &str) -> String {
+    format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>")
+}
+
+/// A server whose list goes on and on. `next`: the elements of a page, and where it goes on.
+fn endless_list(next: impl Fn(u64) -> (String, String) + Send + Sync + 'static) -> HostileServer {
+    let pages = AtomicU64::new(0);
+    HostileServer::start(move |_, answer| {
+        let (elements, token) = next(pages.fetch_add(1, Ordering::Relaxed));
+        answer.whole(200, &page(&elements, Some(token)));
+    })
+}
+
+#[test]
+fn a_list_that_goes_on_for_ever_is_refused() {
+    let empty = endless_list(|page| (String::new(), format!("t{page}")));
+    empty
+        .ls("s3://bucket/p/")
+        .with_code(65)
+        .says(&["s3://bucket/p/", "1000 pages in a row without a key"]);
+    let round = endless_list(|page| (element(&format!("p/{page}")), format!("t{}", page % 3)));
+    round.ls("s3://bucket/p/").with_code(65).says(&["the same continuation token twice"]);
+    let again = endless_list(|page| (element(&format!("p/{}", page % 3)), format!("t{page}")));
+    again.ls("s3://bucket/p/").with_code(65).says(&["a second page begins with the same key"]);
+}
+
+#[test]
+fn a_list_that_does_not_say_what_it_has_is_refused() {
+    for (elements, says) in [
+        ("<Contents><Key>p/a</Key></Contents>", "does not say the size of `p/a`"),
+        ("<Contents><Key>p/a</Key><Size>-1</Size></Contents>", "does not say the size of `p/a`"),
+        ("<Contents><Size>1</Size></Contents>", "an object without a key"),
+        (
+            "<Contents><Key>other/a</Key><Size>1</Size></Contents>",
+            "the key `other/a`, which has another prefix",
+        ),
+    ] {
+        let list = page(&(element("p/0") + elements), None);
+        let server = HostileServer::start(move |_, answer| answer.whole(200, &list));
+        server.ls("s3://bucket/p/").with_code(65).says(&["s3://bucket/p/", says]);
+    }
+    let no_size = |head: &RequestHead, answer: &mut Answer| match &*head.method {
+        "HEAD" => {
+            answer.send("HTTP/1.1 200 X\r\nConnection: close\r\nETag: \"a\"\r\n\r\n");
+        }
+        _ => answer.whole(200, "never asked for"),
+    };
+    let server = HostileServer::start(no_size);
+    let args = ["cat", "-d", "lines", "s3://bucket/object"];
+    let ended = clean(finish(&mut server.command(&TestDir::new(), &args))).with_code(65);
+    ended.says(&["s3://bucket/object", "the answer to HEAD does not say its size"]);
+}
+
+/// Reads an object of a megabyte whose bytes come this way.
+fn is_too_slow(slowly: impl Fn(&RequestHead, &mut Answer) + Send + Sync + 'static) {
+    let server = HostileServer::start(move |head, answer| match &*head.method {
+        "HEAD" => {
+            let head = "HTTP/1.1 200 X\r\nConnection: close\r\nETag: \"a\"\r\nContent-Length: 1000000\r\n\r\n";
+            answer.send(head);
+        }
+        _ => slowly(head, answer),
+    });
+    let place = TestDir::new();
+    let config = format!(
+        "fail_grace = '0ms'\n[[channel]]\nname = 'a'\ndecoder = 'lines'\n\
+         source = {{ s3_object = 's3://bucket/slow', anonymous = true, region = 'x', endpoint = {:?}, \
+         stall_timeout = '1s', retry_timeout = '1s' }}\n",
+        server.endpoint
+    );
+    let ended = Host::start(&pipemill!(), &place, &config).wait().with_code(65);
+    ended.says(&[
+        "s3://bucket/slow",
+        "its bytes come too slowly, at byte",
+        "at least 1024 a second",
+    ]);
+}
+
+/// The bytes that a GET asks for, of a megabyte.
+fn range(head: &RequestHead) -> (u64, u64) {
+    let range = head.header("range").and_then(|range| range.strip_prefix("bytes="));
+    let range = range.and_then(|range| range.split_once('-'));
+    range.map_or((0, 999_999), |(from, to)| {
+        (from.parse().expect("a number"), to.parse().expect("a number"))
+    })
+}
+
+fn head_of_range(head: &RequestHead) -> String {
+    let (from, to) = range(head);
+    let length = to - from + 1;
+    format!(
+        "HTTP/1.1 206 X\r\nConnection: close\r\nETag: \"a\"\r\nContent-Length: {length}\r\n\
+         Content-Range: bytes {from}-{to}/1000000\r\n\r\n"
+    )
+}
+
+#[test]
+fn a_body_that_dribbles_is_given_up() {
+    is_too_slow(|head, answer| {
+        answer.send(head_of_range(head));
+        while answer.send("x") {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    });
+}
+
+/// Each try makes some progress.
+#[test]
+fn bodies_that_break_off_after_a_byte_are_given_up() {
+    is_too_slow(|head, answer| {
+        answer.send(head_of_range(head) + "x");
+    });
 }
 
 #[test]

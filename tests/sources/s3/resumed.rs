@@ -1,14 +1,18 @@
 //! A job that is killed in the middle of an object goes on there, and fetches only the rest.
 
+use std::fs;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nix::sys::signal::Signal;
 use pipemill_ring::protocol::{Hello, State};
 use pipemill_ring::reader::{Event, Reader};
-use pipemill_s3_test::proxy::{Plan, Proxy};
+use pipemill_s3_test::proxy::{Plan, Proxy, Request};
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::process::Process;
 use pipemill_tests::{pipemill, until};
 
-use crate::reading::Bucket;
+use crate::reading::{BUCKET, Bucket};
 
 const LINES: usize = 10_000;
 /// Records of a batch.
@@ -25,8 +29,14 @@ fn object(from: usize) -> String {
 
 /// A host that reads the bucket through the proxy, and goes on at the state in a file.
 fn start(bucket: &Bucket, proxy: &Proxy, state: Option<&State>) -> Host {
+    start_with("decoder = \"lines\"", bucket, proxy, state)
+}
+
+const CSV: &str = "decoder = \"csv\"\noptions = { header = true }";
+
+fn start_with(decoder: &str, bucket: &Bucket, proxy: &Proxy, state: Option<&State>) -> Host {
     let config = format!(
-        "[[channel]]\nname = \"train\"\ndecoder = \"lines\"\nbatch = {BATCH}\nsource = {{ s3 = \
+        "[[channel]]\nname = \"train\"\n{decoder}\nbatch = {BATCH}\nsource = {{ s3 = \
          \"s3://bucket/data/\", endpoint = \"{}\", region = \"us-east-1\", anonymous = true, part_size = \
          \"64KiB\", concurrency = 2, stall_timeout = \"1h\" }}\n[channel.ring]\nslots = 4\nslot_size = \
          \"64KiB\"\n",
@@ -112,4 +122,42 @@ fn a_killed_job_goes_on_in_its_object_and_fetches_only_the_rest() {
     let host = start(&bucket, &proxy, None);
     let rest = read(&mut connect(&host, Some(&state)), None);
     assert_eq!(rest, expected, "by connect");
+}
+
+/// A header is read first, and then the object is asked for again, from the place of the state on.
+#[test]
+fn an_object_that_changes_between_its_header_and_the_place_of_a_state() {
+    let table = |from: usize| format!("{}\n{}", line(0).replace('0', "h"), object(from));
+    let bucket = Bucket::with([("data/0", table(0))]);
+    let proxy = bucket.proxy(Plan::default());
+    let host = start_with(CSV, &bucket, &proxy, None);
+    let mut reader = connect(&host, None);
+    read(&mut reader, Some(60));
+    let state = reader.state().expect("it was given all batches");
+    assert!(state.place.position.header > 0, "{state:?}");
+    host.process.signal(Signal::SIGKILL);
+    host.wait();
+
+    let (path, was_read, once) =
+        (bucket.server.file(BUCKET, "data/0"), AtomicBool::new(false), Once::new());
+    let proxy = bucket.proxy(Plan::default().hook(move |request: &Request| {
+        if request.target.contains("/data/0") && request.method == "GET" {
+            was_read.store(true, Ordering::SeqCst);
+        } else if was_read.load(Ordering::SeqCst) {
+            // The list is asked for again.
+            once.call_once(|| {
+                let next = path.with_extension("next");
+                fs::write(&next, table(LINES)).expect("it can be written");
+                fs::rename(&next, &path).expect("it can be renamed");
+            });
+        }
+        None
+    }));
+    let host = start_with(CSV, &bucket, &proxy, Some(&state));
+    let error = match connect(&host, None).next() {
+        Ok(_) => panic!("a batch of an object with another header"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("changed while it was read: its header is of etag:"), "{error}");
+    host.wait().with_code(65).says(&["s3://bucket/data/0", "don't change objects"]);
 }

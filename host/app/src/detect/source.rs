@@ -373,6 +373,10 @@ impl Input for Peek {
         self.input.is_inflated()
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.input.check_unchanged()
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],
@@ -415,6 +419,10 @@ struct Checked {
 impl Input for Checked {
     fn is_inflated(&self) -> bool {
         self.peek.is_inflated()
+    }
+
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.peek.check_unchanged()
     }
 
     fn read(

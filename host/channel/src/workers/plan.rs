@@ -9,7 +9,7 @@ use pipemill_types::{Field, schema_extension};
 use super::sections::{NextSection, Room, SectionPart, Sections};
 use super::turns::Turns;
 use super::worker::{Delivery, Job};
-use crate::object::{Begin, Decoding, NoInput};
+use crate::object::{Begin, Decoding, NoInput, check_opened_again};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
 /// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than that
@@ -285,6 +285,8 @@ impl Planner<'_> {
         let begun = self.source.start_at(resume.after_header()).and_then(|()| self.source.next());
         match begun.map_err(|error| self.decoding.source_failure(epoch, error))? {
             SourceEvent::Object(rest) => {
+                check_opened_again(&*object.input, &object.identity, &rest)
+                    .map_err(|error| self.decoding.source_failure(epoch, error))?;
                 let input = HeaderAndRest::new(Arc::new(header), rest.input);
                 Ok(Object { input: Box::new(input), ..object })
             }
@@ -346,6 +348,10 @@ impl HeaderAndRest {
 impl Input for HeaderAndRest {
     fn is_stored(&self) -> bool {
         self.rest.is_stored()
+    }
+
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.rest.check_unchanged()
     }
 
     fn read(

@@ -15,9 +15,10 @@ use tokio::time::timeout;
 use super::address::Address;
 use super::checksum::{Checksum, ChecksumHeaders};
 use super::error::{RequestError, causes};
+use super::pace::Pace;
 use super::retry::Retries;
 use super::runtime::{S3Handle, Task};
-use super::target::{Target, head};
+use super::target::{Target, bare_etag, head};
 use super::window::ReadWindow;
 use crate::SourceError;
 
@@ -37,9 +38,10 @@ impl Fetch {
     pub(super) async fn range(&self, range: Range<u64>, frames: &FrameSender) {
         let mut offset = range.start;
         let mut retries = Retries::new();
+        let mut pace = Pace::new(self.s3.retry_timeout, self.s3.stall_timeout);
         loop {
             let before = offset;
-            let error = match self.try_range(&mut offset, range.end, frames).await {
+            let error = match self.try_range(&mut offset, range.end, frames, &mut pace).await {
                 Ok(()) => return self.window.request_succeeded(),
                 Err(error) => error,
             };
@@ -65,6 +67,7 @@ impl Fetch {
         offset: &mut u64,
         end: u64,
         frames: &FrameSender,
+        pace: &mut Pace,
     ) -> Result<(), RequestError> {
         let (start, stall) = (*offset, self.s3.stall_timeout);
         let request = || format!("GET of bytes {start} to {end}");
@@ -76,6 +79,7 @@ impl Fetch {
             .map_err(|describe| describe(&request()))?;
         self.s3.set_responded();
         self.check_response(&response, start, end)?;
+        let has_length = response.content_length().is_some();
         let mut body = response.body;
         while *offset < end {
             let frame = timeout(stall, body.next()).await;
@@ -89,10 +93,18 @@ impl Fetch {
                 return Err(body_error(*offset, end, "more bytes came than were requested"));
             }
             *offset += bytes.len() as u64;
+            let slow = pace.received(bytes.len());
+            if *offset < end {
+                slow.map_err(|slow| self.too_slow(*offset, end, &slow))?;
+            }
             if !bytes.is_empty() && frames.send(Ok(bytes)).is_err() {
                 // The receiver is closed: the part is no longer needed.
                 return Ok(());
             }
+        }
+        if !has_length && let Ok(Some(Ok(_))) = timeout(stall, body.next()).await {
+            let message = format!("more than its bytes {start} to {end} came");
+            return Err(RequestError::Changed(message));
         }
         Ok(())
     }
@@ -129,13 +141,18 @@ impl Fetch {
         end: u64,
     ) -> Result<(), RequestError> {
         let target = &self.target;
-        target.pin(response.e_tag(), response.content_encoding())?;
+        let is_part = (start, end) != (0, target.size);
+        let etag = response.e_tag().filter(|etag| !bare_etag(etag).is_empty());
+        if etag.is_none() {
+            self.check_without_etag(start, end)?;
+        }
+        target.pin(etag, response.content_encoding())?;
         let Some(range) = response.content_range() else {
             let length = response.content_length().map(|length| length as u64);
             if length.is_some_and(|length| length != target.size) {
                 return Err(size_changed(target.size, length.unwrap_or_default()));
             }
-            if (start, end) != (0, target.size) {
+            if is_part {
                 let message = "the server sent the whole object instead of the requested range";
                 let remedy = "use a server that knows ranges";
                 return Err(RequestError::Fatal(self.error(message, remedy)));
@@ -157,6 +174,25 @@ impl Fetch {
                 Err(RequestError::Fatal(self.error(&message, "use a server that knows ranges")))
             }
         }
+    }
+
+    /// Whether an answer may have no ETag: if it is the only one of an object that has none.
+    fn check_without_etag(&self, start: u64, end: u64) -> Result<(), RequestError> {
+        let why = match self.target.etag() {
+            Some(etag) => format!("the object's is {}", printable(etag)),
+            None if (start, end) == (0, self.target.size) => return Ok(()),
+            None => "nothing else shows that all parts are of the same object".to_owned(),
+        };
+        let message = format!("the answer for bytes {start} to {end} has no ETag, and {why}");
+        let remedy = "use a server that sends ETags, or a `part_size` larger than the objects";
+        Err(RequestError::Fatal(self.error(&message, remedy)))
+    }
+
+    fn too_slow(&self, offset: u64, end: u64, slow: &str) -> RequestError {
+        let message = format!("its bytes come too slowly, at byte {offset} of {end}: {slow}");
+        let remedy = "see whether the server and the way to it are well; a smaller `concurrency` \
+                      leaves more to each request";
+        RequestError::Fatal(self.error(&message, remedy))
     }
 
     fn error(&self, message: &str, remedy: &str) -> SourceError {

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::address::{Address, MAX_KEY_BYTES};
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo};
 use super::error::RequestError;
+use super::pages::Pages;
 use super::retry::with_retries;
 use super::runtime::S3Handle;
 use crate::SourceError;
@@ -23,22 +24,23 @@ pub(super) async fn list_prefix(
     entries: &mut EntryList,
 ) -> Result<u64, ListError> {
     let root = address.root();
-    let (mut count, mut token) = (0, None);
+    let wrong = |message: String| {
+        ListError::from(SourceError::new(address.to_string(), message, "use another server"))
+    };
+    let (mut count, mut token, mut pages) = (0, None, Pages::default());
     loop {
         let request = || list_page(s3, address, token.as_deref());
         let page = with_retries(s3, address, request).await?;
         let mut part = Vec::with_capacity(page.contents().len());
         let is_encoded = page.encoding_type() == Some(&EncodingType::Url);
+        let first_key = page.contents().first().and_then(Object::key);
+        pages.add(first_key, page.contents().len()).map_err(wrong)?;
         for object in page.contents() {
-            let Some(key) = object.key() else { continue };
+            let key =
+                object.key().ok_or_else(|| wrong("the list has an object without a key".into()))?;
             let key = if is_encoded { decoded(address, key)? } else { key.to_owned() };
-            if key.len() > MAX_KEY_BYTES {
-                let message = format!("the list has a key of more than {MAX_KEY_BYTES} bytes");
-                return Err(
-                    SourceError::new(address.to_string(), message, "use another server").into()
-                );
-            }
-            if let Some(found) = found_object(address, &key, object)
+            check_key(address, &key).map_err(wrong)?;
+            if let Some(found) = found_object(address, &key, object).map_err(wrong)?
                 && !entries.leaves_out(address, &found.address.key)
             {
                 part.push(Entry::Object(found));
@@ -50,13 +52,20 @@ pub(super) async fn list_prefix(
         if !goes_on {
             return Ok(count);
         }
-        let next = page.next_continuation_token().map(str::to_owned);
-        if next.is_none() || next == token {
-            let message = "the server says that its list goes on, but not where";
-            return Err(SourceError::new(address.to_string(), message, "use another server").into());
-        }
-        token = next;
+        token = page.next_continuation_token().map(str::to_owned);
+        pages.go_on(token.as_deref()).map_err(wrong)?;
     }
+}
+
+/// Checks a key of the list of this address.
+fn check_key(address: &Address, key: &str) -> Result<(), String> {
+    if key.len() > MAX_KEY_BYTES {
+        return Err(format!("the list has a key of more than {MAX_KEY_BYTES} bytes"));
+    }
+    if !key.starts_with(&address.key) {
+        return Err(format!("the list has the key `{}`, which has another prefix", printable(key)));
+    }
+    Ok(())
 }
 
 async fn list_page(
@@ -87,17 +96,27 @@ fn is_folder_marker(key: &str, size: u64) -> bool {
     size == 0 && key.ends_with('/')
 }
 
-fn found_object(address: &Address, key: &str, object: &Object) -> Option<FoundObject> {
-    let size = object.size().unwrap_or_default().max(0) as u64;
+/// The object of a list's key; `None` for a folder's marker.
+///
+/// # Errors
+/// The list does not say its size.
+fn found_object(
+    address: &Address,
+    key: &str,
+    object: &Object,
+) -> Result<Option<FoundObject>, String> {
+    let size = object.size().and_then(|size| u64::try_from(size).ok());
+    let size =
+        size.ok_or_else(|| format!("the list does not say the size of `{}`", printable(key)))?;
     if is_folder_marker(key, size) {
-        return None;
+        return Ok(None);
     }
     let info = ObjectInfo::Listed {
         size,
         etag: object.e_tag().map(str::to_owned),
         has_checksum: object.checksum_type() == Some(&ChecksumType::FullObject),
     };
-    Some(FoundObject { address: address.with_key(key), info })
+    Ok(Some(FoundObject { address: address.with_key(key), info }))
 }
 
 /// A key as it is, from a list with `encoding-type=url`: `%04` is a byte, `+` a blank.

@@ -1,9 +1,10 @@
 //! S3 as a source: objects by prefix, by name or by manifest, prefetched in parts.
 //!
 //! The modules in the order in which an object passes them: `list` and `manifest` find objects and
-//! make an `entry` of each (`list_progress` says what stands for the list), `plan` orders them and gets what is not known of each `target`,
-//! `prefetch` starts requests ahead of the reader as far as the `window` allows, `fetch` reads one
-//! part and retries after errors, `body` is where the channel's thread reads, and `objects` is the
+//! make an `entry` of each (`list_progress` says what stands for the list, `pages` that it ends),
+//! `plan` orders them and gets what is not known of each `target`, `prefetch` starts requests ahead
+//! of the reader as far as the `window` allows, `fetch` reads one part at a `pace` and retries after
+//! errors, `body` is where the channel's thread reads, and `objects` is the
 //! source. `access` and `http` make the SDK's client, which `runtime` shares among channels.
 //! `error` and `retry` classify errors and repeat requests, `checksum` verifies the bytes.
 //!
@@ -24,6 +25,8 @@ mod list_progress;
 mod listing;
 mod manifest;
 mod objects;
+mod pace;
+mod pages;
 mod plan;
 mod prefetch;
 mod retry;

@@ -10,6 +10,7 @@ use aws_sdk_s3::types::RequestPayer;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::access::Access;
 use super::address::Address;
@@ -18,6 +19,9 @@ use super::window::Budget;
 use crate::SourceError;
 use crate::container::memory_limit;
 use crate::hidden::LeftOut;
+
+/// What region and credentials may take to come.
+const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Default budget in bytes of what all channels together have fetched and not read: a quarter of
 /// this process's memory limit, at most 256 MiB, because more does not increase throughput.
@@ -122,7 +126,12 @@ pub(super) struct S3Handle {
 impl S3Handle {
     /// The client. The first call loads region and credentials; an error names this address.
     pub(super) async fn client(&self, address: &Address) -> Result<&Client, SourceError> {
-        let client = self.client.get_or_try_init(|| self.access.client()).await;
+        let load = async || {
+            let loaded = timeout(CREDENTIALS_TIMEOUT, self.access.client()).await;
+            let late = || format!("no credentials: none came within {CREDENTIALS_TIMEOUT:?}");
+            loaded.unwrap_or_else(|_| Err(late()))
+        };
+        let client = self.client.get_or_try_init(load).await;
         client.map_err(|reason| {
             let remedy = "set them by the environment, a profile, or the machine's role; \
                           for a public bucket set `anonymous`";

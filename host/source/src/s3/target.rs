@@ -56,14 +56,22 @@ impl Target {
             encoding: OnceLock::new(),
             checksum: OnceLock::new(),
         };
-        if let Some(etag) = etag.filter(|etag| !etag.is_empty()) {
+        if let Some(etag) = etag.filter(|etag| !bare_etag(etag).is_empty()) {
             let _ = target.etag.set(etag.to_owned());
         }
         target
     }
 
-    fn from_head(address: &Address, response: &HeadObjectOutput, verify: bool) -> Self {
-        let size = response.content_length().unwrap_or_default().max(0) as u64;
+    fn from_head(
+        address: &Address,
+        response: &HeadObjectOutput,
+        verify: bool,
+    ) -> Result<Self, SourceError> {
+        let size = response.content_length().and_then(|size| u64::try_from(size).ok());
+        let size = size.ok_or_else(|| {
+            let message = "the answer to HEAD does not say its size";
+            SourceError::new(address.to_string(), message, "use another server")
+        })?;
         let target = Self::new(address.clone(), size, response.e_tag());
         if let Some(content_type) = response.content_type() {
             let _ = target.content_type.set(content_type.to_owned());
@@ -82,7 +90,7 @@ impl Target {
         if verify && let Some(checksum) = Checksum::from_headers(&headers) {
             let _ = target.checksum.set(checksum);
         }
-        target
+        Ok(target)
     }
 
     /// Whether it is known to have a `Content-Encoding`.
@@ -117,7 +125,7 @@ impl Target {
 }
 
 /// An ETag without quotes, because not all servers send them.
-fn bare_etag(etag: &str) -> &str {
+pub(super) fn bare_etag(etag: &str) -> &str {
     etag.trim_start_matches("W/").trim_matches('"')
 }
 
@@ -128,7 +136,7 @@ pub(super) async fn head(
     verify: bool,
 ) -> Result<Target, SourceError> {
     let response = with_retries(s3, address, || send_head(s3, address)).await?;
-    Ok(Target::from_head(address, &response, verify))
+    Target::from_head(address, &response, verify)
 }
 
 async fn send_head(s3: &S3Handle, address: &Address) -> Result<HeadObjectOutput, RequestError> {

@@ -116,6 +116,11 @@ impl Input for SectionInput {
         self.reads_itself
     }
 
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        let input = self.rest.as_ref().or(self.own.as_ref().map(|(_, own)| own));
+        input.map_or(Ok(()), |input| input.check_unchanged())
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

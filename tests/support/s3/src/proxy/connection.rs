@@ -51,7 +51,7 @@ impl Connection {
 
     pub fn run(mut self) {
         // If the client or the server breaks off, the connection ends. Nobody needs the error.
-        while let Ok(Some(head)) = self.client.request() {
+        while let Ok(Some(mut head)) = self.client.request() {
             let request = Request {
                 method: head.method.clone(),
                 target: head.target.clone(),
@@ -61,7 +61,9 @@ impl Connection {
             let id = self.shared.log.begin(request.clone());
             let selected = self.shared.selector.select(&request);
             let mut sent = 0;
-            let next = self.answer(id, &head, selected, &mut sent).unwrap_or(NextAction::Close);
+            edit(&mut head.raw, &request, self.shared.selector.plan().edit_request.as_deref());
+            let next = self.answer(id, &request, &head, selected, &mut sent);
+            let next = next.unwrap_or(NextAction::Close);
             self.shared.log.end(id, sent);
             match next {
                 NextAction::Keep => {}
@@ -74,6 +76,7 @@ impl Connection {
     fn answer(
         &mut self,
         id: usize,
+        request: &Request,
         head: &RequestHead,
         selected: Option<SelectedFault>,
         sent: &mut u64,
@@ -95,10 +98,11 @@ impl Connection {
                 begins += selected.hold;
             }
         }
-        let answer = self.send_to_server(head, &body)?;
+        let mut answer = self.send_to_server(head, &body)?;
         self.pause_until(begins)?;
         self.shared.log.status(id, answer.status);
         let length = answer.length(&head.method)?;
+        edit(&mut answer.raw, request, self.shared.selector.plan().edit_answer.as_deref());
         let mut server = self.server.take().expect("it has just answered");
         let next = Body {
             connection: self,
@@ -213,6 +217,18 @@ impl Connection {
     fn reset(self) {
         let at_once = linger { l_onoff: 1, l_linger: 0 };
         setsockopt(self.client(), Linger, &at_once).expect("every TCP socket can");
+    }
+}
+
+/// Makes another head, if the plan says how.
+fn edit(
+    head: &mut Vec<u8>,
+    request: &Request,
+    edit: Option<&(dyn Fn(&Request, String) -> String + Send + Sync)>,
+) {
+    if let Some(edit) = edit {
+        let text = String::from_utf8_lossy(head).into_owned();
+        *head = edit(request, text).into_bytes();
     }
 }
 

@@ -131,6 +131,7 @@ impl Fault {
 
 type Matches = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 type Hook = Box<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
+type EditHead = Box<dyn Fn(&Request, String) -> String + Send + Sync>;
 
 /// A fault for some of the requests that match. A test's script consists of rules.
 pub struct Rule {
@@ -186,6 +187,10 @@ pub struct Plan {
     /// A function that overrides the script. It runs before the server gets the request, so it may
     /// also act, for example replace the object.
     pub hook: Option<Hook>,
+    /// Makes another head of that of each request, for the server.
+    pub edit_request: Option<EditHead>,
+    /// Makes another head of that of each answer, for the client. It can't change the body's length.
+    pub edit_answer: Option<EditHead>,
 }
 
 impl Default for Plan {
@@ -199,6 +204,8 @@ impl Default for Plan {
             hold: Duration::from_millis(500),
             script: Vec::new(),
             hook: None,
+            edit_request: None,
+            edit_answer: None,
         }
     }
 }
@@ -212,6 +219,24 @@ impl Plan {
     /// A plan of faults by a script.
     pub fn script(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self { script: rules.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The plan with a function that makes another head of that of each request.
+    #[must_use]
+    pub fn edit_request(
+        self,
+        edit: impl Fn(&Request, String) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { edit_request: Some(Box::new(edit)), ..self }
+    }
+
+    /// The plan with a function that makes another head of that of each answer.
+    #[must_use]
+    pub fn edit_answer(
+        self,
+        edit: impl Fn(&Request, String) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { edit_answer: Some(Box::new(edit)), ..self }
     }
 
     /// The plan with a function that is called for each request.
