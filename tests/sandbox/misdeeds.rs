@@ -10,9 +10,9 @@ use nix::sys::signal::Signal;
 use pipemill_ring::protocol::ErrorKind;
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
-use pipemill_tests::process::{Process, finish};
+use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{BAD_PLUGIN, consumer, pipemill, until};
+use pipemill_tests::{BAD_PLUGIN, consumer, pipemill};
 
 /// The input of the bad channels.
 const INPUT: &[u8] = b"0123456789abcdef";

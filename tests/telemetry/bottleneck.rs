@@ -185,7 +185,7 @@ fn a_decoder_that_is_slow_is_named() {
             };
         let ended = process.wait().with_code(143);
         check(&ended, from, &format!("% of the time for its decoder: {remedy}"));
-        assert!(!reading.join().expect("reading does not panic").records.is_empty());
+        reading.join().expect("reading does not panic");
     }
 }
 

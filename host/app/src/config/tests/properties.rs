@@ -19,7 +19,7 @@ use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
 use super::super::key::Number;
-use super::super::model::Ring;
+use super::super::model::{Checkpoint, Ring};
 use super::super::{keys, vars};
 use super::*;
 
@@ -304,6 +304,7 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
                 // Each channel has a file of its own.
                 let path = format!("{}/{path}", channel.name).into();
                 channel.checkpoint = Some(Checkpoint { path, every });
+                channel.order = keys::ORDER.default;
             }
             if matches!(channel.source, Source::Files { .. }) {
                 channel.learn_from = learn_from;
