@@ -1,13 +1,14 @@
-"""Programs with a private host whose log nobody reads: standard error of both is a full pipe."""
+"""Outputs that nobody reads: the log of a private host, which is its program's standard error, and a terminal."""
 
 import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
 
 import pytest
-from e2e import PATIENCE, patiently
+from e2e import PATIENCE, PIPEMILL, patiently
 
 READ = """
 import sys
@@ -19,16 +20,20 @@ with pipemill.open(sys.argv[1], "lines", max_record="1KiB", on_error="skip") as 
 STAY = READ + "    sys.stdin.read()\n"
 
 
-@pytest.fixture
-def full_pipe():
-    """A pipe of one page, full of line ends."""
-    reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1)
+def fill(writing):
     os.set_blocking(writing, False)
     with pytest.raises(BlockingIOError):
         while True:
             os.write(writing, b"\n")
     os.set_blocking(writing, True)
+
+
+@pytest.fixture
+def full_pipe():
+    """A pipe of one page, full of line ends."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1)
+    fill(writing)
     yield writing
     os.close(writing)
     os.close(reading)
@@ -75,3 +80,22 @@ def test_the_host_ends_with_its_program(rows, full_pipe, ends_by):
     program.send_signal(ends_by)
     program.communicate(timeout=PATIENCE)
     patiently(lambda: not any(map(runs, hosts)))
+
+
+def test_a_host_whose_terminal_nobody_reads_obeys_signals(tmp_path):
+    """It shows its progress there, and its log above."""
+    reading, terminal = pty.openpty()
+    fill(terminal)
+    (tmp_path / "rows.txt").write_text("one\n")
+    channel = f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ file = "{tmp_path}/rows.txt" }}\n'
+    (tmp_path / "c.toml").write_text(f'socket = "{tmp_path}/run/socket"\n{channel}')
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PIPEMILL_LOG")}
+    host = subprocess.Popen([PIPEMILL, "run", "-c", tmp_path / "c.toml"], stderr=terminal, env=environment)
+    try:
+        patiently(lambda: (tmp_path / "run" / "socket").exists())
+        host.send_signal(signal.SIGTERM)
+        assert host.wait(PATIENCE) == 128 + signal.SIGTERM
+    finally:
+        host.kill()
+        os.close(terminal)
+        os.close(reading)
