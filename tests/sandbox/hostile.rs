@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pipemill_decode::{Bytes, Engine, Limits, Plugin, Stream};
 use pipemill_tests::PATIENCE;
 use pipemill_tests::tiny::tiny;
-use pipemill_types::{Fault, StreamInfo};
+use pipemill_types::{ChunkMemory, Fault, StreamInfo};
 
 fn limits() -> Limits {
     Limits { memory: 32 << 20, call_timeout: Duration::from_millis(200), output: 1 << 20 }
@@ -18,6 +18,10 @@ fn limits() -> Limits {
 
 /// Decodes two chunks; answers how many records there were.
 fn decode(plugin: &Plugin) -> Result<usize, Fault> {
+    decode_bytes(plugin, &(Arc::new(vec![b'x'; 100_000]) as Bytes))
+}
+
+fn decode_bytes(plugin: &Plugin, bytes: &Bytes) -> Result<usize, Fault> {
     let info = StreamInfo {
         channel: "hostile".to_owned(),
         object: "input".to_owned(),
@@ -25,9 +29,8 @@ fn decode(plugin: &Plugin) -> Result<usize, Fault> {
         ..StreamInfo::default()
     };
     let mut stream = Stream::open(plugin, &[], &info, &limits())?;
-    let bytes: Bytes = Arc::new(vec![b'x'; 100_000]);
     let mut chunk = |range: Range<usize>, end| {
-        stream.decode(&bytes, range, end, 0).map(|_| stream.decoded().records)
+        stream.decode(bytes, range, end, 0).map(|_| stream.decoded().records)
     };
     Ok(chunk(0..60_000, false)? + chunk(60_000..100_000, true)?)
 }
@@ -66,6 +69,39 @@ fn relaxed_simd_gives_the_same_on_each_machine() {
             (f32x4.splat (f32.const -0x1.002p0))))) (then unreachable))";
     let plugin = load(&engine, &tiny(same, "")).expect("it fits");
     assert_eq!(decode(&plugin), Ok(2));
+}
+
+/// Bytes that take longer to get than a call may compute.
+struct SlowBytes(Vec<u8>);
+
+impl AsRef<[u8]> for SlowBytes {
+    fn as_ref(&self) -> &[u8] {
+        std::thread::sleep(3 * limits().call_timeout);
+        &self.0
+    }
+}
+
+impl ChunkMemory for SlowBytes {}
+
+/// A call that waits uses no CPU time, and may take longer than its limit. Here it waits in `emit`, and
+/// computes afterwards.
+#[test]
+fn a_call_that_waits_is_not_ended_by_its_time_limit() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    let emit = "(local $n i32)
+        (i64.store (i32.const 256) (i64.extend_i32_u (local.get $size)))
+        (call $emit (i32.const 1) (i32.const 256) (i32.const 1)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+        (loop $again (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i32.lt_u (local.get $n) (i32.const 10000))))
+        (global.set $top (i32.const 4096))
+        (i32.store8 (i32.const 128) (i32.const 0))
+        (i32.store (i32.const 136) (local.get $size))
+        (i32.store (i32.const 140) (i32.const 1))
+        (return (i32.const 128))";
+    let plugin = load(&engine, &tiny("", emit)).expect("it fits");
+    let bytes = SlowBytes(vec![b'x'; 100_000]);
+    assert_eq!(decode_bytes(&plugin, &(Arc::new(bytes) as Bytes)), Ok(2));
 }
 
 #[test]

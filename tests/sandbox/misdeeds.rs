@@ -10,9 +10,9 @@ use nix::sys::signal::Signal;
 use pipemill_ring::protocol::ErrorKind;
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
-use pipemill_tests::process::{Process, finish};
+use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{BAD_PLUGIN, consumer, pipemill, until};
+use pipemill_tests::{BAD_PLUGIN, consumer, pipemill};
 
 /// The input of the bad channels.
 const INPUT: &[u8] = b"0123456789abcdef";
@@ -441,23 +441,21 @@ fn a_flood_of_log_lines_is_cut_off() {
     assert!(lengths.iter().all(|length| *length < 1_200), "{lengths:?}");
 }
 
-/// A call that waits uses no CPU time, and may take longer than its limit. Here it waits in `log` until
-/// the test reads the log.
+/// However many objects it has.
 #[test]
-fn a_call_that_waits_is_not_ended_by_its_time_limit() {
+fn a_flood_over_many_objects_is_cut_off() {
     let place = TestDir::new();
-    let input = place.write("input", INPUT);
-    let source = format!("{{ file = {input:?} }}");
-    let config = channel_with_time("flood", "log-flood", &source, "fail", TIME);
-    let mut command = pipemill_tests::host::command(&pipemill!(), &place, &config);
-    let mut host = Process::start_unread(&mut command);
-    until("nothing more fits in the pipe of the log", || host.stderr_is_full());
-    // At least this long, by the wall clock.
-    std::thread::sleep(3 * TIME);
-    host.read_stderr();
-    let read = consumer::read(&mut consumer::connect(&place.path("run/host.sock"), "flood", None));
-    assert_eq!(read.well().len(), INPUT.len());
-    host.wait().with_code(0).says(&["has logged 200 lines; the rest is left out"]);
+    for number in 0..12 {
+        place.write(&format!("in/{number}"), INPUT);
+    }
+    let config =
+        channel("flood", "log-flood", &format!("{{ folder = {:?} }}", place.text("in")), "fail");
+    let host = Host::start(&pipemill!(), &place, &config);
+    assert_eq!(host.read("flood").well().len(), 12 * INPUT.len());
+    let notice = "decoder has logged 1000 lines within an hour; the rest of the hour is left out";
+    let ended = host.wait().with_code(0).says(&[notice]);
+    let flood = ended.stderr.lines().filter(|line| line.contains("flood") && line.contains("xxx"));
+    assert_eq!(flood.count(), 1_000);
 }
 
 /// What is no decoder for this host is refused before anything starts, by every command.

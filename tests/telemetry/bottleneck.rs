@@ -1,16 +1,19 @@
 //! Which stage holds a channel back: nine runs, each of three stages made slow for each of three sources.
-//! The slow stage waits at a gate until the host itself has measured far more of it than of the others.
+//! The slow stage waits at a gate, or has more to do, until the host itself has measured far more of it than of the
+//! others.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use pipemill_ring::reader::Event;
 use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::{Plan, Proxy};
 use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::gate::Gate;
-use pipemill_tests::process::Process;
+use pipemill_tests::process::{Ended, Process};
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
 use serde_json::Value;
@@ -81,13 +84,34 @@ fn write(fifo: PathBuf, bytes: &[u8], gate: Option<Gate>) {
     });
 }
 
+/// A source without an end.
+fn endless(place: &TestDir, from: From) -> Source {
+    if from != From::Fifo {
+        let mut source = source(place, from, b"0123456789abcdef", None);
+        let end = source.toml.rfind('}').expect("it is a table");
+        source.toml.insert_str(end, ", epochs = 1000000 ");
+        return source;
+    }
+    place.make_folder("in");
+    let fifo = place.fifo("in/train_0");
+    std::thread::spawn(move || {
+        let mut pipe = File::options().write(true).open(fifo).expect("it is there");
+        // Until the host has gone.
+        while pipe.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let toml = format!("{{ fifo = {:?}, epochs = 1 }}", place.path("in"));
+    Source { toml, _keep: Box::new(()) }
+}
+
 fn start(place: &TestDir, source: &Source, decoder: &str) -> Process {
     let config = format!(
         "[[channel]]\nname = \"train\"\nsource = {}\ndecoder = {decoder}\n\
          [channel.ring]\nslots = 4\nslot_size = \"64KiB\"\n",
         source.toml
     );
-    Process::start_unread(&mut host::command(&pipemill!(), place, &config))
+    Process::start(&mut host::command(&pipemill!(), place, &config))
 }
 
 /// Waits until the host has measured more than a second of this stage, and ten times as much as of the others.
@@ -109,10 +133,14 @@ fn until_measured(place: &TestDir, stage: &str) {
     });
 }
 
-/// To the end of the run, which names the stage.
-fn check(process: Process, from: From, words: &str) {
-    let ended = process.wait().with_code(0);
-    let line = ended.stderr.lines().find(|line| line.contains("channel `train` ended"));
+/// What the host says of the channel at its end names the stage.
+fn check(ended: &Ended, from: From, words: &str) {
+    let is_last = |line: &&str| {
+        ["ended: ", "stopped: "]
+            .iter()
+            .any(|word| line.contains(&format!("channel `train` {word}")))
+    };
+    let line = ended.stderr.lines().find(is_last);
     let line = line.unwrap_or_else(|| panic!("{from:?}: {ended:#?}"));
     assert!(line.contains(words), "{from:?}: {line}");
 }
@@ -126,28 +154,27 @@ fn a_source_that_waits_is_named() {
     for from in FROM {
         let (place, gate) = (TestDir::new(), Gate::default());
         let source = source(&place, from, b"one\ntwo\n", Some(gate.clone()));
-        let mut process = start(&place, &source, "\"lines\"");
-        process.read_stderr();
+        let process = start(&place, &source, "\"lines\"");
         until_measured(&place, "source");
         gate.open();
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
         assert_eq!(consumer::read(&mut reader).well(), [b"one", b"two"]);
-        check(process, from, "% of the time for its source: ");
+        check(&process.wait().with_code(0), from, "% of the time for its source: ");
     }
 }
 
-/// It waits inside of a call until what it logs is read.
+/// It computes in each call, and has more to decode until the host has measured it.
 #[test]
-fn a_decoder_that_waits_is_named() {
+fn a_decoder_that_is_slow_is_named() {
     for from in FROM {
         let place = TestDir::new();
-        let source = source(&place, from, b"0123456789abcdef", None);
-        let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"log-flood\" }}");
-        let mut process = start(&place, &source, &decoder);
-        until_measured(&place, "decoder");
-        process.read_stderr();
+        let source = endless(&place, from);
+        let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"work\" }}");
+        let process = start(&place, &source, &decoder);
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
-        assert_eq!(consumer::read(&mut reader).well().len(), 16);
+        let reading = std::thread::spawn(move || consumer::read(&mut reader));
+        until_measured(&place, "decoder");
+        process.signal(Signal::SIGTERM);
         let remedy =
             match (std::thread::available_parallelism().map_or(1, |count| count.get()), from) {
                 (1, _) => "have it decode less".to_owned(),
@@ -156,7 +183,9 @@ fn a_decoder_that_waits_is_named() {
                 }
                 (cores, _) => format!("raise `workers`, 1 of {cores} cores is used"),
             };
-        check(process, from, &format!("% of the time for its decoder: {remedy}"));
+        let ended = process.wait().with_code(143);
+        check(&ended, from, &format!("% of the time for its decoder: {remedy}"));
+        reading.join().expect("reading does not panic");
     }
 }
 
@@ -166,14 +195,13 @@ fn a_consumer_that_waits_is_named() {
     for from in FROM {
         let place = TestDir::new();
         let source = source(&place, from, &lines(), None);
-        let mut process = start(&place, &source, "\"lines\"");
-        process.read_stderr();
+        let process = start(&place, &source, "\"lines\"");
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
         let Ok(Event::Batch(first)) = reader.next() else { panic!("expected a batch") };
         until_measured(&place, "consumer");
         let records = consumer::records(&first).len();
         drop(first);
         assert_eq!(records + consumer::read(&mut reader).well().len(), 100_000);
-        check(process, from, "% of the time for its consumers: ");
+        check(&process.wait().with_code(0), from, "% of the time for its consumers: ");
     }
 }

@@ -4,4 +4,5 @@ mod bottleneck;
 mod log;
 mod progress;
 mod slow_clients;
+mod unread;
 mod waits;

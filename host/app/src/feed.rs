@@ -15,7 +15,7 @@ use nix::unistd::mkfifo;
 
 use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent, Stop};
 
-use crate::telemetry::log::above;
+use crate::telemetry::log::{above, flush, join};
 use crate::telemetry::progress::ProgressSnapshot;
 
 /// Bytes that are read and written at once: the largest usual capacity of a pipe.
@@ -309,9 +309,19 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
         if let Ok(signal) = signals.wait() {
             stop.request();
             fifos.remove();
-            above(|| std::process::exit(128 + signal as i32));
+            exit_at_once(128 + signal as i32);
         }
     };
     thread::Builder::new().name("pipemill-signals".into()).spawn(wait)?;
     Ok(())
+}
+
+/// Ends the process, with its last lines and without its progress display, unless nobody reads them.
+fn exit_at_once(code: i32) {
+    flush();
+    let clear = move || above(|| std::process::exit(code));
+    if let Ok(clearing) = thread::Builder::new().name("pipemill-exit".into()).spawn(clear) {
+        let _ = join(clearing);
+    }
+    std::process::exit(code);
 }

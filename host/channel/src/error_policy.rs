@@ -5,17 +5,13 @@
 //! - What the decoder refuses, and all else, ends the channel.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use pipemill_types::{ErrorKind, Fault, json};
+use pipemill_types::{ErrorKind, Fault};
 
 use super::Failure;
+use super::quarantine::Quarantine;
 
 /// What to do with bytes that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,7 +47,7 @@ pub struct ErrorPolicy {
     on_error: OnError,
     on_plugin_error: OnPluginError,
     max_errors: u64,
-    file: Option<File>,
+    quarantine: Option<Quarantine>,
     /// The places of this epoch's errors. `max_errors` limits their number.
     counted: Places,
     /// The places in the quarantine.
@@ -117,11 +113,15 @@ fn place_hash(failure: &Failure) -> u64 {
 impl ErrorPolicy {
     /// A policy that skips errors of at most `max_errors` places an epoch, if it skips any.
     pub fn new(on_error: OnError, on_plugin_error: OnPluginError, max_errors: u64) -> Self {
+        let quarantine = match &on_error {
+            OnError::Quarantine(path) => Some(Quarantine::new(path.clone())),
+            OnError::Fail | OnError::Skip => None,
+        };
         Self {
             on_error,
             on_plugin_error,
             max_errors,
-            file: None,
+            quarantine,
             counted: Places::default(),
             kept: Places::default(),
             epoch: 0,
@@ -239,38 +239,14 @@ impl ErrorPolicy {
         length: u64,
         bytes: &[u8],
     ) -> Result<(), Box<Failure>> {
-        let OnError::Quarantine(path) = &self.on_error else { return Ok(()) };
-        let file = match &mut self.file {
-            Some(file) => Ok(file),
-            none => {
-                // For the owner alone: it has raw data of the input.
-                let opened = File::options().append(true).create(true).mode(0o600).open(path);
-                opened.map(|file| none.insert(file))
-            }
-        };
-        let line = quarantine_line(failure, length, bytes);
-        file.and_then(|file| file.write_all(line.as_bytes())).map_err(|error| {
-            let message = format!("the quarantine {} can't be written: {error}", path.display());
-            let fault = Fault::new(ErrorKind::Host, message, "check `quarantine`");
+        let Some(quarantine) = &mut self.quarantine else { return Ok(()) };
+        quarantine.write(failure, length, bytes).map_err(|error| {
+            let path = quarantine.path().display();
+            let message = format!("the quarantine {path} can't be written: {error}");
+            let remedy = "check `quarantine`: it is a file in a folder that is there, on a disk that \
+                          has room";
+            let fault = Fault::new(ErrorKind::Host, message, remedy);
             Box::new(Failure { fault, ..failure.clone() })
         })
     }
-}
-
-/// A line of the quarantine file: one JSON object.
-fn quarantine_line(failure: &Failure, length: u64, bytes: &[u8]) -> String {
-    let mut line = serde_json::json!({
-        "channel": failure.channel,
-        "epoch": failure.position.epoch,
-        "object": failure.position.object,
-        "offset": failure.position.offset,
-        "length": length,
-        "reason": failure.fault.message,
-        "bytes": STANDARD.encode(bytes),
-    });
-    if (bytes.len() as u64) < length {
-        line["truncated"] = true.into();
-    }
-    // It has a form in JSON: its keys are names.
-    json::to_string(&line).unwrap_or_default() + "\n"
 }

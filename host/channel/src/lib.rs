@@ -4,7 +4,7 @@
 //! decodes it.
 //! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
 //! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
-//! to bytes that can't be decoded. With a `shuffle`, a window between builder and sink changes the
+//! to bytes that can't be decoded, and `quarantine` keeps them. With a `shuffle`, a window between builder and sink changes the
 //! order of the records. `workers` decode several objects at the same time. A `mix` draws its records
 //! from several channels. `monitor` counts what the channel does in its `stats` and tells the
 //! channel's observers.
@@ -32,6 +32,7 @@ mod object;
 mod observer;
 mod parts;
 mod picked;
+mod quarantine;
 mod resume;
 mod section_end;
 mod shuffle;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
@@ -16,6 +17,7 @@ use super::decompress::OpenBlock;
 use super::interface::field;
 use super::interface::wit::pipemill::decoder::types;
 use super::limits::{Limiter, Limits};
+use super::log_budget::{LogBudget, MAX_LINES, Verdict};
 use super::metadata::Metadata;
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
@@ -63,6 +65,8 @@ pub(super) struct HostState {
 pub(super) struct LogContext {
     pub(super) decoder: String,
     pub(super) stream: Option<StreamInfo>,
+    /// The lines of all streams of the channel.
+    pub(super) budget: Arc<LogBudget>,
 }
 
 impl fmt::Display for LogContext {
@@ -82,6 +86,13 @@ impl Source for LogContext {
             visitor.visit_pair("object".into(), stream.object.as_str().into())?;
         }
         visitor.visit_pair("decoder".into(), self.decoder.as_str().into())
+    }
+}
+
+impl LogContext {
+    /// Warns of lines that are not logged.
+    fn notice(&self, text: fmt::Arguments<'_>) {
+        log_with(log::Level::Warn, self, format_args!("{self}: {text}"));
     }
 }
 
@@ -109,7 +120,8 @@ impl HostState {
     /// Begins another stream in the same instance. Only what the instance holds of its limits stays.
     pub(super) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
         let decoder = std::mem::take(&mut self.context.decoder);
-        let mut next = Self::new(LogContext { decoder, stream: Some(info.clone()) }, limits);
+        let (stream, budget) = (Some(info.clone()), self.context.budget.clone());
+        let mut next = Self::new(LogContext { decoder, stream, budget }, limits);
         std::mem::swap(&mut next.limiter, &mut self.limiter);
         next.limiter.refused = None;
         *self = next;
@@ -120,22 +132,34 @@ impl HostState {
         if matches!(level, types::Level::Error) {
             self.last_error = Some(line.clone());
         }
-        self.logged += 1;
         let level = match level {
-            _ if self.logged > MAX_LOG_MESSAGES => return,
             types::Level::Trace => log::Level::Trace,
             types::Level::Debug => log::Level::Debug,
             types::Level::Info => log::Level::Info,
             types::Level::Warn => log::Level::Warn,
             types::Level::Error => log::Level::Error,
         };
+        if level > log::max_level() || self.logged == MAX_LOG_MESSAGES {
+            return;
+        }
+        self.logged += 1;
         let context = &self.context;
+        let verdict = context.budget.take(Instant::now());
+        if verdict == Verdict::LeftOut {
+            return;
+        }
+        if let Verdict::Logged { left_out: left_out @ 1.. } = verdict {
+            context.notice(format_args!("{left_out} lines of the decoder were left out"));
+        }
         log_with(level, context, format_args!("{context}: decoder says: {line}"));
-        if self.logged == MAX_LOG_MESSAGES {
-            let notice = format_args!(
-                "{context}: decoder has logged {MAX_LOG_MESSAGES} lines; the rest is left out"
-            );
-            log_with(log::Level::Warn, context, notice);
+        if verdict == Verdict::Last {
+            context.notice(format_args!(
+                "decoder has logged {MAX_LINES} lines within an hour; the rest of the hour is left out"
+            ));
+        } else if self.logged == MAX_LOG_MESSAGES {
+            context.notice(format_args!(
+                "decoder has logged {MAX_LOG_MESSAGES} lines; the rest is left out"
+            ));
         }
     }
 
@@ -226,7 +250,8 @@ mod tests {
     #[test]
     fn a_stream_knows_nothing_of_what_the_one_before_was_refused() {
         let limits = Limits { memory: 2 << 20, ..Limits::default() };
-        let context = LogContext { decoder: "csv".to_owned(), stream: None };
+        let context =
+            LogContext { decoder: "csv".to_owned(), stream: None, budget: Arc::default() };
         let mut state = HostState::new(context, &limits);
         let mut grow = |to| state.limiter.memory_growing(0, to, None).expect("it answers");
         assert!(grow(1 << 20) && !grow(3 << 20));

@@ -4,7 +4,7 @@
 //! Each module uses only modules of the lines above its own:
 //!
 //! - `builtin`, `call_profiler`, `call_time`, `digest`, `function_names`, `guest_memory`, `interface`, `limits`,
-//!   `metadata`, `settings`: the types that the others use.
+//!   `log_budget`, `metadata`, `settings`: the types that the others use.
 //! - `account`: what a decoder lets the host allocate and compute. `decoded_records`: the records of
 //!   a call.
 //! - `cache`: compiled plugins in a folder. `host_state`: what the host keeps for each instance.
@@ -34,6 +34,7 @@ mod instance;
 mod interface;
 mod limits;
 mod load;
+mod log_budget;
 mod metadata;
 mod plugin;
 mod precompiler;

@@ -18,6 +18,7 @@ use super::interface::wit::exports::pipemill::decoder::decoder as exports;
 use super::interface::wit::{DecoderPlugin, DecoderPluginIndices};
 use super::interface::{INTERFACE, INTERFACE_VERSION};
 use super::limits::Limits;
+use super::log_budget::LogBudget;
 use super::store::{begin_call, new_store};
 use super::window::{WINDOW_FROM, WindowExports};
 
@@ -86,6 +87,7 @@ pub(super) struct PluginInner {
     pub(super) window: Option<WindowExports>,
     options: Vec<OptionSpec>,
     detection: DetectionRule,
+    log_budget: Arc<LogBudget>,
 }
 
 impl Plugin {
@@ -117,8 +119,18 @@ impl Plugin {
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
         let window = WindowExports::of(component);
-        let mut inner =
-            PluginInner { name, digest, origin, engine, pre, indices, window, options, detection };
+        let mut inner = PluginInner {
+            name,
+            digest,
+            origin,
+            engine,
+            pre,
+            indices,
+            window,
+            options,
+            detection,
+            log_budget: Arc::default(),
+        };
         inner.options = inner.ask_options()?;
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
         Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
@@ -297,7 +309,8 @@ impl OptionSpec {
 impl PluginInner {
     /// A new sandbox for an instance of this decoder.
     pub(super) fn store(&self, stream: Option<&StreamInfo>, limits: &Limits) -> Store<HostState> {
-        let context = LogContext { decoder: self.name.clone(), stream: stream.cloned() };
+        let (decoder, budget) = (self.name.clone(), self.log_budget.clone());
+        let context = LogContext { decoder, stream: stream.cloned(), budget };
         new_store(&self.engine.engine, context, limits)
     }
 

@@ -9,7 +9,7 @@ use nix::unistd::{Pid, mkfifo};
 use pipemill_tests::process::{LOG_FORMAT, state};
 use pipemill_tests::{PATIENCE, consumer, pipemill};
 
-use super::child::{Child, Line, Speaker, send};
+use super::child::{Child, Line, Speaker, Valve, send};
 use super::ledger::{Ledger, LifeEnd, Written};
 use super::trace;
 use super::world::World;
@@ -50,6 +50,8 @@ pub struct Life<'w> {
     pub world: &'w mut World,
     host: Child,
     host_stderr: Speaker,
+    /// Whether the host's log is read.
+    log_valve: Valve,
     log: Vec<String>,
     is_serving: bool,
     pub host_is_stopped: bool,
@@ -74,11 +76,12 @@ impl<'w> Life<'w> {
             command.arg("--").args([consumer!(), TRAIN, &world.pace.batch_ms.to_string()]);
         }
         let mut host = Child::start(&mut command, speaker, &lines);
-        host.listen_to_stderr(host_stderr, &lines);
+        let log_valve = host.listen_to_stderr(host_stderr, &lines);
         let mut life = Self {
             world,
             host,
             host_stderr,
+            log_valve,
             log: Vec::new(),
             is_serving: false,
             host_is_stopped: false,
@@ -229,6 +232,16 @@ impl<'w> Life<'w> {
         self.host.signal(Signal::SIGSTOP);
         self.host_is_stopped = true;
         self.world.count("stopped host");
+    }
+
+    /// Nobody reads the host's log, and nothing more fits into its pipe; or it is read again. All else goes on.
+    pub fn block_or_read_log(&mut self) {
+        if self.log_valve.is_shut() {
+            self.log_valve.open();
+        } else {
+            self.log_valve.shut();
+            self.world.count("blocked log");
+        }
     }
 
     /// Kills a writer that has begun; one whose FIFO nobody has opened would only come again.
@@ -392,6 +405,7 @@ impl<'w> Life<'w> {
 
     /// Waits until nobody is left, and compares what everybody has said.
     pub fn finish(mut self, end: LifeEnd, descriptors: usize) {
+        self.log_valve.open();
         // Its FIFO may have no reader any more, and then it waits for one.
         if let Some(writer) = &mut self.writer {
             writer.child.kill();
@@ -480,7 +494,7 @@ impl<'w> Life<'w> {
         let Line { speaker, text } = line;
         if speaker == self.host_stderr {
             self.is_serving |= text.as_ref().is_some_and(|text| text.contains("serving "));
-            self.log.extend(text);
+            self.log.extend(text.filter(|text| !text.is_empty()));
         } else if let Some(writer) = self.writer.as_mut().filter(|it| it.child.speaker == speaker) {
             let Some(text) = text else {
                 writer.is_silent = true;
@@ -622,6 +636,7 @@ impl Drop for Life<'_> {
             }
         }
         // What stands can't end.
+        self.log_valve.open();
         self.resume_all();
     }
 }

@@ -1,6 +1,6 @@
 //! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the writer of FIFOs, the
-//! S3 server. Nothing is lost, nothing is ACKed twice, nothing is left, and no consumer reads another user's host.
-//! Between two hosts' lives, files change while another host reads them.
+//! S3 server. The host's log is not read for a while. Nothing is lost, nothing is ACKed twice, nothing is left, and no
+//! consumer reads another user's host. Between two hosts' lives, files change while another host reads them.
 //!
 //! A program of its own, because `make soak` runs it for hours. `PIPEMILL_CHAOS_SEED` repeats the choices of another run
 //! (not its timing), `PIPEMILL_CHAOS_KILLS` says after how many kills it ends, `PIPEMILL_SOAK_HOURS` makes it a soak.
@@ -110,7 +110,8 @@ fn live(world: &mut World, descriptors: usize) {
 /// Does something to somebody.
 fn act(life: &mut Life<'_>) {
     match life.world.random.u8(0..100) {
-        0..60 => kill_a_consumer(life),
+        0..57 => kill_a_consumer(life),
+        57..60 => life.block_or_read_log(),
         60..66 => {
             let at = life.world.random.usize(0..life.consumers.len().max(1));
             if at < life.consumers.len() {

@@ -1,17 +1,15 @@
 //! Child processes: what they say is gathered, none outlives its test, none is waited for for ever.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{PipeReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, write};
 
 use crate::PATIENCE;
 
@@ -24,7 +22,7 @@ pub struct Process {
     name: String,
     stdout: Option<JoinHandle<Vec<u8>>>,
     stderr: Option<JoinHandle<Vec<u8>>>,
-    unread: Option<ChildStderr>,
+    unread: Option<PipeReader>,
 }
 
 /// How a process ended, and what it had said.
@@ -77,37 +75,32 @@ impl Process {
         process
     }
 
-    /// The same, but its standard error is not read before [`read_stderr`](Self::read_stderr): a process
-    /// that writes more than fits in a page waits there.
-    pub fn start_unread(command: &mut Command) -> Self {
-        let process = Self::spawn(command);
-        if let Some(pipe) = &process.unread {
-            fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1)).expect("a pipe can be made small");
-        }
+    /// The same, but nothing fits into the pipe of its standard error before
+    /// [`read_stderr`](Self::read_stderr): line ends are in it.
+    pub fn start_full(command: &mut Command) -> Self {
+        let (reader, writer) = full_pipe();
+        let mut process = Self::spawn_with(command, Stdio::from(writer));
+        process.unread = Some(reader);
         process
     }
 
     fn spawn(command: &mut Command) -> Self {
+        Self::spawn_with(command, Stdio::piped())
+    }
+
+    fn spawn_with(command: &mut Command, stderr: Stdio) -> Self {
         let name = format!("{command:?}");
         // Tests read what people read, unless they ask for something else.
         if command.get_envs().all(|(name, _)| name != LOG_FORMAT) {
             command.env(LOG_FORMAT, "human");
         }
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = command.stdout(Stdio::piped()).stderr(stderr).spawn();
+        // The command holds the end of a pipe, which must be the child's alone.
+        command.stderr(Stdio::null());
         let mut child = child.unwrap_or_else(|error| panic!("{name}: {error}"));
         let stdout = child.stdout.take().map(gather);
-        let unread = child.stderr.take();
+        let unread = child.stderr.take().map(|pipe| PipeReader::from(OwnedFd::from(pipe)));
         Self { child, name, stdout, stderr: None, unread }
-    }
-
-    /// Whether nothing more fits in the pipe of its standard error, which is not read yet.
-    pub fn stderr_is_full(&self) -> bool {
-        let Some(pipe) = &self.unread else { return false };
-        // The other end of the same pipe.
-        let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
-        let end = File::options().write(true).open(path).expect("it is a pipe");
-        let mut polled = [PollFd::new(end.as_fd(), PollFlags::POLLOUT)];
-        poll(&mut polled, PollTimeout::ZERO).expect("it can be polled") == 0
     }
 
     /// Reads its standard error from now on.
@@ -178,6 +171,20 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A pipe of one page that is full of line ends.
+///
+/// # Panics
+/// If the system gives none.
+pub fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("descriptors are left");
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(1)).expect("a pipe can be made small");
+    let flags = |flags| fcntl(&writer, FcntlArg::F_SETFL(flags)).expect("it is our own");
+    flags(OFlag::O_NONBLOCK);
+    while write(&writer, b"\n").is_ok() {}
+    flags(OFlag::empty());
+    (reader, writer)
 }
 
 /// State and parent of a process, as /proc has them; none where it is gone.

@@ -27,6 +27,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use nix::sys::signal::{SigSet, Signal};
 
 use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
 use pipemill_types::Printable;
@@ -88,8 +89,27 @@ fn printable_word(word: &OsStr) -> OsString {
     Printable::line(word.to_string_lossy()).to_string().into()
 }
 
+/// Writes the rest of the log when dropped, also in a panic.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        log::flush();
+    }
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Otherwise a signal
+/// would end the process without a word.
+fn block_file_size_signal() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    // It can't fail: the set is valid.
+    let _ = signals.thread_block();
+}
+
 /// Runs the command line of this process with these built-in decoders. Returns the exit code.
 pub fn main(builtins: Builtins) -> ExitCode {
+    block_file_size_signal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -101,11 +121,14 @@ pub fn main(builtins: Builtins) -> ExitCode {
             return if shown.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    log::start(match cli.command {
-        // These run long: without a terminal, programs read their log.
-        Command::Run(_) | Command::Feed(_) => Format::Json,
-        _ => Format::Human,
-    });
+    // These run long: without a terminal, programs read their log. They serve others, who wait for
+    // nobody that reads the log.
+    let serves = matches!(cli.command, Command::Run(_) | Command::Feed(_));
+    log::start(if serves { Format::Json } else { Format::Human });
+    if serves {
+        log::write_in_thread();
+    }
+    let _flush = FlushLog;
     match cli.command {
         Command::Run(args) => run::main(&args, builtins),
         Command::Config(args) => config::main(&args, builtins),

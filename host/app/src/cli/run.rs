@@ -141,6 +141,7 @@ fn serve(
                 StartError::Server { .. }
                 | StartError::Metrics(_)
                 | StartError::ExceedsLimit(_)
+                | StartError::Checkpoint(_)
                 | StartError::System(_)
                 | StartError::Engine(_) => exit::SYSTEM,
             };

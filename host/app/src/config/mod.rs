@@ -26,8 +26,7 @@ mod vars;
 
 pub use fault::{Fault, TextPosition};
 pub use model::{
-    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount,
-    fifo_source,
+    Channel, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount, fifo_source,
 };
 pub use named_decoders::named_decoders;
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};

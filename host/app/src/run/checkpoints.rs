@@ -1,9 +1,7 @@
 //! Writes where each channel goes on into its file: at intervals, and at the end of the run. Such a
 //! file is what `run --resume` reads.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -13,6 +11,7 @@ use pipemill_ring::host::{Checkpoint, Ring};
 use pipemill_ring::protocol::State;
 use serde::Serialize;
 
+use super::checkpoint_file::CheckpointFile;
 use crate::config::{self, Config};
 use crate::telemetry::ChannelHandle;
 
@@ -27,6 +26,33 @@ struct Written {
     done: Vec<u64>,
 }
 
+/// The file of each channel that has one, in the order of the channels. No other host writes them.
+pub struct LockedFiles(Vec<Option<CheckpointFile>>);
+
+impl LockedFiles {
+    /// Makes this process the one that writes the files of these channels.
+    ///
+    /// # Errors
+    /// Another process writes one of them; the message says which, and what to do.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let lock = |channel: &config::Channel| {
+            let Some(checkpoint) = &channel.checkpoint else { return Ok(None) };
+            let mut file = CheckpointFile::new(checkpoint.path.clone());
+            // Whatever else is wrong is told when the file is written.
+            if file.lock().unwrap_or(true) {
+                return Ok(Some(file));
+            }
+            Err(format!(
+                "channel `{}`: another host writes the checkpoint {}; end that host, or set another \
+                 `path` in `checkpoint`",
+                channel.name,
+                checkpoint.path.display()
+            ))
+        };
+        config.channels.iter().map(lock).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// The thread that writes the files. Dropping it writes them for the last time.
 pub struct Checkpoints {
     // `drop` drops this first: that ends the thread.
@@ -39,13 +65,16 @@ impl Checkpoints {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(config: &Config, channels: &[Arc<ChannelHandle>]) -> io::Result<Self> {
-        let mut kept: Vec<_> = config
-            .channels
-            .iter()
-            .zip(channels)
-            .filter_map(|(channel, handle)| Kept::new(channel, handle.ring.clone()))
-            .collect();
+    pub fn start(
+        files: LockedFiles,
+        config: &Config,
+        channels: &[Arc<ChannelHandle>],
+    ) -> io::Result<Self> {
+        let of_channel = |((file, channel), handle): ((_, &config::Channel), &Arc<_>)| {
+            Some(Kept::new(file?, channel.checkpoint.as_ref()?.every, handle))
+        };
+        let all = files.0.into_iter().zip(&config.channels).zip(channels);
+        let mut kept: Vec<_> = all.filter_map(of_channel).collect();
         if kept.is_empty() {
             return Ok(Self { stop: None, thread: None });
         }
@@ -74,7 +103,7 @@ impl Drop for Checkpoints {
 /// A channel with a file.
 struct Kept {
     ring: Arc<Ring>,
-    path: PathBuf,
+    file: CheckpointFile,
     every: Duration,
     /// When the file was written last, or tried to be.
     since: Instant,
@@ -84,11 +113,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(channel: &config::Channel, ring: Arc<Ring>) -> Option<Kept> {
-        let config::Checkpoint { path, every } = channel.checkpoint.clone()?;
+    fn new(file: CheckpointFile, every: Duration, channel: &ChannelHandle) -> Self {
+        let ring = channel.ring.clone();
         ring.keep_checkpoints();
-        let (since, written, failed) = (Instant::now(), Vec::new(), None);
-        Some(Kept { ring, path, every, since, written, failed })
+        Self { ring, file, every, since: Instant::now(), written: Vec::new(), failed: None }
     }
 
     fn is_due(&self) -> bool {
@@ -107,7 +135,7 @@ impl Kept {
             done: checkpoint.done.clone(),
         };
         let states: Vec<_> = checkpoints.iter().map(written).collect();
-        match replace(&self.path, &states) {
+        match replace(&mut self.file, &states) {
             Ok(()) => (self.written, self.failed) = (checkpoints, None),
             Err(error) => {
                 let why = error.to_string();
@@ -116,7 +144,7 @@ impl Kept {
                         channel = name.as_str();
                         "channel `{name}`: the checkpoint {} can't be written: {why}; make its \
                          folder writable, or set another path",
-                        self.path.display()
+                        self.file.path().display()
                     );
                 }
                 self.failed = Some(why);
@@ -125,15 +153,8 @@ impl Kept {
     }
 }
 
-/// Replaces the file in one step: whoever reads it gets the old or the new one as a whole.
-fn replace(path: &Path, states: &[Written]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
+fn replace(file: &mut CheckpointFile, states: &[Written]) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(states)?;
     text.push(b'\n');
-    file.write_all(&text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
+    file.replace(&text)
 }

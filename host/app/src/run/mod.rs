@@ -10,6 +10,7 @@ mod account;
 mod channel_threads;
 mod channels;
 mod check;
+mod checkpoint_file;
 mod checkpoints;
 mod command;
 mod fail_grace;
@@ -48,6 +49,7 @@ use pipemill_ring::host::{
 use pipemill_source::Stop;
 
 use crate::config::{Channel, Config, Source};
+use crate::telemetry::log::flush;
 use crate::telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use crate::telemetry::status::Status;
 use crate::telemetry::{
@@ -64,7 +66,7 @@ pub use signals::Signals;
 pub use state::resume_from;
 
 use channel_threads::ChannelThreads;
-use checkpoints::Checkpoints;
+use checkpoints::{Checkpoints, LockedFiles};
 use command::Command;
 use memory::OomKills;
 use open_files::OpenFiles;
@@ -104,6 +106,9 @@ pub enum StartError {
     /// The rings do not fit into the container's memory limit.
     #[error("{0}")]
     ExceedsLimit(String),
+    /// Another host writes a checkpoint.
+    #[error("{0}")]
+    Checkpoint(String),
     /// The command can't be started.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -165,6 +170,7 @@ pub fn run(
     if let Some(why) = exceeds_limit(config) {
         return Err(StartError::ExceedsLimit(why));
     }
+    let checkpoints = LockedFiles::new(config).map_err(StartError::Checkpoint)?;
     let kills = OomKills::now();
     let files = OpenFiles::raise();
     let stop = Stop::new()?;
@@ -191,7 +197,7 @@ pub fn run(
     // The terminal is the command's, or the owner's: then there is no progress display.
     let progress =
         (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
-    let checkpoints = Checkpoints::start(config, &host.channels)?;
+    let checkpoints = Checkpoints::start(checkpoints, config, &host.channels)?;
     let waits = WaitLog::start(host.channels.clone())?;
     let consumers_first = owner.is_some_and(Owner::has_consumers_first);
     let mut threads = ChannelThreads::start(channels, stop, consumers_first)?;
@@ -205,6 +211,8 @@ pub fn run(
         // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();
         let terminal = terminal(config);
+        // What was said comes before the command's own words.
+        flush();
         let command = Command::start(command, &socket, environment, terminal, files)
             .inspect_err(|_| threads.stop())?;
         memory::adjust_oom_score(command.pid(), config);

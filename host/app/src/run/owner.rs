@@ -8,15 +8,18 @@
 //!
 //! Standard output has one line of JSON for the owner: where consumers connect, or why they can't.
 
-use std::io::{Stdin, Write, stdin};
+use std::io::{Stdin, Stdout, Write, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{Pid, getppid, read};
 use serde_json::{Value, json};
+
+use crate::telemetry::unread;
 
 /// How often the host looks at who its parent is.
 pub(super) const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -74,12 +77,24 @@ impl Owner {
         self.tell(&json!({ "kind": kind, "why": why }));
     }
 
-    #[expect(clippy::disallowed_methods, reason = "JSON has no characters that control a terminal")]
+    /// Writes a line, unless the owner does not read: the host obeys signals all the same.
     fn tell(&self, what: &Value) {
-        let mut stdout = std::io::stdout().lock();
-        // An owner that has gone needs no answer.
-        let _ = writeln!(stdout, "{what}").and_then(|()| stdout.flush());
+        let line = format!("{what}\n");
+        let write = move || {
+            let mut stdout = stdout();
+            // An owner that has gone needs no answer.
+            let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+        };
+        if let Ok(writing) = thread::Builder::new().name("owner".into()).spawn(write) {
+            let _ = unread::join(writing, &stdout());
+        }
     }
+}
+
+/// Standard output. What is written there is JSON, which has no characters that control a terminal.
+#[expect(clippy::disallowed_methods, reason = "the owner reads it")]
+fn stdout() -> Stdout {
+    std::io::stdout()
 }
 
 impl AsFd for Owner {

@@ -1,17 +1,25 @@
 //! The log: lines on standard error, as text for people or as JSON for a log collector. The final
 //! error of a command that fails is written the same way. A message is always one line.
+//!
+//! A command that serves others hands its lines to a thread that writes them, so that it never waits
+//! for who reads them. Other commands write them in their place between what they print.
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::OnceLock;
+use std::panic::PanicHookInfo;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
 
 use indicatif::MultiProgress;
 use log::kv::Source;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pipemill_types::Printable;
+use pipemill_types::log::NO_FIELDS;
 
-use super::json;
+use super::log_writer::LogWriter;
+use super::{json, unread};
 
 /// Environment variable with the level from which on messages are written.
 const LEVEL_VARIABLE: &str = "PIPEMILL_LOG";
@@ -31,6 +39,8 @@ pub enum Format {
 static CHOSEN_FORMAT: OnceLock<Format> = OnceLock::new();
 /// The progress display, if there is one. It is below the last line of the log.
 static PROGRESS_BARS: OnceLock<MultiProgress> = OnceLock::new();
+/// The thread that writes the lines, if there is one.
+static WRITER: OnceLock<Arc<LogWriter>> = OnceLock::new();
 
 /// Starts logging to standard error. The environment variable `PIPEMILL_LOG` sets the level:
 /// `error`, `warn`, `info` (default), `debug`, `trace`, or `off`. `PIPEMILL_LOG_FORMAT` sets the
@@ -61,12 +71,69 @@ pub fn start(elsewhere: Format) {
     }
 }
 
+/// Lets a thread write all further lines. The process writes what is left with [`flush`] at its end.
+pub fn write_in_thread() {
+    let above = |write: &mut dyn FnMut()| above(write);
+    // Without a thread, each line is written where it is made.
+    if let Ok(writer) = LogWriter::start(stderr(), above, dropped_notice) {
+        let _ = WRITER.set(writer);
+        std::panic::set_hook(Box::new(report_panic));
+    }
+}
+
+/// Waits until all lines are written, unless nobody reads them.
+pub fn flush() {
+    if let Some(writer) = WRITER.get() {
+        writer.flush(&stderr());
+    }
+}
+
+/// Lines of the log that nobody will read: they were dropped, or could not be written.
+pub(super) fn lost_lines() -> u64 {
+    WRITER.get().map_or(0, |writer| writer.lost())
+}
+
 /// Writes a final error of a command that fails. The level does not matter.
 pub(crate) fn last_words(why: &dyn Display, fields: &dyn Source) {
-    write(&match CHOSEN_FORMAT.get() {
-        Some(Format::Json) => json::line(Level::Error, why, fields),
-        _ => format!("pipemill: {}\n", Printable::line(why)),
-    });
+    write(
+        Level::Error,
+        match CHOSEN_FORMAT.get() {
+            Some(Format::Json) => json::line(Level::Error, why, fields),
+            _ => format!("pipemill: {}\n", Printable::line(why)),
+        },
+    );
+}
+
+/// The line that stands where lines were dropped.
+fn dropped_notice(dropped: u64) -> String {
+    let lines = if dropped == 1 { "line" } else { "lines" };
+    let were = if dropped == 1 { "was" } else { "were" };
+    let why =
+        format!("{dropped} {lines} of the log {were} dropped, because nobody read standard error");
+    line(Level::Warn, &why, &NO_FIELDS)
+}
+
+/// Logs a panic of a thread, as the standard library does. The standard library itself would wait for
+/// who reads standard error.
+fn report_panic(info: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let why = info.payload_as_str().unwrap_or("a value that is no text");
+    let place = info.location().map_or(String::new(), |place| format!(" at {place}"));
+    let name = thread.name().unwrap_or("without a name");
+    let mut message = format!("the thread {name} panicked{place}: {why}; please report this");
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        message += &format!("\n{backtrace}");
+    }
+    write(Level::Error, line(Level::Error, &message, &NO_FIELDS));
+}
+
+/// A line of the log.
+fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
+    match CHOSEN_FORMAT.get() {
+        Some(Format::Json) => json::line(level, message, fields),
+        _ => format!("pipemill: {}: {}\n", json::level_word(level), Printable::line(message)),
+    }
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -104,25 +171,22 @@ impl Log for StderrLog {
 
     fn log(&self, record: &Record) {
         if self.filter.matches(record) {
-            write(&match CHOSEN_FORMAT.get() {
-                Some(Format::Json) => {
-                    json::line(record.level(), record.args(), record.key_values())
-                }
-                _ => {
-                    let (level, message) = (json::level_word(record.level()), record.args());
-                    format!("pipemill: {level}: {}\n", Printable::line(message))
-                }
-            });
+            let level = record.level();
+            write(level, line(level, record.args(), record.key_values()));
         }
     }
 
     fn flush(&self) {}
 }
 
-/// Writes a line in one call, because other processes write to standard error, too.
-fn write(line: &str) {
-    // There is nowhere to report an error of this.
-    above(|| drop(stderr().lock().write_all(line.as_bytes())));
+/// Writes a line, or hands it to the thread that does.
+fn write(level: Level, line: String) {
+    match WRITER.get() {
+        Some(writer) => writer.push(level == Level::Error, line),
+        // In one call, because other processes write to standard error, too. There is nowhere to
+        // report an error of this.
+        None => above(|| drop(stderr().lock().write_all(line.as_bytes()))),
+    }
 }
 
 /// Runs `act` while the progress display is hidden.
@@ -138,6 +202,11 @@ pub(super) fn is_watched() -> bool {
     let tells_people =
         CHOSEN_FORMAT.get() == Some(&Format::Human) && log::max_level() >= LevelFilter::Info;
     tells_people && stderr().is_terminal()
+}
+
+/// Waits for a thread that writes to standard error, unless nobody reads it.
+pub(crate) fn join<T>(thread: JoinHandle<T>) -> Option<thread::Result<T>> {
+    unread::join(thread, &stderr())
 }
 
 /// Writes all further lines above these progress bars.

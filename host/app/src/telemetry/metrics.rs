@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::process::Usage;
 use super::waits::WaitReason;
-use super::{Bottleneck, ChannelHandle, ChannelState, HostState};
+use super::{Bottleneck, ChannelHandle, ChannelState, HostState, log};
 
 /// All metrics of a host as text, in the format OpenMetrics 1.0.
 pub(super) fn text(host: &Arc<HostState>) -> String {
@@ -249,6 +249,10 @@ fn process(host: &HostState, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
     let mut out =
         encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
     out.encode_counter::<NoLabelSet, _, f64>(&usage.cpu.as_secs_f64(), None)?;
+    let (name, help) =
+        ("pipemill_log_lines_dropped", "Lines of the log that nobody read, and that were dropped");
+    let mut out = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    out.encode_counter::<NoLabelSet, _, u64>(&log::lost_lines(), None)?;
     let (name, help) = ("pipemill_build", "The host's version; always 1");
     let mut out = encoder.encode_descriptor(name, help, None, MetricType::Info)?;
     out.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])

@@ -78,7 +78,7 @@ pub fn is_watched() -> bool {
     log::is_watched()
 }
 
-/// The progress display. Dropping it removes the lines.
+/// The progress display. Dropping it removes the lines, unless nobody reads the terminal.
 pub struct Progress {
     // `drop` drops this first: that ends the thread.
     stop: Option<Sender<()>>,
@@ -90,10 +90,11 @@ impl Progress {
     pub fn of(channels: Vec<ShownChannel>) -> Self {
         let all = MultiProgress::new();
         log::stay_above(all.clone());
-        let mut lines: Vec<_> =
-            channels.into_iter().map(|shown| ProgressLine::new(&all, shown)).collect();
         let (stop, stopped) = channel::<()>();
+        // Nothing else draws: a terminal that nobody reads holds up this thread alone.
         let draw = move || {
+            let mut lines: Vec<_> =
+                channels.into_iter().map(|shown| ProgressLine::new(&all, shown)).collect();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DRAW_INTERVAL) {
                 lines.iter_mut().for_each(ProgressLine::draw);
             }
@@ -109,7 +110,7 @@ impl Drop for Progress {
         drop(self.stop.take());
         if let Some(drawing) = self.drawing.take() {
             // Fails only if the thread panicked: then its lines stay.
-            let _ = drawing.join();
+            let _ = log::join(drawing);
         }
     }
 }

@@ -76,6 +76,13 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         "deep-recursion" => {
             black_box(recurse(size as u64));
         }
+        // No misdeed: it only takes its time.
+        "work" => {
+            for number in 0..1u64 << 26 {
+                black_box(number);
+            }
+            return None;
+        }
         "log-flood" => {
             (0..500)
                 .for_each(|n| host::log(Level::Warn, &format!("flood {n} {}", "x".repeat(3_000))));

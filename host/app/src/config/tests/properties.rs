@@ -11,14 +11,15 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use pipemill_channel::{OnError, OnPluginError, Window};
+use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
+use pipemill_ring::host::slots_of_ranks;
 use pipemill_source::{Balance, Compression, Order, Pattern, ReadSettings, Shard, s3};
 use pipemill_types::Mode;
-use pipemill_types::{BatchAcross, BatchSize};
+use pipemill_types::{BatchAcross, BatchSize, Tail};
 
 use super::super::key::Number;
-use super::super::model::Ring;
+use super::super::model::{Checkpoint, Ring};
 use super::super::{keys, vars};
 use super::*;
 
@@ -286,6 +287,90 @@ fn channel() -> impl Strategy<Value = Channel> {
     )
 }
 
+/// A channel, perhaps with a checkpoint, an object to learn from, or without a decoder.
+fn whole_channel() -> impl Strategy<Value = Channel> {
+    let checkpoint = option::of((text(), millis(&keys::EVERY)));
+    let ranks = option::of(1..5u32);
+    (channel(), checkpoint, option::of("[^\u{0}]{1,9}"), any::<bool>(), ranks).prop_map(
+        |(mut channel, checkpoint, learn_from, is_found, ranks)| {
+            if let (Some(ranks), Some(BatchSize { tail: tail @ (Tail::Drop | Tail::Pad), .. })) =
+                (ranks, channel.batch)
+                && slots_of_ranks(ranks, channel.ring.credits.min(2), Some(tail))
+                    <= channel.ring.slots
+            {
+                (channel.mode, channel.consumers) = (Mode::Shard, ranks);
+            }
+            if let (Some((path, every)), Some(_)) = (checkpoint, channel.batch) {
+                // Each channel has a file of its own.
+                let path = format!("{}/{path}", channel.name).into();
+                channel.checkpoint = Some(Checkpoint { path, every });
+                channel.order = keys::ORDER.default;
+            }
+            if matches!(channel.source, Source::Files { .. }) {
+                channel.learn_from = learn_from;
+            }
+            if is_found && channel.sha256.is_none() && channel.source.can_reread() {
+                channel.decoder = None;
+            }
+            channel
+        },
+    )
+}
+
+/// The channel as a part of a mix.
+fn mixed(number: usize, until: Until, all_epochs: u32, channel: Channel) -> Channel {
+    let epochs = if matches!(until, Until::Records(_)) { u32::MAX } else { all_epochs };
+    let mut source = channel.source.clone();
+    match &mut source {
+        Source::Files { reading, .. } => reading.epochs = epochs,
+        Source::S3(settings) => settings.reading.epochs = epochs,
+        Source::Fifo { epochs: own, first_epoch, epoch_file, .. } => {
+            (*own, *first_epoch, *epoch_file) = ((epochs != u32::MAX).then_some(epochs), 0, None);
+        }
+        Source::Stdin { .. } | Source::Mix(_) => unreachable!("no channel here has such a source"),
+    }
+    let new = Channel::new("", source.clone(), DecoderRef::of("lines"));
+    let shuffle = channel.shuffle.map(|shuffle| Shuffle { window: None, ..shuffle });
+    Channel {
+        name: format!("{number}-{:.40}", channel.name),
+        shuffle: shuffle.filter(|shuffle| source.shuffle_objects(shuffle.seed)),
+        source,
+        order: keys::ORDER.default,
+        mode: new.mode,
+        consumers: new.consumers,
+        batch: None,
+        checkpoint: None,
+        ring: new.ring,
+        ..channel
+    }
+}
+
+fn mix() -> impl Strategy<Value = Channel> {
+    let until = prop_oneof![
+        Just(Until::First),
+        Just(Until::All),
+        any_in_range(&keys::UNTIL_RECORDS).prop_map(Until::Records),
+    ];
+    let (least, most) = keys::WEIGHTS;
+    let inputs = vec((channel(), least..=most), 2..4);
+    let rest = (any_in_range(&keys::MIX_SEED), 1..=1_000_000u32, any_in_range(&keys::BATCH));
+    ("[A-Za-z0-9._-]{1,50}", until, inputs, rest, ring()).prop_map(
+        |(name, until, inputs, (seed, epochs, records), ring)| {
+            let input = |(number, (channel, weight))| MixInput {
+                channel: mixed(number, until, epochs, channel),
+                weight,
+            };
+            let inputs = inputs.into_iter().enumerate().map(input).collect();
+            let source = Source::Mix(Box::new(Mix { inputs, until, seed, epochs }));
+            let (tail, across) = (keys::TAIL.default, keys::BATCH_ACROSS.default);
+            let batch = Some(BatchSize { records: records as usize, tail, across });
+            let name = format!("mix-{name}");
+            let new = Channel::new(&name, source, DecoderRef::of("lines"));
+            Channel { decoder: None, batch, ring, ..new }
+        },
+    )
+}
+
 fn listen() -> impl Strategy<Value = Listen> {
     prop_oneof![
         any::<SocketAddr>()
@@ -307,20 +392,24 @@ fn config() -> impl Strategy<Value = Config> {
     let connections = any_in_range(&keys::MAX_CONNECTIONS);
     let open = (any::<bool>(), connections);
     let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), open, times, budget);
-    (top, vec(channel(), 1..4), stdin).prop_map(
+    (top, vec(whole_channel(), 1..4), stdin, option::of(mix())).prop_map(
         |(
             (socket, metrics, (allow_other_users, max), (stop_timeout, fail_grace), s3_budget),
             mut channels,
             stdin,
+            mix,
         )| {
             channels.sort_by(|a, b| a.name.cmp(&b.name));
             channels.dedup_by(|a, b| a.name == b.name);
             if let Some(compression) = stdin {
                 channels[0].source = Source::Stdin { compression };
                 channels[0].workers = WorkerCount::Auto;
+                channels[0].learn_from = None;
+                channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
                 let shuffle = channels[0].shuffle;
                 channels[0].shuffle = shuffle.filter(|shuffle| shuffle.window.is_some());
             }
+            channels.extend(mix);
             let (file, socket) = (String::new(), socket.map(PathBuf::from));
             let consumers: u32 = channels.iter().map(|channel| channel.consumers).sum();
             let max_connections = consumers.max(max as u32);
@@ -343,9 +432,16 @@ fn config() -> impl Strategy<Value = Config> {
 fn without_places(mut config: Config) -> Config {
     config.file.clear();
     for channel in &mut config.channels {
-        assert_eq!(channel.options.len(), channel.option_places.len());
-        channel.decoder_place = TextPosition::default();
-        channel.option_places.clear();
+        if matches!(channel.source, Source::Mix(_)) {
+            // It decodes nothing.
+            channel.decoder_place = TextPosition::default();
+            channel.limits = Limits::default();
+        }
+        for decoded in channel.decoded_mut() {
+            assert_eq!(decoded.options.len(), decoded.option_places.len());
+            decoded.decoder_place = TextPosition::default();
+            decoded.option_places.clear();
+        }
     }
     config
 }

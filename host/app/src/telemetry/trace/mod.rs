@@ -10,6 +10,7 @@ mod slots;
 mod track;
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -17,10 +18,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use pipemill_channel::Observer;
 use pipemill_ring::host::BatchEvent;
 
 use super::channel_handle::ChannelHandle;
+use super::unread;
 use buffer::Buffer;
 use json::{Row, TraceFile};
 use slots::{BatchBuffer, BatchRecorder, SlotTrack};
@@ -41,6 +45,8 @@ enum TraceState {
     Writing {
         stop: Sender<()>,
         writer: JoinHandle<io::Result<()>>,
+        /// What it writes to.
+        to: File,
     },
     /// The writer's thread could not be started.
     Failed,
@@ -53,8 +59,12 @@ impl Trace {
     /// The file can't be written. The message says why, and what to do.
     pub fn new(file: &Path) -> Result<Self, String> {
         let path = file.to_owned();
-        match File::create(file) {
+        match create(file) {
             Ok(file) => Ok(Self { path, state: TraceState::New(file) }),
+            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => Err(format!(
+                "--trace: {}: nobody reads this FIFO; start its reader first, or name a file",
+                path.display()
+            )),
             Err(error) => Err(format!(
                 "--trace: {}: {error}; name a file in a folder that is there and can be written",
                 path.display()
@@ -67,6 +77,13 @@ impl Trace {
     pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>> {
         let TraceState::New(file) = mem::replace(&mut self.state, TraceState::Failed) else {
             return Vec::new();
+        };
+        let to = match file.try_clone() {
+            Ok(to) => to,
+            Err(error) => {
+                log::warn!("there will be no trace: {error}");
+                return Vec::new();
+            }
         };
         let began = Instant::now();
         let mut out = TraceFile::new(file);
@@ -88,7 +105,7 @@ impl Trace {
             }
         };
         match thread::Builder::new().name("trace".into()).spawn(work) {
-            Ok(writer) => self.state = TraceState::Writing { stop, writer },
+            Ok(writer) => self.state = TraceState::Writing { stop, writer, to },
             Err(error) => log::warn!("there will be no trace: {error}"),
         }
         observers
@@ -98,10 +115,15 @@ impl Trace {
     pub fn finish(self) {
         let written = match self.state {
             TraceState::New(file) => TraceFile::new(file).finish(),
-            TraceState::Writing { stop, writer } => {
+            TraceState::Writing { stop, writer, to } => {
                 // The thread receives until this arrives, so sending can't fail.
                 let _ = stop.send(());
-                writer.join().unwrap_or_else(|_| Err(io::Error::other("its writer failed")))
+                match unread::join(writer, &to) {
+                    Some(joined) => {
+                        joined.unwrap_or_else(|_| Err(io::Error::other("its writer failed")))
+                    }
+                    None => Err(io::Error::other("nobody reads it")),
+                }
             }
             TraceState::Failed => return,
         };
@@ -111,6 +133,17 @@ impl Trace {
             Err(error) => log::warn!("the trace {path} is not whole: {error}"),
         }
     }
+}
+
+/// Creates or empties a file. A FIFO without a reader is an error: the host would wait for one, and
+/// obey no signal.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    let file = options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    // Only the thread that writes waits for who reads.
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(file)
 }
 
 /// A channel in the trace: its buffers, and the state of what is written.
