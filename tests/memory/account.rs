@@ -129,7 +129,7 @@ fn a_batch_that_a_consumer_asks_for() {
     let hello = Hello { batch: Some(batch), ..Hello::new("train", "test") };
     let mut connected = None;
     until("the host serves", || {
-        connected = Reader::connect_as(&socket, &hello).ok();
+        connected = Reader::connect_as(&socket, &hello, false).ok();
         connected.is_some()
     });
     let mut reader = connected.expect("it is connected");
