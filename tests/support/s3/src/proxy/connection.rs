@@ -13,6 +13,7 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt::Linger};
 
 use crate::http::{AnswerHead, Reader, RequestHead};
 use crate::proxy::body::{Body, Pace, Pipe};
+use crate::proxy::fault::EditHead;
 use crate::proxy::selector::SelectedFault;
 use crate::proxy::{Kind, Request, Shared};
 
@@ -61,7 +62,7 @@ impl Connection {
             let id = self.shared.log.begin(request.clone());
             let selected = self.shared.selector.select(&request);
             let mut sent = 0;
-            edit(&mut head.raw, &request, self.shared.selector.plan().edit_request.as_deref());
+            edit(&mut head.raw, &request, self.shared.selector.plan().edit_request.as_ref());
             let next = self.answer(id, &request, &head, selected, &mut sent);
             let next = next.unwrap_or(NextAction::Close);
             self.shared.log.end(id, sent);
@@ -102,7 +103,7 @@ impl Connection {
         self.pause_until(begins)?;
         self.shared.log.status(id, answer.status);
         let length = answer.length(&head.method)?;
-        edit(&mut answer.raw, request, self.shared.selector.plan().edit_answer.as_deref());
+        edit(&mut answer.raw, request, self.shared.selector.plan().edit_answer.as_ref());
         let mut server = self.server.take().expect("it has just answered");
         let next = Body {
             connection: self,
@@ -221,11 +222,7 @@ impl Connection {
 }
 
 /// Makes another head, if the plan says how.
-fn edit(
-    head: &mut Vec<u8>,
-    request: &Request,
-    edit: Option<&(dyn Fn(&Request, String) -> String + Send + Sync)>,
-) {
+fn edit(head: &mut Vec<u8>, request: &Request, edit: Option<&EditHead>) {
     if let Some(edit) = edit {
         let text = String::from_utf8_lossy(head).into_owned();
         *head = edit(request, text).into_bytes();

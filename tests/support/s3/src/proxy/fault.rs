@@ -131,7 +131,7 @@ impl Fault {
 
 type Matches = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 type Hook = Box<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
-type EditHead = Box<dyn Fn(&Request, String) -> String + Send + Sync>;
+pub(crate) type EditHead = Box<dyn Fn(&Request, String) -> String + Send + Sync>;
 
 /// A fault for some of the requests that match. A test's script consists of rules.
 pub struct Rule {
