@@ -106,10 +106,10 @@ pub(crate) fn last_words(why: &dyn Display, fields: &dyn Source) {
 
 /// The line that stands where lines were dropped.
 fn dropped_notice(dropped: u64) -> String {
-    let lines = if dropped == 1 { "line" } else { "lines" };
-    let were = if dropped == 1 { "was" } else { "were" };
-    let why =
-        format!("{dropped} {lines} of the log {were} dropped, because nobody read standard error");
+    let why = match dropped {
+        1 => "a line of the log was dropped, because nobody read standard error".to_owned(),
+        _ => format!("{dropped} lines of the log were dropped, because nobody read standard error"),
+    };
     line(Level::Warn, &why, &NO_FIELDS)
 }
 

@@ -4,12 +4,13 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::SigSet;
 use nix::unistd::write;
 
 use super::log_lines::{LogLines, NextLine};
@@ -66,13 +67,18 @@ impl LogWriter {
                 });
             }
         };
-        // Signals are for the thread that reads them from a descriptor, or end the process.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
-        let started = Builder::new().name("log".into()).spawn(work);
-        if let Ok(mask) = mask {
-            mask.thread_set_mask()?;
-        }
-        started.map(|_| writer)
+        let (ready, is_ready) = channel();
+        let begin = move || {
+            // Signals are for the thread that reads them from a descriptor, or end the process. It
+            // can't fail: the set is valid.
+            let _ = SigSet::all().thread_block();
+            let _ = ready.send(());
+            work();
+        };
+        Builder::new().name("log".into()).spawn(begin)?;
+        // Fails only if the thread panicked, which it does not.
+        let _ = is_ready.recv();
+        Ok(writer)
     }
 
     /// Adds a line. Never waits for who reads the log.
