@@ -53,7 +53,8 @@ fn names_of_objects_in_messages() {
 /// A path as a string of TOML.
 fn in_toml(path: &Path) -> String {
     let text = path.to_str().expect("UTF-8");
-    pipemill_types::json::to_string(text).expect("text has a form in JSON")
+    let escaped = text.chars().map(|c| format!("\\U{:08x}", u32::from(c)));
+    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// Raw bytes of C1 are no UTF-8.

@@ -1,6 +1,6 @@
-//! HELLO with a state and other wishes, to a whole host: it is refused with a reason, or its records come.
-//! A state that is as the host made it gives exactly the records after it, and whatever a consumer asks
-//! of its channel, another channel gives all of its records.
+//! HELLO with a state and other wishes, to a whole host: it is refused with a reason, or its records
+//! come. A state that is as the host made it gives exactly the records after it. Whatever a consumer
+//! asks of its channel, another channel gives all of its records.
 
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
@@ -18,8 +18,8 @@ const ROWS: usize = 5;
 const OBJECTS: usize = 2;
 const EPOCHS: usize = 2;
 
-/// The input, and the HELLO of a consumer after each batch, with its state and how many records were
-/// given before.
+/// The input, and the HELLO of a consumer after each batch, with its state and how many records it
+/// was given before.
 struct Known {
     place: TestDir,
     hellos: Vec<(Value, usize)>,
@@ -78,8 +78,8 @@ impl Known {
     }
 }
 
-/// The first byte chooses a HELLO, each three of the others change something of it. If it chooses none,
-/// they are the JSON of one.
+/// The first byte chooses a HELLO, each three of the others change something of it. If it chooses
+/// none, they are the JSON of one.
 pub(crate) fn hello(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let known = &*KNOWN;

@@ -39,7 +39,8 @@ class Address(NamedTuple):
         if not self.allow_other_users:
             if self.can_be_guessed:
                 _check_folder(os.path.dirname(self.path))
-            # Another user's process could let a connection wait. Why there is nothing, connecting says.
+            # Another user's process could let a connection wait. Connecting says why nothing is
+            # there.
             with contextlib.suppress(FileNotFoundError):
                 self._check_user(_owner(self.path))
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

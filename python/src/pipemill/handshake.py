@@ -20,8 +20,8 @@ from .other_ranks import client_name
 def establish(
     address: Address, channel: str, wishes: dict[str, Any], wait: float, version: str
 ) -> Connection:
-    """A connection to `channel` of the host at this address. Waits at most `wait` seconds. `wishes`:
-    what HELLO asks for."""
+    """A connection to `channel` of the host at this address. Waits at most `wait` seconds.
+    `wishes`: what HELLO asks for."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
     client = client_name(client, wishes.get("shard"))

@@ -21,8 +21,8 @@ _TIMEOUT = 10.0
 def status_of(address: str | Address, channel: str) -> dict[str, Any]:
     """The status of a channel of the host at this socket.
 
-    Raises :class:`OSError` where no host answers that is believed, and :class:`ProtocolError` where its answer is
-    none or has no such channel.
+    Raises :class:`OSError` where no host answers that is believed, and :class:`ProtocolError` where
+    its answer is none or has no such channel.
     """
     with address_of(address).connect(_TIMEOUT) as sock:
         sock.send(_GET_STATUS, socket.MSG_NOSIGNAL)

@@ -5,8 +5,9 @@ use super::keys::*;
 use super::presets::Rank;
 use super::read::Reader;
 
-/// Variables of launchers: the index and the count. The Python package has the same, in `ranks.py`:
-/// mpirun starts its helpers with srun on some clusters, so those of MPI come before those of Slurm.
+/// Variables of launchers: the index and the count. The Python package has the same in `ranks.py`.
+/// mpirun starts its helpers with srun on some clusters, so what is MPI's comes before what is
+/// Slurm's.
 const LAUNCHERS: [(&str, &str); 5] = [
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -14,8 +15,9 @@ const LAUNCHERS: [(&str, &str); 5] = [
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
-/// srun sets one of them in each process that it starts. In the script of a job, which runs once, they
-/// are not set: there SLURM_PROCID is 0, and SLURM_NTASKS the number of tasks that srun would start.
+/// srun sets one of them in each process that it starts. In the script of a job, which runs once,
+/// they are not set. There SLURM_PROCID is 0, and SLURM_NTASKS the number of tasks that srun would
+/// start.
 const STEP: [&str; 3] = ["SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"];
 /// A Kubernetes Indexed Job sets the index, but not the count.
 const INDEXED_JOB: &str = "JOB_COMPLETION_INDEX";
