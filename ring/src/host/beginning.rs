@@ -406,9 +406,10 @@ impl Ring {
 
     /// The channel has failed. Where that is the fault of the consumers that made it begin where it did,
     /// they are sent the error alone, and the channel begins again as it is configured: true. False
-    /// where it is the channel's own. `has_no_memory`: the batches are larger than they may be, which is
-    /// the consumers' fault if they asked for other ones. Otherwise it is theirs if no batch was granted
-    /// from there on.
+    /// where it is the channel's own, or the ring was stopped.
+    ///
+    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if they
+    /// asked for other ones. Otherwise it is theirs if no batch was granted from there on.
     pub fn fail_request(&self, report: &ErrorReport, has_no_memory: bool) -> bool {
         let is_request = |state: &RingState| {
             let other_batches = state.beginning.batch != state.configured.batch;
@@ -421,18 +422,25 @@ impl Ring {
         let message = protocol::error(report);
         loop {
             self.end_consumers(&message);
-            let is_done = self.change(|state, _| {
+            let ended = self.change(|state, _| {
+                if state.stopped {
+                    return Some(false);
+                }
+                // Another consumer has asked for something else since.
+                if state.table.begins_again() {
+                    return Some(true);
+                }
                 let is_alone = state.table.consumers().is_empty();
-                if is_alone && !state.stopped {
+                if is_alone {
                     self.begin_again(state, state.configured.clone(), None);
                     state.is_requested = false;
                     // For a consumer that was admitted and is not connected yet.
                     state.failed_requests = (state.failed_requests.0 + 1, message.clone());
                 }
-                is_alone || state.stopped
+                is_alone.then_some(true)
             });
-            if is_done {
-                return true;
+            if let Some(begins_again) = ended {
+                return begins_again;
             }
         }
     }
@@ -443,7 +451,8 @@ impl Ring {
         state.waits_for_none = true;
         loop {
             state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
-            if state.stopped || state.table.consumers().is_empty() {
+            let is_over = state.stopped || state.table.begins_again();
+            if is_over || state.table.consumers().is_empty() {
                 break;
             }
             state = self.wait(state);
