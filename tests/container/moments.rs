@@ -1,10 +1,13 @@
 //! SIGTERM and SIGINT at each moment of a run: what was handed out can be used up, the exit code tells, and
 //! nothing is left.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::libc;
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use pipemill_tests::process::Process;
 use pipemill_tests::test_dir::TestDir;
@@ -23,13 +26,14 @@ fn said(place: &TestDir) -> String {
     std::fs::read_to_string(place.path("said")).unwrap_or_default()
 }
 
-/// Whether a process has the signals of a run blocked, which is the first thing that it does.
-fn is_up(process: &Process) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
-    let status = status.unwrap_or_default();
-    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
-    let mask = u64::from_str_radix(blocked.unwrap_or("0").trim(), 16).expect("hexadecimal digits");
-    mask & 1 << (SIGTERM as u32 - 1) != 0
+/// The writing end of a FIFO, once somebody reads it.
+fn writer_once_read(fifo: &Path) -> File {
+    let mut writer = None;
+    until("somebody reads the FIFO", || {
+        writer = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(fifo).ok();
+        writer.is_some()
+    });
+    writer.expect("it is open")
 }
 
 /// The configuration is a FIFO: the host is up, and not ready, for as long as nothing is written.
@@ -45,9 +49,9 @@ fn a_signal_before_the_host_is_ready_starts_no_command() {
             let mut host = Command::new(pipemill!());
             host.args(["run", "--config", "fifo.toml"]).args(command).stdin(Stdio::null());
             let process = Process::start(host.current_dir(place.folder()));
-            until("the host has taken the signals", || is_up(&process));
+            // The host takes the signals before it reads.
+            let mut fifo = writer_once_read(&fifo);
             process.signal(signal);
-            let mut fifo = std::fs::File::options().write(true).open(&fifo).expect("it is read");
             fifo.write_all(config.as_bytes()).expect("it is read");
             drop(fifo);
             process.wait().with_code(128 + signal as i32).says(&["before anything was started"]);

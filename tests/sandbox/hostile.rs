@@ -13,7 +13,12 @@ use pipemill_tests::tiny::tiny;
 use pipemill_types::{ChunkMemory, Fault, StreamInfo};
 
 fn limits() -> Limits {
-    Limits { memory: 32 << 20, call_timeout: Duration::from_millis(200), output: 1 << 20 }
+    Limits {
+        memory: 32 << 20,
+        call_timeout: Duration::from_millis(200),
+        output: 1 << 20,
+        record: u64::MAX,
+    }
 }
 
 /// Decodes two chunks; answers how many records there were.

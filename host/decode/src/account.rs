@@ -44,7 +44,7 @@ impl Account {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             max_output: limits.output,
-            max_record: u64::MAX,
+            max_record: limits.record,
             produced: 0,
             free_spans: 0,
             time: CallTime::new(limits.call_timeout),
@@ -92,11 +92,6 @@ impl Account {
         self.max_output / 2 + FREE_BLOCK_BYTES
     }
 
-    /// Sets the bytes that the fields of one record may have together.
-    pub(super) fn set_max_record(&mut self, bytes: u64) {
-        self.max_record = bytes;
-    }
-
     /// Bytes that the fields of one record may have together. They may be more than the host holds,
     /// because fields may share bytes; but a record that is copied has each of them once.
     pub(super) fn max_record(&self) -> u64 {
@@ -137,7 +132,7 @@ mod tests {
 
     fn account(output: u64) -> Account {
         let call_timeout = Duration::from_millis(20);
-        Account::new(&Limits { memory: 0, call_timeout, output })
+        Account::new(&Limits { memory: 0, call_timeout, output, record: u64::MAX })
     }
 
     #[test]

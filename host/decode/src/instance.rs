@@ -73,7 +73,6 @@ impl DecoderInstance {
             extensions: info.extensions.clone(),
         };
         begin_call(&mut self.store, 0);
-        self.store.data_mut().account.set_max_record(info.max_record);
         let guest = self.bindings.pipemill_decoder_decoder();
         match guest.stream().call_open(&mut self.store, options, &info) {
             Ok(Ok(handle)) => Ok(handle),

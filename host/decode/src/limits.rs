@@ -14,6 +14,9 @@ pub struct Limits {
     /// Bytes that one call may emit: its payload, and 8 for each span beyond one for each byte of
     /// the chunk. At most 1,048,576 spans are free.
     pub output: u64,
+    /// Bytes that the fields of one record may have together, whatever the decoder makes of the size
+    /// limit that it is told.
+    pub record: u64,
 }
 
 impl Limits {
@@ -22,7 +25,7 @@ impl Limits {
     pub fn for_records(max_record: u64) -> Self {
         let memory = (max_record.saturating_mul(6) + (128 << 20)).min(4 << 30);
         let output = max_record.saturating_mul(4);
-        Self { memory, call_timeout: Duration::from_secs(10), output }
+        Self { memory, call_timeout: Duration::from_secs(10), output, record: max_record }
     }
 }
 

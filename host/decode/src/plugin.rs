@@ -25,7 +25,7 @@ use super::window::{WINDOW_FROM, WindowExports};
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
 const OPTIONS_LIMITS: Limits =
-    Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0 };
+    Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0, record: 0 };
 /// Options that a decoder may declare.
 const MAX_OPTIONS: usize = 1000;
 

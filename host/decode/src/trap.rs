@@ -61,7 +61,7 @@ pub(super) fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limit
 
 /// The limits of the instance, as a suffix of an error's message.
 fn in_force(limits: &Limits) -> String {
-    let Limits { memory, call_timeout, output } = limits;
+    let Limits { memory, call_timeout, output, .. } = limits;
     format!(
         " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes \
          a call]"

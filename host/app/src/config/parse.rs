@@ -670,6 +670,7 @@ fn limits(
         call_timeout: Duration::from_millis(call_timeout?),
         // The input of a call is about as long as a record or a slot.
         output: output?.unwrap_or(4 * max_record.max(slot_size)),
+        record: max_record,
     };
     Ok((limits, batches?))
 }

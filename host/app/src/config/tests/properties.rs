@@ -197,8 +197,9 @@ fn ring() -> impl Strategy<Value = Ring> {
 fn limits(max_record: u64) -> impl Strategy<Value = Limits> {
     let memory = (2 * max_record + keys::MEMORY_SPARE)..=keys::MEMORY.max;
     let output = max_record..=keys::OUTPUT.max;
-    (memory, millis(&keys::CALL_TIMEOUT), output)
-        .prop_map(|(memory, call_timeout, output)| Limits { memory, call_timeout, output })
+    (memory, millis(&keys::CALL_TIMEOUT), output).prop_map(move |(memory, call_timeout, output)| {
+        Limits { memory, call_timeout, output, record: max_record }
+    })
 }
 
 fn channel() -> impl Strategy<Value = Channel> {
