@@ -4,10 +4,10 @@
 //! decodes it.
 //! `batch_builder` owns the memory into which bytes are read, and decides by the rule in `cut` when
 //! a batch leaves for the `sink` (the ring, or standard output). `error_policy` says what happens
-//! to bytes that can't be decoded, and `quarantine` keeps them. With a `shuffle`, a window between builder and sink changes the
-//! order of the records. `workers` decode several objects at the same time. A `mix` draws its records
-//! from several channels. `monitor` counts what the channel does in its `stats` and tells the
-//! channel's observers.
+//! to bytes that can't be decoded, and `quarantine` keeps them. With a `shuffle`, a window between
+//! builder and sink changes the order of the records. `workers` decode several objects at the same
+//! time. A `mix` draws its records from several channels. `monitor` counts what the channel does in
+//! its `stats` and tells the channel's observers.
 
 #![forbid(unsafe_code)]
 

@@ -19,6 +19,7 @@ use crate::config::{Config, Source};
 use crate::factory::Sources;
 use crate::feed::{self, Channel, FeedError};
 use crate::sagemaker::{InputChannel, InputMode, input_data_config};
+use crate::telemetry::log::write_in_thread;
 use crate::telemetry::progress::{Progress, ShownChannel, is_watched};
 
 /// Feed files or objects in S3 through FIFOs, one for each epoch, as SageMaker's Pipe-mode agent
@@ -72,6 +73,7 @@ fn channel_name(name: &str) -> Result<String, String> {
 }
 
 pub(super) fn main(args: &Args) -> ExitCode {
+    write_in_thread();
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,

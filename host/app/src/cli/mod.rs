@@ -121,13 +121,9 @@ pub fn main(builtins: Builtins) -> ExitCode {
             return if shown.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    // These run long: without a terminal, programs read their log. They serve others, who wait for
-    // nobody that reads the log.
+    // These run long: without a terminal, programs read their log.
     let serves = matches!(cli.command, Command::Run(_) | Command::Feed(_));
     log::start(if serves { Format::Json } else { Format::Human });
-    if serves {
-        log::write_in_thread();
-    }
     let _flush = FlushLog;
     match cli.command {
         Command::Run(args) => run::main(&args, builtins),

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::run::{self, Ended, NotReady, Owner, Signals, StartError};
 use crate::sagemaker::{self, Platform};
 use crate::telemetry::ChannelHandle;
+use crate::telemetry::log::write_in_thread;
 
 /// The word that SageMaker adds after the entrypoint's own arguments.
 const TRAIN: &str = "train";
@@ -81,9 +82,6 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     // A private host has all that it needs in its configuration.
     let base = if args.owner.is_none() { sagemaker::base() } else { None };
-    if let Some(base) = &base {
-        sagemaker::clear_failure(base);
-    }
     let refusal = match attempt(args, builtins, base.clone()) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(refusal) => refusal,
@@ -103,6 +101,11 @@ fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(),
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         report(Refusal::new(exit::SYSTEM, format_args!("can't start: {error}")))
     })?;
+    // From here on, nothing waits for who reads the log.
+    write_in_thread();
+    if let Some(base) = &base {
+        sagemaker::clear_failure(base);
+    }
     let mut outputs = RunOutputs::new(&args.outputs, &args.command)
         .map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
     let result = serve(args, builtins, base, &signals, owner.as_ref(), &mut outputs);
