@@ -159,7 +159,7 @@ mod tests {
              [channel.limits]\nmemory = '100MiB'\noutput = '10MiB'\n",
         );
         let found = memory(&config, None);
-        let slots = 16 * 4 << 20;
+        let slots = 64 << 20;
         assert_eq!(found.batches, slots + (80 << 20) + WINDOW_SPARE + DEFAULT_BATCHES);
         assert_eq!((found.decoders, found.outputs), (200 << 20, 20 << 20));
         assert_eq!(found.chunks, 4 * ((1 << 20) + FRAMING));
