@@ -131,7 +131,7 @@ impl Ring {
     /// exist at once, with those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`AcquireError::Memory`] where the kernel does not give
+    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where the kernel does not give
     /// the memory or `payload_bytes` is not below 4 GiB.
     pub fn acquire_dedicated(
         self: &Arc<Ring>,
