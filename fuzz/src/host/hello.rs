@@ -116,7 +116,7 @@ pub(crate) fn hello(bytes: &[u8]) {
     assert_eq!(read(other), Some(after(0)), "another channel");
 }
 
-/// All records after so many.
+/// All records but the first `given`.
 fn after(given: usize) -> Vec<String> {
     let epoch = (0..ROWS * OBJECTS).map(|row| format!("row {row}"));
     let all = std::iter::repeat_n(epoch, EPOCHS).flatten();

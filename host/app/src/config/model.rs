@@ -187,6 +187,16 @@ pub struct Shuffle {
     pub window: Option<Window>,
 }
 
+impl Shuffle {
+    /// Bytes of the window, if it is counted in bytes; else 0.
+    pub fn window_bytes(&self) -> u64 {
+        match self.window {
+            Some(Window::Bytes(bytes)) => bytes,
+            Some(Window::Records(_)) | None => 0,
+        }
+    }
+}
+
 /// Where the host writes how far a channel's consumers have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {

@@ -613,10 +613,7 @@ fn batch_memory(
     let Some(batches) = reader.optional_number(&BATCHES)? else { return Ok(None) };
     let (Ok(ring), Ok(shuffle)) = (ring, shuffle) else { return Ok(Some(batches)) };
     let slots = u64::from(ring.slots) * ring.slot_size as u64;
-    let window = match shuffle.and_then(|shuffle| shuffle.window) {
-        Some(Window::Bytes(bytes)) => bytes,
-        Some(Window::Records(_)) | None => 0,
-    };
+    let window = shuffle.map_or(0, |shuffle| shuffle.window_bytes());
     if batches >= slots + window {
         return Ok(Some(batches));
     }

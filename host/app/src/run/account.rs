@@ -1,9 +1,9 @@
 //! The memory that a channel may take: one sum, which follows from its configuration.
 
-use pipemill_channel::{Window, Workers};
+use pipemill_channel::Workers;
 use pipemill_source::container::memory_limit;
 
-use super::memory::{fixed_bytes, ring_bytes};
+use super::memory::{MIXED_CHANNEL_MEMORY, fixed_bytes, ring_bytes, window_bytes};
 use super::workers::worker_count;
 use crate::config::{Channel, Config, DecoderRef, Source, show_size};
 
@@ -11,12 +11,10 @@ use crate::config::{Channel, Config, DecoderRef, Source, show_size};
 const DEFAULT_BATCHES: u64 = 1 << 30;
 /// The same, at least, where a container has less memory.
 const MIN_BATCHES: u64 = 64 << 20;
-/// Bytes that a window takes beside those of its records: its last blocks are not full.
+/// Bytes that a window takes in addition to its records: its last blocks are not full.
 const WINDOW_SPARE: u64 = 32 << 20;
-/// Bytes of framing that a chunk may have beside a record.
+/// Bytes of framing that a chunk may have in addition to a record.
 const FRAMING: u64 = 64 << 10;
-/// Bytes of the records that a channel has ready for its mix, beside two of the largest.
-const MIXED_RECORDS: u64 = 6 << 20;
 
 /// The bytes that a channel may take at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +47,7 @@ impl ChannelMemory {
             channel.decoded().map(of_one).sum()
         };
         let is_mix = matches!(channel.source, Source::Mix(_));
-        let mixed = |one: &Channel| MIXED_RECORDS + 2 * one.max_record;
+        let mixed = |one: &Channel| MIXED_CHANNEL_MEMORY + 2 * one.max_record;
         ChannelMemory {
             batches: batch_bytes(config, channel, limit),
             decoders: sum(|one| one.limits.memory),
@@ -99,15 +97,15 @@ fn show_rounded(bytes: u64) -> String {
 
 /// Bytes for batches: those of the file, or what the ring and the window need and a gibibyte more, if
 /// the container has that.
-pub(super) fn batch_bytes(config: &Config, channel: &Channel, limit: Option<u64>) -> u64 {
+fn batch_bytes(config: &Config, channel: &Channel, limit: Option<u64>) -> u64 {
     if let Some(bytes) = channel.batch_memory {
         return bytes;
     }
     let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(fixed_bytes(config)));
     let share = left / config.channels.len().max(1) as u64;
-    let window = match channel.shuffle.and_then(|shuffle| shuffle.window) {
-        Some(Window::Bytes(bytes)) => bytes + bytes / 7 + WINDOW_SPARE,
-        Some(Window::Records(_)) | None => 0,
+    let window = match window_bytes(channel) {
+        0 => 0,
+        bytes => bytes + bytes / 7 + WINDOW_SPARE,
     };
     ring_bytes(config, channel) + window + share.clamp(MIN_BATCHES, DEFAULT_BATCHES)
 }

@@ -4,7 +4,7 @@
 use nix::unistd::{Pid, getpid};
 use pipemill_source::container::{killed_for_memory, memory_limit};
 
-use pipemill_channel::{Window, Workers};
+use pipemill_channel::Workers;
 
 use super::workers::{slots_beside, worker_count};
 use crate::config::{Channel, Config, Source, show_size};
@@ -15,7 +15,7 @@ const HOST_MEMORY: u64 = 16 << 20;
 /// Bytes that the decoder of a worker needs at least.
 const INSTANCE_MEMORY: u64 = 2 << 20;
 /// Bytes of the records that a channel has ready for its mix.
-const MIXED_CHANNEL_MEMORY: u64 = 6 << 20;
+pub(super) const MIXED_CHANNEL_MEMORY: u64 = 6 << 20;
 
 /// Returns why the rings and the windows of shuffles do not fit into the container's memory limit;
 /// `None` if they fit. The host takes all pages of the rings at the start, and those of a window
@@ -79,10 +79,7 @@ fn more_batches(config: &Config, channel: &Channel) -> u64 {
 
 /// Bytes of the channel's window, if it is counted in bytes.
 pub(super) fn window_bytes(channel: &Channel) -> u64 {
-    match channel.shuffle.and_then(|shuffle| shuffle.window) {
-        Some(Window::Bytes(bytes)) => bytes,
-        Some(Window::Records(_)) | None => 0,
-    }
+    channel.shuffle.map_or(0, |shuffle| shuffle.window_bytes())
 }
 
 /// Bytes that the workers of all channels take, with decoders that need little.
@@ -163,6 +160,8 @@ impl OomKills {
 
 #[cfg(test)]
 mod tests {
+    use pipemill_channel::Window;
+
     use super::*;
     use crate::config::{Shuffle, WorkerCount, parse};
 
