@@ -70,7 +70,7 @@ impl Known {
                  [channel.ring]\nslot_size = '64KiB'\n"
             );
         }
-        Host::start(&text, None, engine).expect("the configuration is sound")
+        Host::start(&text, None, false, engine).expect("the configuration is sound")
     }
 
     fn connect(&self, hello: &Hello) -> Result<Reader, ReaderError> {

@@ -51,12 +51,13 @@ impl Change {
             Self::Seed => Some(&["`shuffle`", "shuffle` was"]),
             Self::Options => Some(&["options` was"]),
             Self::Decoder | Self::Plugin => Some(&["decoder` was"]),
-            // A host that begins before the state comes may find damage first, and names its place; or
-            // it has come to its end.
+            // The host may decode changed bytes before it compares the batch of the state. Then it names
+            // the damage that it finds in them, or other fields, or it comes to its end.
             Self::Removed | Self::Added | Self::Swapped | Self::Rewritten | Self::Grown => Some(&[
                 "`objects` differ",
                 "changed since the state was taken",
                 "`schema` differs",
+                "channels that are mixed need the same fields",
                 ", byte offset ",
                 "the channel is at its end",
                 // What was removed was the only one.
@@ -339,7 +340,8 @@ impl Job<'_> {
         let by_file = self.case.kind == Kind::Fifos
             || !self.case.asks_for_batch && !self.case.asks_for_shard && self.random.bool();
         let file = if by_file { self.write_states(ranks) } else { None };
-        let life = self.try_start(file.as_deref())?;
+        let consumers_first = !by_file && self.random.bool();
+        let life = self.try_start(file.as_deref(), consumers_first)?;
         let mut readers = self.try_connect(&life.host, ranks, by_file)?;
         let mut given: Vec<_> = ranks.iter().map(|rank| rank.kept).collect();
         let end = expected[0].len();

@@ -131,11 +131,16 @@ impl<'c> Job<'c> {
 
 impl Job<'_> {
     pub(super) fn start(&mut self, resume: Option<&Path>) -> Life {
-        self.try_start(resume).unwrap_or_else(|why| panic!("{why}"))
+        self.try_start(resume, false).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// Starts a host, or returns why it does not start.
-    pub(super) fn try_start(&mut self, resume: Option<&Path>) -> Result<Life, String> {
+    /// Starts a host, or returns why it does not start. `consumers_first`: it decodes nothing before all
+    /// consumers are connected.
+    pub(super) fn try_start(
+        &mut self,
+        resume: Option<&Path>,
+        consumers_first: bool,
+    ) -> Result<Life, String> {
         let origin = Origin::start(
             self.case,
             &self.place,
@@ -145,7 +150,7 @@ impl Job<'_> {
             &mut self.random,
         );
         let config = self.case.config(&origin.sources, &mut self.random);
-        let host = Host::start(self.hosts, &self.place, &config, resume)?;
+        let host = Host::start(self.hosts, &self.place, &config, resume, consumers_first)?;
         Ok(Life { host, origin })
     }
 

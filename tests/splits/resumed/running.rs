@@ -31,7 +31,8 @@ enum Running {
 }
 
 impl Host {
-    /// Starts a host that goes on at the states in a file, if there is one.
+    /// Starts a host that goes on at the states in a file, if there is one. `consumers_first`: if it is
+    /// in this process, it decodes nothing before its consumers are connected.
     ///
     /// # Errors
     /// Why it does not start, if it is in this process.
@@ -40,6 +41,7 @@ impl Host {
         place: &TestDir,
         config: &str,
         resume: Option<&Path>,
+        consumers_first: bool,
     ) -> Result<Self, String> {
         static ENGINE: OnceLock<Engine> = OnceLock::new();
         let socket = place.path("run/host.sock");
@@ -48,7 +50,7 @@ impl Host {
                 let engine = ENGINE
                     .get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
                 let text = format!("socket = {socket:?}\n{config}");
-                let host = in_process::Host::start(&text, resume, engine);
+                let host = in_process::Host::start(&text, resume, consumers_first, engine);
                 Running::InProcess { _host: host.map_err(|faults| faults.join("\n"))? }
             }
             Hosts::Processes => {

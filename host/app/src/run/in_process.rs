@@ -23,10 +23,16 @@ pub struct Host {
 
 impl Host {
     /// Serves the channels of a configuration, on its `socket`. `resume` is a file of states.
+    /// `consumers_first`: each channel begins when its consumers are connected.
     ///
     /// # Errors
     /// All faults, each in one line.
-    pub fn start(text: &str, resume: Option<&Path>, engine: &Engine) -> Result<Host, Vec<String>> {
+    pub fn start(
+        text: &str,
+        resume: Option<&Path>,
+        consumers_first: bool,
+        engine: &Engine,
+    ) -> Result<Host, Vec<String>> {
         let faults =
             |faults: Vec<config::Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut config = config::parse(text, "pipemill.toml", &|_| None).map_err(faults)?;
@@ -40,8 +46,8 @@ impl Host {
         let socket = config.socket.unwrap_or_else(super::default_socket);
         let server = Server::start(&socket, &ServerConfig::default(), rings, None);
         let server = Some(server.map_err(|error| system(&error))?);
-        let threads =
-            ChannelThreads::start(channels, stop, false).map_err(|error| system(&error))?;
+        let threads = ChannelThreads::start(channels, stop, consumers_first)
+            .map_err(|error| system(&error))?;
         Ok(Host { server, threads })
     }
 }
