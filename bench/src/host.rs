@@ -7,12 +7,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use pipemill_app::ring_sink::RingSink;
 use pipemill_channel::{
     Channel, ChannelStats, ErrorPolicy, Learning, OnError, OnPluginError, Outcome, Shuffle,
     StatsSnapshot, Workers,
 };
 use pipemill_decode::{Engine, Limits, Plugin};
+use pipemill_delivery::RingSink;
 use pipemill_ring::host::{Ring, RingConfig, Server, ServerConfig};
 use pipemill_ring::protocol::Mode;
 use pipemill_ring::reader::{Event, Reader};

@@ -6,7 +6,7 @@ import re
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
 # S3 and the configuration have pages of their own; the others speak to a person at the keyboard.
-ELSEWHERE = {"tests", "s3", "kit", "plugin_tools", "cli", "config", "report"}
+ELSEWHERE = {"tests", "s3", "kit", "plugin-tools", "cli", "config", "report"}
 
 
 def sources():

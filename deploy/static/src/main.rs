@@ -6,7 +6,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     look_names_up_without_plugins();
-    pipemill_app::cli::main(&pipemill_builtin::BUILTINS)
+    pipemill_cli::main(&pipemill_builtin::BUILTINS)
 }
 
 /// Makes glibc look up names in files and DNS only. Else glibc, which is part of a static binary,

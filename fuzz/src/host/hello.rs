@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
 
-use pipemill_app::in_process::Host;
 use pipemill_decode::Engine;
 use pipemill_ring::protocol::{ErrorKind, Hello};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
+use pipemill_run::in_process::Host;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_types::Printable;
 use serde_json::{Value, json};

@@ -26,6 +26,7 @@ mod failure;
 mod field_names;
 mod learn;
 mod log_fields;
+pub mod memory_sink;
 mod mix;
 mod monitor;
 mod object;

@@ -20,6 +20,7 @@ mod memory_budget;
 mod mode;
 mod position;
 mod printable;
+pub mod record_json;
 mod stream_info;
 mod suggest;
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use pipemill_app::in_process;
 use pipemill_decode::Engine;
 use pipemill_ring::protocol::Hello;
 use pipemill_ring::reader::{Reader, ReaderError};
+use pipemill_run::in_process;
 use pipemill_tests::process::Process;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, host, pipemill};

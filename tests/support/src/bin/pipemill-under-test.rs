@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pipemill_app::cli::main(&pipemill_builtin::BUILTINS)
+    pipemill_cli::main(&pipemill_builtin::BUILTINS)
 }

@@ -1,0 +1,149 @@
+//! A sink for commands that look at the records themselves.
+
+use std::sync::Arc;
+
+use crate::{Batch, Sink, StopReason};
+use pipemill_types::{BatchMemory, Field};
+
+/// Looks at the records of a channel.
+pub trait LookAtRecords {
+    /// Takes the fields of all records. Called at most once, before the first batch.
+    fn schema(&mut self, fields: &Arc<[Field]>);
+
+    /// Looks at a batch, whose payload lies in `memory`.
+    ///
+    /// # Errors
+    /// No more records are needed.
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason>;
+
+    /// The end of an epoch.
+    ///
+    /// # Errors
+    /// No more records are needed.
+    fn end_epoch(&mut self) -> Result<(), StopReason> {
+        Ok(())
+    }
+}
+
+/// Where the memory of batches comes from.
+pub trait Memories {
+    /// Memory of one batch.
+    type Memory: BatchMemory + 'static;
+
+    /// Memory for the next batch.
+    ///
+    /// # Errors
+    /// There is none.
+    fn take(&mut self) -> Result<Self::Memory, StopReason>;
+
+    /// Memory of at least `payload` bytes, for what fits into no other.
+    ///
+    /// # Errors
+    /// There is none.
+    fn dedicated(&mut self, payload: usize) -> Result<Self::Memory, StopReason>;
+
+    /// Makes dedicated memory at least this large. What was written stays.
+    ///
+    /// # Errors
+    /// There is none.
+    fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
+
+    /// Takes back the memory of a batch that was looked at.
+    fn give_back(&mut self, memory: Self::Memory) {
+        drop(memory);
+    }
+}
+
+/// Memory of the process alone.
+pub struct PrivateMemories {
+    /// Bytes of memory for a batch.
+    bytes: usize,
+    /// The memory of the last batch.
+    spare: Option<Vec<u8>>,
+}
+
+impl Memories for PrivateMemories {
+    type Memory = Vec<u8>;
+
+    fn take(&mut self) -> Result<Vec<u8>, StopReason> {
+        Ok(self.spare.take().unwrap_or_else(|| vec![0; self.bytes]))
+    }
+
+    fn dedicated(&mut self, payload: usize) -> Result<Vec<u8>, StopReason> {
+        Ok(vec![0; payload])
+    }
+
+    fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
+        memory.resize(payload, 0);
+        Ok(())
+    }
+
+    fn give_back(&mut self, memory: Vec<u8>) {
+        if memory.len() == self.bytes {
+            self.spare = Some(memory);
+        }
+    }
+}
+
+/// A sink that shows each batch to `L`, and then uses its memory again.
+pub struct MemorySink<L, M = PrivateMemories> {
+    /// Looks at the records.
+    pub looker: L,
+    memories: M,
+}
+
+impl<L> MemorySink<L> {
+    /// A sink with `batch_memory` bytes for a batch.
+    pub fn new(looker: L, batch_memory: usize) -> Self {
+        Self::with_memories(looker, PrivateMemories { bytes: batch_memory, spare: None })
+    }
+}
+
+impl<L, M> MemorySink<L, M> {
+    /// A sink with memory from there.
+    pub fn with_memories(looker: L, memories: M) -> Self {
+        Self { looker, memories }
+    }
+}
+
+impl<L: LookAtRecords, M: Memories> Sink for MemorySink<L, M> {
+    type Memory = M::Memory;
+
+    fn memory(&mut self) -> Result<M::Memory, StopReason> {
+        self.memories.take()
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<M::Memory, StopReason> {
+        self.memories.dedicated(payload)
+    }
+
+    fn grow(&mut self, memory: &mut M::Memory, payload: usize) -> Result<(), StopReason> {
+        self.memories.grow(memory, payload)
+    }
+
+    fn room(&self, memory: &M::Memory, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.as_ref().len())
+    }
+
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.looker.schema(fields);
+    }
+
+    fn grant(&mut self, memory: M::Memory, batch: &mut Batch) -> Result<(), StopReason> {
+        let looked = self.looker.batch(memory.as_ref(), batch);
+        self.memories.give_back(memory);
+        looked
+    }
+
+    fn has_demand(&self) -> bool {
+        true
+    }
+
+    fn wants_epoch_end(&self, _: u32) -> bool {
+        false
+    }
+
+    fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {
+        self.looker.end_epoch()
+    }
+}

@@ -1,0 +1,47 @@
+//! The decoder of a source for which the command line names none: for `cat`, `schema` and `init`.
+
+use std::process::ExitCode;
+
+use pipemill_decode::{Engine, Plugin};
+use pipemill_source::Source;
+use pipemill_types::Printable;
+
+use super::{exit, load, s3};
+use pipemill_detect::{self as detect, DetectError};
+use pipemill_telemetry::progress::is_watched;
+
+/// A source with a decoder for it.
+pub(super) struct DecodedSource {
+    pub(super) plugin: Plugin,
+    /// The decoder's options.
+    pub(super) options: Vec<(String, String)>,
+    pub(super) source: Box<dyn Source>,
+}
+
+/// Finds the decoder of a source, says which it is, and loads it. Nothing of the source is lost. An
+/// error is reported; the exit code is returned.
+pub(super) fn find_decoder(
+    engine: &Engine,
+    mut source: Box<dyn Source>,
+    given: &[(String, String)],
+    inflate: bool,
+) -> Result<DecodedSource, ExitCode> {
+    if is_watched() {
+        // Before the first object is taken: else the bytes of the epoch are not counted.
+        source.total_size();
+    }
+    let rules = detect::plugin_rules(engine);
+    let (choice, source) =
+        detect::detect(source, rules, inflate, given).map_err(|error| match error {
+            DetectError::Stopped => ExitCode::SUCCESS,
+            DetectError::Source(error) => {
+                let code = if error.missing { exit::MISSING } else { exit::DATA };
+                exit::because(code, s3::with_option_names(&error.in_full()))
+            }
+        })?;
+    let object = Printable::name(&choice.object);
+    log::info!("{object}: {}", choice.explanation(given));
+    let options = choice.options(given);
+    let plugin = load(engine, choice.decoder(), &options, exit::USAGE)?;
+    Ok(DecodedSource { plugin, options, source })
+}

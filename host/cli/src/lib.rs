@@ -1,0 +1,145 @@
+//! The command line: the commands, their options, and the exit codes.
+
+#![forbid(unsafe_code)]
+
+mod cat;
+mod completions;
+mod config;
+mod doctor;
+mod exit;
+mod feed;
+mod find_decoder;
+mod init;
+mod ls;
+mod man;
+mod matching;
+mod order;
+mod output;
+mod outputs;
+mod plugin;
+mod print;
+mod propose;
+mod run;
+mod s3;
+mod sample;
+mod schema;
+mod top;
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use nix::sys::signal::{SigSet, Signal};
+
+use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
+use pipemill_types::Printable;
+
+use pipemill_telemetry::log::{self, Format};
+
+/// Streams records out of pipes and files, through sandboxed decoders, into shared memory.
+#[derive(Parser)]
+#[command(name = "pipemill", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Cat(cat::Args),
+    Schema(schema::Args),
+    Init(init::Args),
+    /// Compiles the plugin on standard input: the process in which pipemill itself compiles
+    #[command(name = COMPILE_STDIN, hide = true)]
+    CompileStdin,
+    Config(config::Args),
+    Feed(feed::Args),
+    Ls(ls::Args),
+    Plugin(plugin::Args),
+    Top(top::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The engine with the settings of the environment; else the exit code, after a report.
+fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
+    Engine::of_environment(builtins)
+        .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
+}
+
+/// Loads a decoder and checks its options. If something is wrong it reports that and returns the
+/// exit code: `unusable` if the decoder can't be loaded.
+fn load(
+    engine: &Engine,
+    name: &str,
+    options: &[(String, String)],
+    unusable: u8,
+) -> Result<Plugin, ExitCode> {
+    let plugin =
+        Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
+    let faults: Vec<_> =
+        plugin.check_options(options).into_iter().map(|(_, fault)| fault).collect();
+    if faults.is_empty() {
+        return Ok(plugin);
+    }
+    Err(exit::because_all(exit::USAGE, &faults))
+}
+
+fn printable_word(word: &OsStr) -> OsString {
+    Printable::line(word.to_string_lossy()).to_string().into()
+}
+
+/// Writes the rest of the log when dropped, also in a panic.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        log::flush();
+    }
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Otherwise a signal
+/// would end the process without a word.
+fn block_file_size_signal() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    // It can't fail: the set is valid.
+    let _ = signals.thread_block();
+}
+
+/// Runs the command line of this process with these built-in decoders. Returns the exit code.
+pub fn main(builtins: Builtins) -> ExitCode {
+    block_file_size_signal();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // The message quotes arguments, which may be names of files.
+            let words = std::env::args_os().map(|word| printable_word(&word));
+            let shown = Cli::try_parse_from(words).err().unwrap_or(error);
+            // If the terminal is closed there is nothing to do.
+            let _ = shown.print();
+            return if shown.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    // These run long: without a terminal, programs read their log.
+    let serves = matches!(cli.command, Command::Run(_) | Command::Feed(_));
+    log::start(if serves { Format::Json } else { Format::Human });
+    let _flush = FlushLog;
+    match cli.command {
+        Command::Run(args) => run::main(&args, builtins),
+        Command::Config(args) => config::main(&args, builtins),
+        Command::Cat(args) => cat::main(args, builtins),
+        Command::Schema(args) => schema::main(&args, builtins),
+        Command::Init(args) => init::main(&args, builtins),
+        Command::CompileStdin => compile_stdin().into(),
+        Command::Feed(args) => feed::main(&args),
+        Command::Ls(args) => ls::main(&args),
+        Command::Plugin(args) => plugin::main(args, builtins),
+        Command::Top(args) => top::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Completions(args) => completions::main(&args, &mut Cli::command()),
+        Command::Man(args) => man::main(&args, Cli::command()),
+    }
+}

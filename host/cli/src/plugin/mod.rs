@@ -1,0 +1,103 @@
+//! `pipemill plugin …`: commands for authors of plugins and for those who build images with them.
+
+mod bench;
+mod build;
+mod check;
+mod compile;
+mod inspect;
+mod list;
+mod new;
+mod test;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use pipemill_decode::{Builtins, Engine, Plugin};
+
+use super::cat::key_value;
+use super::output::say;
+use super::{engine, exit, load};
+use pipemill_config::parse_size;
+use pipemill_plugin_tools::PluginUnderTest;
+
+pub(super) use test::quote;
+
+/// Make, build, inspect, test, measure and compile plugins.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  pipemill plugin list csv
+  pipemill plugin new mine --lang rust")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    New(new::Args),
+    Build(build::Args),
+    Check(check::Args),
+    Inspect(inspect::Args),
+    List(list::Args),
+    Test(test::Args),
+    Bench(bench::Args),
+    Compile(compile::Args),
+}
+
+pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
+    let result = engine(builtins).and_then(|engine| act(args.action, &engine));
+    result.unwrap_or_else(|code| code)
+}
+
+fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
+    match action {
+        Action::New(args) => new::main(&args),
+        Action::Build(args) => build::main(&args, engine),
+        Action::Check(args) => check::main(&args, engine),
+        Action::Inspect(args) => inspect::main(&args, engine),
+        Action::List(args) => list::main(&args, engine),
+        Action::Test(args) => test::main(&args, engine),
+        Action::Bench(args) => bench::main(&args, engine),
+        Action::Compile(args) => compile::main(&args, engine),
+    }
+}
+
+/// The value of `--max-record`, as in its help.
+const DEFAULT_MAX_RECORD: u64 = 64 << 20;
+
+/// Options that choose a plugin and its options.
+#[derive(clap::Args)]
+struct PluginArgs {
+    /// The plugin's path (`FILE.wasm`), or the name of a decoder
+    #[arg(value_name = "FILE")]
+    name: String,
+    /// An option of the decoder
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
+    max_record: u64,
+}
+
+impl PluginArgs {
+    /// Loads the plugin. An error is reported; the exit code is returned.
+    fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
+        let plugin = load(engine, &self.name, &self.options, exit::DATA)?;
+        Ok(PluginUnderTest::new(plugin, self.options.clone(), self.max_record))
+    }
+
+    /// The bytes of the plugin's file. An error is reported; the exit code is returned.
+    fn bytes(&self, engine: &Engine) -> Result<Cow<'static, [u8]>, ExitCode> {
+        Plugin::file(engine, &self.name).map_err(|error| exit::because(exit::DATA, error))
+    }
+}
+
+/// Reads a whole file. An error is reported; the exit code is returned.
+fn read(path: &Path) -> Result<Vec<u8>, ExitCode> {
+    std::fs::read(path).map_err(|error| {
+        exit::because(exit::MISSING, format!("{} can't be read: {error}", path.display()))
+    })
+}

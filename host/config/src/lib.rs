@@ -1,0 +1,38 @@
+//! The configuration file: [`parse`] reads TOML and finds all faults at once; [`show`] writes TOML.
+//!
+//! Each file uses only files that stand before it in this list: `values`, `vars` (texts), `key`,
+//! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
+//! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `named_decoders`,
+//! `show`.
+
+#![forbid(unsafe_code)]
+
+mod document;
+mod fault;
+mod key;
+mod keys;
+mod mix;
+mod model;
+mod named_decoders;
+mod parse;
+mod presets;
+mod rank;
+mod read;
+mod s3_source;
+pub mod sagemaker;
+mod show;
+mod source;
+#[cfg(test)]
+mod tests;
+mod values;
+mod vars;
+
+pub use fault::{Fault, TextPosition};
+pub use model::{
+    Channel, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount, fifo_source,
+};
+pub use named_decoders::named_decoders;
+pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
+pub use presets::{Preset, Presets, Rank};
+pub use show::{quote, show};
+pub use values::{parse_duration, parse_size, show_duration, show_size};

@@ -1,0 +1,122 @@
+//! Finds the decoder of a channel that names none: by the names of its objects and by their first
+//! bytes.
+//!
+//! `name` says what an ending of a name stands for, `bytes` and `text` what the first bytes are,
+//! for tables by the options of `dialect`, `obstacle` names the option that a table lacks, `choice`
+//! decides and explains, `source` looks at the objects of a channel while they are read. The rule
+//! is: right or refused. Nothing is chosen if name and bytes disagree, or if several decoders fit.
+//! Only the start of an object is looked at, never its middle.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod choice;
+mod dialect;
+mod name;
+mod obstacle;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::fmt;
+
+use pipemill_decode::{DetectionRule, Engine, Plugin};
+
+pub use source::{DetectError, detect, expecting};
+
+/// The plugins on the search path that say which objects are their own. One that can't be used is
+/// left out, with a warning.
+pub fn plugin_rules(engine: &Engine) -> Vec<(String, DetectionRule)> {
+    let mut rules = Vec::new();
+    for name in engine.plugins_on_path() {
+        match Plugin::load(engine, &name, None) {
+            Ok(plugin) if *plugin.detection() == DetectionRule::default() => {}
+            Ok(plugin) => rules.push((name, plugin.detection().clone())),
+            Err(error) => log::warn!("{error}; it is not asked which objects it reads"),
+        }
+    }
+    rules
+}
+
+/// A format that a decoder reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Format {
+    /// Delimited text. The delimiter is absent if nothing tells it.
+    Csv {
+        delimiter: Option<u8>,
+    },
+    JsonLines,
+    Lines,
+    TfRecord,
+    /// RecordIO, read as its payloads.
+    RecordIo,
+    /// RecordIO with SageMaker's protobuf messages in it.
+    RecordIoProtobuf,
+    Tar,
+    Npy,
+    Npz,
+    Avro,
+    MessagePack,
+    /// A plugin on the search path, by its name.
+    Plugin(String),
+}
+
+impl Format {
+    /// The name of the decoder.
+    fn decoder(&self) -> &str {
+        match self {
+            Self::Csv { .. } => "csv",
+            Self::JsonLines => "jsonl",
+            Self::Lines => "lines",
+            Self::TfRecord => "tfrecord",
+            Self::RecordIo => "recordio",
+            Self::RecordIoProtobuf => "recordio-protobuf",
+            Self::Tar => "webdataset",
+            Self::Npy => "npy",
+            Self::Npz => "npz",
+            Self::Avro => "avro",
+            Self::MessagePack => "msgpack",
+            Self::Plugin(name) => name,
+        }
+    }
+
+    /// Whether it is text.
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Csv { .. } | Self::JsonLines | Self::Lines)
+    }
+
+    /// Whether an object of `other` can follow an object of `self` in one channel.
+    fn agrees_with(&self, other: &Format) -> bool {
+        match (self, other) {
+            (Self::Csv { delimiter: Some(one) }, Self::Csv { delimiter: Some(other) }) => {
+                one == other
+            }
+            (Self::Csv { .. }, Self::Csv { .. }) => true,
+            (one, other) => one == other,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Csv { delimiter: Some(b'\t') } => f.write_str("text delimited by tabs"),
+            Self::Csv { delimiter: Some(delimiter) } => {
+                write!(f, "text delimited by `{}`", *delimiter as char)
+            }
+            Self::Csv { delimiter: None } => f.write_str("delimited text"),
+            Self::JsonLines => f.write_str("JSON Lines"),
+            Self::Lines => f.write_str("lines of text"),
+            Self::TfRecord => f.write_str("TFRecord"),
+            Self::RecordIo => f.write_str("RecordIO"),
+            Self::RecordIoProtobuf => f.write_str("RecordIO with protobuf"),
+            Self::Tar => f.write_str("a tar archive"),
+            Self::Npy => f.write_str("a NumPy array (.npy)"),
+            Self::Npz => f.write_str("NumPy arrays in a zip archive (.npz)"),
+            Self::Avro => f.write_str("Avro"),
+            Self::MessagePack => f.write_str("MessagePack"),
+            Self::Plugin(name) => write!(f, "what the plugin `{name}` reads"),
+        }
+    }
+}

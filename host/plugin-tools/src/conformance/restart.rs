@@ -1,0 +1,88 @@
+//! Whether decoding can begin again where the decoder says. A new stream is shown the bytes that it
+//! says are needed, and then the input from that place on. It must give the same records from there
+//! on.
+
+use std::sync::Arc;
+
+use pipemill_types::{restart_extension, schema_extension};
+
+use super::compare::difference;
+use crate::decode_run::{DecodeRun, PluginUnderTest, Record};
+use crate::trace::{Restart, Shown, Trace};
+
+/// What was checked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Checked {
+    /// Number of places.
+    pub(super) places: usize,
+    /// Most bytes that are needed from the input's start.
+    pub(super) header: usize,
+}
+
+/// Pieces of the input after the bytes that are needed.
+const PIECES: [usize; 6] = [1, 2, 3, 5, 8, 13];
+
+/// Checks the places up to which the decoder consumes the input if its first `at` bytes arrive, and
+/// then the rest. An input with errors is not checked.
+///
+/// # Errors
+/// One line that says which place is wrong.
+pub(super) fn check(
+    tested: &PluginUnderTest,
+    input: &Arc<[u8]>,
+    at: usize,
+) -> Result<Checked, String> {
+    let pieces = [at];
+    let pieces = if at == 0 { &[][..] } else { &pieces };
+    let whole = tested.trace(input, Shown { pieces, ..Shown::default() });
+    let mut checked = Checked::default();
+    if !whole.run.errors.is_empty() {
+        return Ok(checked);
+    }
+    for restart in &whole.restarts {
+        judge(tested, input, &whole, restart)?;
+        checked.places += 1;
+        checked.header = checked.header.max(restart.header);
+    }
+    Ok(checked)
+}
+
+/// Checks one place, with the rest in one piece and in several.
+fn judge(
+    tested: &PluginUnderTest,
+    input: &[u8],
+    whole: &Trace,
+    restart: &Restart,
+) -> Result<(), String> {
+    let Restart { header, place, records } = *restart;
+    let schema = whole.run.schema.as_deref().and_then(schema_extension);
+    let extension = restart_extension(header as u64, place as u64);
+    let extensions: Vec<_> = schema.into_iter().chain([extension]).collect();
+    let shown: Arc<[u8]> = [&input[..header], &input[place..]].concat().into();
+    let moved = |record: &Record| Record {
+        start: record.start.saturating_sub(place as u64) + header as u64,
+        fields: record.fields.clone(),
+    };
+    let reference = DecodeRun {
+        schema: whole.run.schema.clone(),
+        metadata: whole.run.metadata.clone(),
+        records: whole.run.records[records..].iter().map(moved).collect(),
+        errors: Vec::new(),
+    };
+    let mut pieces = PIECES.to_vec();
+    if header > 0 {
+        pieces.insert(0, header);
+    }
+    for pieces in [&[][..], &pieces] {
+        let from = Shown { pieces, extensions: &extensions, ..Shown::default() };
+        let run = tested.trace(&shown, from).run;
+        if let Some(other) = difference(&reference, &run, (shown.len(), false), "it should be") {
+            return Err(format!(
+                "decoding can't begin again at byte {place}, though `pipemill.restart` is {header} \
+                 there: shown the first {header} bytes of the input and those from {place} on, another \
+                 stream gives something else: {other}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,426 @@
+//! Decodes an input in memory, in given pieces, and keeps the records and errors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipemill_channel::{
+    Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Learning, Observer, OnError,
+    OnPluginError, Outcome, Sink, StopReason, Workers,
+};
+use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
+
+use super::slot_memories::SlotMemories;
+use super::timing::cpu_time;
+use super::work::Work;
+use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
+
+/// A plugin with its options and limits.
+#[derive(Clone)]
+pub struct PluginUnderTest {
+    /// The plugin.
+    pub plugin: Plugin,
+    /// Its options.
+    pub options: Vec<(String, String)>,
+    /// The limits of its instances.
+    pub limits: Limits,
+    /// Largest record, in bytes.
+    pub max_record: u64,
+    /// Whether its records are known to come of blocks: several records have one start, and errors
+    /// may follow inside of the block.
+    pub(super) has_blocks: bool,
+    /// What its runs cost so far, those of all clones together.
+    pub(super) work: Work,
+    /// Runs of inputs in one piece.
+    whole_runs: WholeRuns,
+}
+
+/// The last runs of inputs in one piece: most cases of a test compare with the same one.
+#[derive(Default)]
+struct WholeRuns(Mutex<Vec<WholeRun>>);
+
+/// An input, whether its errors were skipped, and its run.
+type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
+
+/// Streams that are opened to measure their set-up.
+const SET_UPS: usize = 3;
+/// Runs that are kept.
+const KEPT_RUNS: usize = 2;
+
+impl Clone for WholeRuns {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Byte offset in the input at which it starts.
+    pub start: u64,
+    /// The bytes of each field; `None` if the field is absent.
+    pub fields: Vec<Option<Vec<u8>>>,
+}
+
+/// The result of decoding an input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DecodeRun {
+    /// The fields of the records; `None` if the decoder did not declare them.
+    pub schema: Option<Arc<[Field]>>,
+    /// The facts about the input that the decoder told. Without a record they are not known.
+    pub metadata: BTreeMap<String, String>,
+    /// The records.
+    pub records: Vec<Record>,
+    /// The errors: all that were skipped, and the one that ended the run.
+    pub errors: Vec<RunError>,
+}
+
+/// An error of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunError {
+    /// Byte offset in the input.
+    pub offset: u64,
+    /// What was expected and what stood there.
+    pub message: String,
+    /// Which part of the run is to blame.
+    pub kind: ErrorKind,
+    /// Number of records before it.
+    pub records: usize,
+    /// Where decoding went on.
+    pub resumed: Resumed,
+}
+
+/// How decoding went on after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// It did not: the error ended the run, or the rest of the input can't be decoded.
+    No,
+    /// At this byte offset, as the decoder said. It may be after the end of the input.
+    At(u64),
+    /// At this byte offset, where the decoder found a record. The search began at `from`.
+    Found {
+        /// Byte offset at which the search began.
+        from: u64,
+        /// Byte offset at which it ended; the length of the input if it found nothing.
+        at: u64,
+    },
+}
+
+impl Resumed {
+    /// The byte offset at which decoding went on.
+    pub fn place(self) -> Option<u64> {
+        match self {
+            Self::No => None,
+            Self::At(at) | Self::Found { at, .. } => Some(at),
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at byte offset {}", self.message, self.offset)
+    }
+}
+
+impl DecodeRun {
+    /// Whether records share a start: they come of compressed blocks.
+    pub fn has_blocks(&self) -> bool {
+        self.records.windows(2).any(|pair| pair[0].start == pair[1].start)
+    }
+
+    /// The size of each value of each record, in bytes.
+    pub(super) fn value_sizes(&self) -> impl Iterator<Item = usize> {
+        let values = self.records.iter().flat_map(|record| &record.fields);
+        values.map(|value| value.as_ref().map_or(0, Vec::len))
+    }
+
+    /// The fields of the records; none if they are not known.
+    pub fn fields(&self) -> &[Field] {
+        self.schema.as_deref().unwrap_or_default()
+    }
+}
+
+/// The start of the message of an input that ends inside a record. The host makes it, not the
+/// decoder.
+pub(super) const INPUT_ENDS: &str = "the input ends inside a record";
+
+/// The start of the message of a channel that skipped all of its input. It repeats the first error.
+const NOTHING_DELIVERED: &str = "no record was delivered";
+
+impl PluginUnderTest {
+    /// A plugin with options, and with the limits that records of up to `max_record` bytes need.
+    pub fn new(plugin: Plugin, options: Vec<(String, String)>, max_record: u64) -> Self {
+        let limits = Limits::for_records(max_record);
+        let (work, whole_runs) = (Work::default(), WholeRuns::default());
+        Self { plugin, options, limits, max_record, has_blocks: false, work, whole_runs }
+    }
+
+    /// The same plugin, with another largest record. Its limits stay.
+    pub(super) fn with_max_record(&self, max_record: u64) -> Self {
+        Self { max_record, ..self.clone() }
+    }
+
+    /// Decodes `input` in one piece, unless it was among the last ones.
+    pub(super) fn decode_whole(&self, input: &Arc<[u8]>, skip: bool) -> Arc<DecodeRun> {
+        let mut runs = self.whole_runs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |run: &&WholeRun| Arc::ptr_eq(&run.0, input) && run.1 == skip;
+        if let Some((_, _, run)) = runs.iter().find(is_same) {
+            return run.clone();
+        }
+        let run = Arc::new(self.decode(input, &[], skip));
+        runs.truncate(KEPT_RUNS - 1);
+        runs.insert(0, (input.clone(), skip, run.clone()));
+        run
+    }
+
+    /// Decodes `input` in a channel. It arrives in pieces of these sizes in bytes, and one more
+    /// piece with the rest. With `skip`, decode errors are skipped; else the first one ends the
+    /// run.
+    pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
+        let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);
+        let ended = self.run_channel(input, pieces, skip, self.plugin.clone(), &mut sink);
+        self.run_of(sink.looker, ended, input.len())
+    }
+
+    /// As [`decode`](Self::decode), but the decoder sees its chunks in its window.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn decode_in_window(
+        &self,
+        input: &Arc<[u8]>,
+        pieces: &[usize],
+        skip: bool,
+    ) -> Result<DecodeRun, String> {
+        let slots = SlotMemories::new(BATCH_BYTES)
+            .map_err(|error| format!("the window can't be tested: {error}"))?;
+        let mut sink = MemorySink::with_memories(RecordCollector::default(), slots);
+        let plugin = self.plugin.clone().with_window_from(0);
+        let ended = self.run_channel(input, pieces, skip, plugin, &mut sink);
+        Ok(self.run_of(sink.looker, ended, input.len()))
+    }
+
+    /// Decodes an input in a channel. Returns the errors, and how often the decoder was called.
+    fn run_channel(
+        &self,
+        input: &Arc<[u8]>,
+        pieces: &[usize],
+        skip: bool,
+        plugin: Plugin,
+        sink: &mut (impl Sink + Send),
+    ) -> (Vec<RunError>, u64) {
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let on_error = if skip { OnError::Skip } else { OnError::Fail };
+        let mut channel = Channel {
+            name: "test".to_owned(),
+            source: Box::new(SingleObject { input: Some(input.clone()), pieces: pieces.to_vec() }),
+            plugin,
+            options: self.options.clone(),
+            limits: self.limits.clone(),
+            policy: ErrorPolicy::new(on_error, OnPluginError::Fail, u64::MAX),
+            max_record: self.max_record,
+            linger: Duration::ZERO,
+            batch: None,
+            shuffle: None,
+            resume: None,
+            learning: Learning::FromOwn,
+            offsets: true,
+            workers: Workers::new(1),
+            inflates_beside: false,
+            observers: vec![Box::new(ErrorCollector(errors.clone()))],
+        };
+        let stats = ChannelStats::default();
+        let outcome = channel.run(sink, &stats);
+        let mut errors =
+            errors.lock().map(|mut errors| std::mem::take(&mut *errors)).unwrap_or_default();
+        if let Outcome::Failed(failure) = outcome
+            && !(skip && failure.fault.message.starts_with(NOTHING_DELIVERED))
+        {
+            errors.push(run_error(&failure, Resumed::No));
+        }
+        (errors, stats.calls().iter().sum())
+    }
+
+    /// The run whose records these are.
+    fn run_of(
+        &self,
+        records: RecordCollector,
+        (errors, calls): (Vec<RunError>, u64),
+        bytes: usize,
+    ) -> DecodeRun {
+        let RecordCollector { schema, metadata, records } = records;
+        let metadata = serde_json::from_str(&metadata).unwrap_or_default();
+        let run = DecodeRun { schema, metadata, records, errors };
+        self.work.add(calls, bytes as u64, run.value_sizes());
+        run
+    }
+
+    /// CPU time that a new stream takes until it is shown its first bytes: the least of some.
+    pub(super) fn set_up_time(&self) -> Duration {
+        let times = (0..SET_UPS).map(|_| {
+            let before = cpu_time();
+            // A decoder that refuses is reported by the first run.
+            let stream = self.open(&[]);
+            let time = cpu_time().saturating_sub(before);
+            drop(stream);
+            time
+        });
+        times.min().unwrap_or_default()
+    }
+
+    /// Opens a stream with these extensions. Its size is not known, as that of a pipe; a
+    /// [`decode`](Self::decode) knows it, as of a file. Both must give the same.
+    ///
+    /// # Errors
+    /// The decoder refuses its options, or fails.
+    pub(super) fn open(&self, extensions: &[(String, String)]) -> Result<Stream, Fault> {
+        let info = StreamInfo {
+            channel: "test".to_owned(),
+            epoch: 0,
+            object: "input".to_owned(),
+            max_record: self.max_record,
+            offsets: true,
+            facts: ObjectFacts::default(),
+            extensions: extensions.to_vec(),
+        };
+        Stream::open(&self.plugin, &self.options, &info, &self.limits)
+    }
+}
+
+/// Appends the records of a call whose chunk is the input from `at` on.
+pub(super) fn collect(
+    decoded: &DecodedRecords,
+    input: &[u8],
+    at: usize,
+    records: &mut Vec<Record>,
+) {
+    for record in 0..decoded.records {
+        let fields = decoded.columns.iter().map(|column| {
+            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let from = (offset & !IN_PAYLOAD) as usize;
+            match offset {
+                ABSENT => None,
+                made if made & IN_PAYLOAD != 0 => Some(decoded.payload[from..][..length].to_vec()),
+                _ => Some(input[at + from..][..length].to_vec()),
+            }
+        });
+        let start = at as u64 + u64::from(decoded.starts[record]);
+        records.push(Record { start, fields: fields.collect() });
+    }
+}
+
+fn run_error(failure: &Failure, resumed: Resumed) -> RunError {
+    RunError {
+        offset: failure.position.offset.unwrap_or_default(),
+        message: failure.fault.message.clone(),
+        kind: failure.fault.kind,
+        records: failure.position.record.unwrap_or_default() as usize,
+        resumed,
+    }
+}
+
+/// Collects the decode errors that are skipped.
+struct ErrorCollector(Arc<Mutex<Vec<RunError>>>);
+
+impl Observer for ErrorCollector {
+    fn event(&self, _: Instant, event: &Event<'_>) {
+        if let Event::DecodeErrorSkipped { failure, bytes } = *event
+            && let Ok(mut errors) = self.0.lock()
+        {
+            let mut error = run_error(failure, Resumed::No);
+            error.resumed = Resumed::At(error.offset + bytes);
+            errors.push(error);
+        }
+    }
+}
+
+/// A source with one object in memory.
+struct SingleObject {
+    input: Option<Arc<[u8]>>,
+    pieces: Vec<usize>,
+}
+
+impl Source for SingleObject {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
+        let size = Some(bytes.len() as u64);
+        let pieces = std::mem::take(&mut self.pieces).into_iter();
+        let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true });
+        Ok(SourceEvent::Object(Object {
+            epoch: 0,
+            ordinal: 0,
+            name: "input".to_owned(),
+            identity: ObjectIdentity::default(),
+            facts: ObjectFacts { size, ..ObjectFacts::default() },
+            input,
+        }))
+    }
+
+    fn end_epoch(&mut self) {}
+}
+
+/// An input that returns one piece per read. No piece is there before the one before was decoded.
+struct InputInPieces {
+    bytes: Arc<[u8]>,
+    at: usize,
+    pieces: std::vec::IntoIter<usize>,
+    /// Whether the next piece is there by now.
+    comes_next: bool,
+}
+
+impl Input for InputInPieces {
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        let is_there = std::mem::replace(&mut self.comes_next, true);
+        if timeout == Some(Duration::ZERO) && !is_there {
+            return Ok(ReadOutcome::Nothing);
+        }
+        let rest = &self.bytes[self.at..];
+        if rest.is_empty() {
+            return Ok(ReadOutcome::End);
+        }
+        let size = self.pieces.next().unwrap_or(rest.len()).max(1);
+        let count = size.min(rest.len()).min(buf.len());
+        buf[..count].copy_from_slice(&rest[..count]);
+        self.at += count;
+        self.comes_next = false;
+        Ok(ReadOutcome::Bytes(count))
+    }
+}
+
+/// Size of the memory of a batch, in bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Keeps all records.
+#[derive(Default)]
+struct RecordCollector {
+    schema: Option<Arc<[Field]>>,
+    /// A JSON object; empty if there are no facts.
+    metadata: String,
+    records: Vec<Record>,
+}
+
+impl LookAtRecords for RecordCollector {
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.schema = Some(fields.clone());
+    }
+
+    fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
+        self.metadata.clone_from(&batch.start.metadata);
+        for record in 0..batch.records {
+            let fields = batch.columns.iter().map(|column| {
+                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+                (offset != ABSENT).then(|| memory[offset as usize..][..length].to_vec())
+            });
+            let start = batch.starts.get(record).copied().unwrap_or_default();
+            self.records.push(Record { start, fields: fields.collect() });
+        }
+        Ok(())
+    }
+}

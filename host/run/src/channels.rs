@@ -1,0 +1,363 @@
+//! Prepares the channels of a configuration: compiles plugins, creates rings, opens sources.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use pipemill_channel::{
+    Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, Resume, Workers,
+};
+use pipemill_decode::{DetectionRule, Engine, Plugin};
+use pipemill_ring::host::{Ring, RingConfig, RingError};
+use pipemill_source::{Awaited, Compression, Source, Stop};
+use pipemill_types::MemoryBudget;
+
+use super::account::ChannelMemory;
+use super::settings::DecoderIdentity;
+use super::state::{Origins, beginning, check_decoders, resume};
+use super::work::Work;
+use super::workers::{inflates_beside, slots_beside, worker_count};
+use crate::factory::Sources;
+use pipemill_config::{self as config, Config, DecoderRef, Fault};
+use pipemill_detect::{self as detect, DetectError};
+use pipemill_telemetry::progress::is_watched;
+use pipemill_telemetry::{ChannelHandle, Cores, EpochLog};
+
+/// A channel that is ready to run.
+pub struct PreparedChannel {
+    /// What its thread does.
+    pub work: Work,
+    /// The channel's ring, statistics and state, for all other threads.
+    pub handle: Arc<ChannelHandle>,
+}
+
+/// Channels could not be prepared: plugins, options, rings or sources are at fault.
+#[derive(Debug, thiserror::Error)]
+pub struct NotReady {
+    /// A message for each fault.
+    pub faults: Vec<String>,
+    /// Whether the faults are those of sources that were read to find their decoders.
+    pub of_sources: bool,
+}
+
+impl std::fmt::Display for NotReady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.faults.join("; "))
+    }
+}
+
+/// Prepares all channels: compiles the plugins in parallel, checks their options, creates the rings
+/// and opens the sources.
+///
+/// # Errors
+/// Holds the faults of all channels.
+pub fn prepare(
+    config: &Config,
+    engine: &Engine,
+    stop: &Stop,
+) -> Result<Vec<PreparedChannel>, NotReady> {
+    let mut sources = Sources::new(config.s3_budget, stop.clone());
+    let stops = stops(config, stop)?;
+    let (config, opened) = find_decoders(config, engine, &mut sources, &stops)?;
+    let config = &config;
+    let (plugins, rings): (Vec<_>, Vec<_>) = thread::scope(|scope| {
+        let load = |channel| scope.spawn(move || load(config, channel, engine));
+        let decoded = config.channels.iter().flat_map(config::Channel::decoded);
+        let threads: Vec<_> = decoded.map(load).collect();
+        // While the plugins compile, because getting memory from the kernel takes about as long.
+        let rings = config.channels.iter().map(|channel| ring(config, channel)).collect();
+        // A panic of a thread goes on here.
+        let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+        (plugins.collect(), rings)
+    });
+    let mut parts = plugins.into_iter().zip(opened);
+    let mut faults = Vec::new();
+    let mut channels = Vec::new();
+    for ((channel, ring), stop) in config.channels.iter().zip(rings).zip(stops) {
+        let mut decoded = Vec::new();
+        for (one, (plugin, opened)) in channel.decoded().zip(&mut parts) {
+            let opened = match opened {
+                Some(opened) => Ok(opened),
+                None => Opened::new(one, &mut sources, &stop),
+            };
+            match (plugin, opened) {
+                (Ok(plugin), Ok(Opened { source, first })) => {
+                    let ready = new_channel(one, source, plugin, worker_count(config, one));
+                    let lists_all = one.learn_from.is_none();
+                    let learning = first
+                        .map_or(Learning::FromOwn, |source| Learning::From { source, lists_all });
+                    let inflates_beside = inflates_beside(config, one);
+                    decoded.push(Channel { inflates_beside, learning, ..ready });
+                }
+                (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
+                (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
+            }
+        }
+        let decoders: Vec<_> =
+            decoded.iter().map(|one| DecoderIdentity::of(&one.plugin, &one.options)).collect();
+        if faults.is_empty() {
+            faults.extend(check_decoders(channel, &decoders));
+        }
+        match ring {
+            Ok(ring) if faults.is_empty() => {
+                channels.push(prepared(channel, decoded, decoders, ring, stop));
+            }
+            Ok(_) => {}
+            Err(error) => faults.push(error.to_string()),
+        }
+    }
+    if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
+}
+
+/// What stops each channel: the run's stop, or for a mix one of its own beside that.
+fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
+    let of_channel = |channel: &config::Channel| match channel.source {
+        config::Source::Mix(_) => stop.child().map_err(|error| NotReady {
+            faults: vec![format!("channel `{}`: can't start: {error}", channel.name)],
+            of_sources: false,
+        }),
+        _ => Ok(stop.clone()),
+    };
+    config.channels.iter().map(of_channel).collect()
+}
+
+/// A channel that is served: `decoded` is the channel itself, or those that it mixes.
+fn prepared(
+    channel: &config::Channel,
+    mut decoded: Vec<Channel>,
+    decoders: Vec<DecoderIdentity>,
+    ring: Arc<Ring>,
+    stop: Stop,
+) -> PreparedChannel {
+    let can_reread = decoded.iter().all(|one| one.source.can_reread());
+    let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
+    let begins = beginning(channel, &decoders);
+    let resumed = begins.decoded_from().map(resume);
+    let (awaited, work) = match (&channel.source, decoded.pop()) {
+        (config::Source::Mix(mix), Some(last)) => {
+            decoded.push(last);
+            let mix = new_mix(channel, mix, decoded, resumed, stop);
+            (Awaited::default(), Work::Mix(Box::new(mix)))
+        }
+        (_, Some(mut only)) => {
+            only.resume = resumed;
+            (only.source.awaited(), Work::Channel(Box::new(only)))
+        }
+        (_, None) => unreachable!("each channel decodes, or mixes channels that do"),
+    };
+    let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
+    let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
+    handle.ring.set_beginning(begins, Box::new(Origins::new(channel, decoders, can_reread)));
+    let mut prepared = PreparedChannel { work, handle };
+    let log = EpochLog::new(prepared.handle.clone());
+    prepared.work.observers().push(Box::new(log));
+    prepared
+}
+
+fn new_mix(
+    channel: &config::Channel,
+    mix: &config::Mix,
+    decoded: Vec<Channel>,
+    resume: Option<Resume>,
+    stop: Stop,
+) -> Mix {
+    let input = |(input, channel): (&config::MixInput, Channel)| MixInput {
+        channel,
+        weight: input.weight,
+        stats: Arc::default(),
+    };
+    Mix {
+        name: channel.name.clone(),
+        inputs: mix.inputs.iter().zip(decoded).map(input).collect(),
+        stop,
+        seed: mix.seed,
+        until: mix.until,
+        epochs: mix.epochs,
+        batch: channel.batch.expect("the configuration of a mix has a size"),
+        shuffle: channel.window_shuffle(),
+        resume,
+        observers: Vec::new(),
+    }
+}
+
+/// An open source.
+pub(super) struct Opened {
+    pub(super) source: Box<dyn Source>,
+    /// The objects from which the channel is learned, if these are others than its first ones.
+    first: Option<Box<dyn Source>>,
+}
+
+impl Opened {
+    fn new(channel: &config::Channel, sources: &mut Sources, stop: &Stop) -> io::Result<Opened> {
+        let first = sources.open_first(channel, stop.clone())?;
+        let source = sources.open_until(&channel.name, channel.source.clone(), stop.clone())?;
+        Ok(Opened { source, first })
+    }
+}
+
+/// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
+type OpenSources = Vec<Option<Opened>>;
+
+/// Finds the decoders of the channels that name none. Returns the configuration with all decoders,
+/// and the sources that were opened for it.
+fn find_decoders(
+    config: &Config,
+    engine: &Engine,
+    sources: &mut Sources,
+    stops: &[Stop],
+) -> Result<(Config, OpenSources), NotReady> {
+    let mut config = config.clone();
+    let (mut opened, mut faults, mut rules) = (Vec::new(), Vec::new(), None);
+    let of_channel = |(channel, stop)| {
+        config::Channel::decoded_mut(channel).into_iter().map(move |one| (one, stop))
+    };
+    for (channel, stop) in config.channels.iter_mut().zip(stops).flat_map(of_channel) {
+        if channel.decoder.is_some() {
+            opened.push(None);
+            continue;
+        }
+        let rules = rules.get_or_insert_with(|| detect::plugin_rules(engine)).clone();
+        match find_decoder(channel, sources, rules, stop) {
+            Ok(source) => opened.push(Some(source)),
+            Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
+        }
+    }
+    if faults.is_empty() {
+        Ok((config, opened))
+    } else {
+        Err(NotReady { faults, of_sources: true })
+    }
+}
+
+/// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a text
+/// for people.
+pub(super) fn find_decoder(
+    channel: &mut config::Channel,
+    sources: &mut Sources,
+    rules: Vec<(String, DetectionRule)>,
+    stop: &Stop,
+) -> Result<Opened, String> {
+    let opened = Opened::new(channel, sources, stop).map_err(|error| error.to_string())?;
+    let Opened { mut source, first } = opened;
+    if is_watched() {
+        // Before the first object is taken: else the bytes of the epoch are not counted.
+        source.total_size();
+    }
+    let inflate = channel.source.compression() == Some(Compression::Auto);
+    let found = |source, rules| match detect::detect(source, rules, inflate, &channel.options) {
+        Ok(found) => Ok(found),
+        Err(DetectError::Stopped) => Err("the run was stopped".to_owned()),
+        Err(DetectError::Source(error)) => Err(error.in_full()),
+    };
+    let (choice, opened) = match first {
+        None => {
+            let (choice, source) = found(source, rules)?;
+            (choice, Opened { source, first: None })
+        }
+        Some(first) => {
+            let (choice, first) = found(first, rules.clone())?;
+            let source =
+                detect::expecting(source, choice.clone(), rules, inflate, &channel.options);
+            (choice, Opened { source, first: Some(first) })
+        }
+    };
+    let (name, object) = (&channel.name, &choice.object);
+    let explanation = choice.explanation(&channel.options);
+    log::info!("channel `{name}`: {object}: {explanation}");
+    let options = choice.options(&channel.options);
+    // What was added has no place in the file: its faults are reported at the channel.
+    channel.option_places.resize(options.len(), channel.decoder_place);
+    channel.options = options;
+    channel.decoder = Some(DecoderRef::of(choice.decoder()));
+    Ok(opened)
+}
+
+/// Loads a channel's plugin and checks the channel's options with it. Reading the configuration
+/// can't check them, because only the plugin knows its options.
+///
+/// # Errors
+/// All faults of the plugin, or of its options.
+pub(super) fn load(
+    config: &Config,
+    channel: &config::Channel,
+    engine: &Engine,
+) -> Result<Plugin, Vec<Fault>> {
+    let fault = |place: config::TextPosition, message: String| Fault {
+        file: config.file.clone(),
+        place,
+        channel: Some(channel.name.clone()),
+        path: String::new(),
+        message,
+        remedy: None,
+    };
+    let decoder = channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default();
+    let plugin = Plugin::load(engine, &decoder, channel.sha256.as_ref())
+        .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
+    let faults = plugin.check_options(&channel.options);
+    if faults.is_empty() {
+        return Ok(plugin);
+    }
+    let place = |index: Option<usize>| match index {
+        Some(index) => channel.option_places.get(index).copied().unwrap_or_default(),
+        None => channel.decoder_place,
+    };
+    Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
+}
+
+fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
+    let ring = RingConfig {
+        channel: channel.name.clone(),
+        slots: channel.ring.slots,
+        slot_bytes: channel.ring.slot_size,
+        // Every batch of a fixed size may be larger than a slot.
+        dedicated: channel.ring.slots,
+        credits: channel.ring.credits,
+        mode: channel.mode,
+        consumers: channel.consumers,
+    };
+    let budget = MemoryBudget::new(ChannelMemory::of(config, channel).batches);
+    Ring::within(ring, slots_beside(config, channel), budget)
+}
+
+/// Where an operator finds the errors that the log does not show one by one.
+fn more_errors(on_error: &OnError) -> String {
+    match on_error {
+        OnError::Quarantine(file) => file.display().to_string(),
+        OnError::Fail | OnError::Skip => {
+            "the metric pipemill_errors_total, or use on_error = \"quarantine\"".to_owned()
+        }
+    }
+}
+
+pub(super) fn new_channel(
+    channel: &config::Channel,
+    source: Box<dyn Source>,
+    plugin: Plugin,
+    workers: usize,
+) -> Channel {
+    Channel {
+        name: channel.name.clone(),
+        source,
+        plugin,
+        options: channel.options.clone(),
+        limits: channel.limits.clone(),
+        policy: ErrorPolicy::new(
+            channel.on_error.clone(),
+            channel.on_plugin_error,
+            channel.max_errors,
+        ),
+        max_record: channel.max_record,
+        linger: channel.ring.linger,
+        batch: channel.batch,
+        shuffle: channel.window_shuffle(),
+        learning: Learning::FromOwn,
+        resume: None,
+        offsets: false,
+        workers: Workers::new(workers).in_order(channel.order),
+        inflates_beside: false,
+        observers: vec![Box::new(DecodeErrorLog::new(
+            &channel.name,
+            more_errors(&channel.on_error),
+        ))],
+    }
+}

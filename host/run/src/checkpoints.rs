@@ -1,0 +1,160 @@
+//! Writes where each channel goes on into its file: at intervals, and at the end of the run. Such a
+//! file is what `run --resume` reads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pipemill_ring::host::{Checkpoint, Ring};
+use pipemill_ring::protocol::State;
+use serde::Serialize;
+
+use super::checkpoint_file::CheckpointFile;
+use pipemill_config::{self as config, Config};
+use pipemill_telemetry::ChannelHandle;
+
+/// How often the thread looks at the time.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A state with the batches that are done beyond it.
+#[derive(Serialize)]
+struct Written {
+    #[serde(flatten)]
+    state: State,
+    done: Vec<u64>,
+}
+
+/// The file of each channel that has one, in the order of the channels. No other host writes them.
+pub struct LockedFiles(Vec<Option<CheckpointFile>>);
+
+impl LockedFiles {
+    /// Makes this process the one that writes the files of these channels.
+    ///
+    /// # Errors
+    /// Another process writes one of them; the message says which, and what to do.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let lock = |channel: &config::Channel| {
+            let Some(checkpoint) = &channel.checkpoint else { return Ok(None) };
+            let mut file = CheckpointFile::new(checkpoint.path.clone());
+            // Whatever else is wrong is told when the file is written.
+            if file.lock().unwrap_or(true) {
+                return Ok(Some(file));
+            }
+            Err(format!(
+                "channel `{}`: another host writes the checkpoint {}; end that host, or set another \
+                 `path` in `checkpoint`",
+                channel.name,
+                checkpoint.path.display()
+            ))
+        };
+        config.channels.iter().map(lock).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// The thread that writes the files. Dropping it writes them for the last time.
+pub struct Checkpoints {
+    // `drop` drops this first: that ends the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    /// Keeps the files of the channels that have one. To be called before the channels begin.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        files: LockedFiles,
+        config: &Config,
+        channels: &[Arc<ChannelHandle>],
+    ) -> io::Result<Self> {
+        let of_channel = |((file, channel), handle): ((_, &config::Channel), &Arc<_>)| {
+            Some(Kept::new(file?, channel.checkpoint.as_ref()?.every, handle))
+        };
+        let all = files.0.into_iter().zip(&config.channels).zip(channels);
+        let mut kept: Vec<_> = all.filter_map(of_channel).collect();
+        if kept.is_empty() {
+            return Ok(Self { stop: None, thread: None });
+        }
+        let (stop, stopped) = channel::<()>();
+        let work = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
+                kept.iter_mut().filter(|kept| kept.is_due()).for_each(Kept::write);
+            }
+            kept.iter_mut().for_each(Kept::write);
+        };
+        let thread = Builder::new().name("checkpoints".into()).spawn(work)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // Fails only if the thread panicked: then the files are as old as they are.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A channel with a file.
+struct Kept {
+    ring: Arc<Ring>,
+    file: CheckpointFile,
+    every: Duration,
+    /// When the file was written last, or tried to be.
+    since: Instant,
+    written: Vec<Checkpoint>,
+    /// The error that was logged last.
+    failed: Option<String>,
+}
+
+impl Kept {
+    fn new(file: CheckpointFile, every: Duration, channel: &ChannelHandle) -> Self {
+        let ring = channel.ring.clone();
+        ring.keep_checkpoints();
+        Self { ring, file, every, since: Instant::now(), written: Vec::new(), failed: None }
+    }
+
+    fn is_due(&self) -> bool {
+        self.since.elapsed() >= self.every
+    }
+
+    fn write(&mut self) {
+        self.since = Instant::now();
+        let checkpoints = self.ring.checkpoints();
+        if checkpoints == self.written {
+            return;
+        }
+        let (name, settings) = (&self.ring.config().channel, self.ring.beginning().settings);
+        let written = |checkpoint: &Checkpoint| Written {
+            state: State::new(name, settings.clone(), checkpoint.place.clone()),
+            done: checkpoint.done.clone(),
+        };
+        let states: Vec<_> = checkpoints.iter().map(written).collect();
+        match replace(&mut self.file, &states) {
+            Ok(()) => (self.written, self.failed) = (checkpoints, None),
+            Err(error) => {
+                let why = error.to_string();
+                if self.failed.as_ref() != Some(&why) {
+                    log::warn!(
+                        channel = name.as_str();
+                        "channel `{name}`: the checkpoint {} can't be written: {why}; make its \
+                         folder writable, or set another path",
+                        self.file.path().display()
+                    );
+                }
+                self.failed = Some(why);
+            }
+        }
+    }
+}
+
+fn replace(file: &mut CheckpointFile, states: &[Written]) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(states)?;
+    text.push(b'\n');
+    file.replace(&text)
+}

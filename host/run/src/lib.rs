@@ -1,0 +1,381 @@
+//! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
+//!
+//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
+//! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
+//! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
+//! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
+//! `in_process` is a run for tests.
+
+mod account;
+mod channel_threads;
+mod channels;
+mod check;
+mod checkpoint_file;
+mod checkpoints;
+mod command;
+mod factory;
+mod fail_grace;
+pub mod in_process;
+mod memory;
+mod open_files;
+mod owner;
+mod processes;
+mod reaper;
+mod serve_only;
+mod settings;
+mod shutdown;
+mod signals;
+mod state;
+mod supervise;
+mod terminal;
+mod wait;
+mod work;
+mod workers;
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind::NotFound};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipemill_channel::{Failure, Observer};
+use pipemill_decode::{Builtins, Engine, EngineError};
+use pipemill_ring::endpoint::check_folder;
+use pipemill_ring::host::{
+    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
+};
+use pipemill_source::Stop;
+
+use pipemill_config::{Channel, Config, Source};
+use pipemill_telemetry::log::flush;
+use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
+use pipemill_telemetry::status::Status;
+use pipemill_telemetry::{
+    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
+};
+
+pub use account::{describe_memory, may_exceed_limit};
+pub use channels::{NotReady, PreparedChannel, prepare};
+pub use check::{Tried, TryError, check, try_channel};
+pub use command::CommandError;
+pub use factory::Sources;
+pub use memory::exceeds_limit;
+pub use owner::Owner;
+pub use signals::Signals;
+pub use state::resume_from;
+
+use channel_threads::ChannelThreads;
+use checkpoints::{Checkpoints, LockedFiles};
+use command::Command;
+use memory::OomKills;
+use open_files::OpenFiles;
+use reaper::Reaper;
+use shutdown::Timeouts;
+use supervise::Supervisor;
+use terminal::Terminal;
+
+/// Environment variable of the command with the path of the host's socket.
+pub const SOCKET: &str = "PIPEMILL_SOCKET";
+
+/// How long the host waits for its channels after the command has ended. A channel that is still in
+/// a long read or a decoder's call then ends with the process.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same after a signal: whoever sent it waits for the process to end.
+const SIGNAL_SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often a signal is looked for while the channels are prepared.
+const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why a host could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Channels could not be prepared.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The socket can't be served.
+    #[error("{error}{}", remedy(error))]
+    Server {
+        /// The error of the ring's server.
+        #[from]
+        error: ServerError,
+    },
+    /// Metrics can't be served.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The rings do not fit into the container's memory limit.
+    #[error("{0}")]
+    ExceedsLimit(String),
+    /// Another host writes a checkpoint.
+    #[error("{0}")]
+    Checkpoint(String),
+    /// The command can't be started.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The machine gives no thread or descriptor.
+    #[error("can't start: {0}")]
+    System(#[from] io::Error),
+    /// The WebAssembly engine can't be created.
+    #[error("can't start the WebAssembly engine: {0:#}")]
+    Engine(EngineError),
+}
+
+/// What to do if the socket can't be created: in containers the root folder often can't be written.
+fn remedy(error: &ServerError) -> &'static str {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        ServerError::Endpoint(EndpointError::System { error, .. })
+            if [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) =>
+        {
+            "; set `socket` to a path in a folder that can be written, such as one on a tmpfs, or \
+             XDG_RUNTIME_DIR to such a folder"
+        }
+        _ => "",
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The command's exit code, or 128 + the signal that ended the command or the run. `None` if
+    /// all was consumed, or a failure of a channel ended the command.
+    pub code: Option<u8>,
+    /// The failures of the channels that failed.
+    pub failures: Vec<Failure>,
+    /// A message, if the kernel killed processes because of the container's memory limit: what to
+    /// do.
+    pub out_of_memory: Option<String>,
+}
+
+/// Serves the channels until the command has ended or, without a command, until all records are
+/// consumed. Must be called by the main thread.
+///
+/// `command` and its arguments are empty if there is none; `environment` is added to its
+/// environment. `signals` must be taken for a run with or without a command, as this one is.
+/// `owner`: the process that this host belongs to, if it is a private one; then there is no command.
+/// `watch` gets the channels before they begin, and returns an observer for each channel, or none
+/// at all.
+///
+/// # Errors
+/// See [`StartError`]. Nothing is left running then.
+pub fn run(
+    config: &Config,
+    builtins: Builtins,
+    command: &[OsString],
+    environment: &[(String, String)],
+    signals: &Signals,
+    owner: Option<&Owner>,
+    watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
+) -> Result<Ended, StartError> {
+    if let Some(why) = exceeds_limit(config) {
+        return Err(StartError::ExceedsLimit(why));
+    }
+    let checkpoints = LockedFiles::new(config).map_err(StartError::Checkpoint)?;
+    let kills = OomKills::now();
+    let files = OpenFiles::raise();
+    let stop = Stop::new()?;
+    // Listens before all is ready: an early request waits, and is not refused.
+    let bind = |listen| MetricsListener::bind(listen, config.allow_other_users);
+    let metrics = config.metrics.as_ref().map(bind);
+    let metrics = metrics.transpose()?;
+    let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
+    let mut channels = match prepare_or_stop(config, engine, &stop, signals, owner)? {
+        Ok(channels) => channels,
+        Err(code) => {
+            return Ok(Ended { code: Some(code), failures: Vec::new(), out_of_memory: None });
+        }
+    };
+    let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
+    let host = Arc::new(HostState::new(handles, stop.clone()));
+    let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
+    for prepared in &mut channels {
+        prepared.handle.set_total_size(prepared.work.total_size());
+    }
+    for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
+        prepared.work.observers().push(observer);
+    }
+    // The terminal is the command's, or the owner's: then there is no progress display.
+    let progress =
+        (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
+    let checkpoints = Checkpoints::start(checkpoints, config, &host.channels)?;
+    let waits = WaitLog::start(host.channels.clone())?;
+    let consumers_first = owner.is_some_and(Owner::has_consumers_first);
+    let mut threads = ChannelThreads::start(channels, stop, consumers_first)?;
+    if let Some(owner) = owner {
+        owner.announce(&socket);
+    }
+    let (code, settle) = if command.is_empty() {
+        let code = serve_only::serve(signals, &mut threads, config.fail_grace, owner);
+        (code, if code.is_some() { SIGNAL_SETTLE_TIMEOUT } else { SETTLE_TIMEOUT })
+    } else {
+        // Before the command, so that no orphan is missed.
+        let reaper = Reaper::new();
+        let terminal = terminal(config);
+        // What was said comes before the command's own words.
+        flush();
+        let command = Command::start(command, &socket, environment, terminal, files)
+            .inspect_err(|_| threads.stop())?;
+        memory::adjust_oom_score(command.pid(), config);
+        let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
+        let end =
+            Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
+        (end.code, if end.killed { Duration::ZERO } else { SETTLE_TIMEOUT })
+    };
+    drop(waits);
+    threads.stop();
+    let deadline = Instant::now() + settle;
+    while threads.are_running() && Instant::now() < deadline {
+        wait::wait(signals, &threads, None, Some(deadline));
+        threads.receive_events();
+    }
+    drop((servers, progress));
+    // The ACKs that have come by now count.
+    drop(checkpoints);
+    let out_of_memory = kills.message();
+    if let Some(message) = &out_of_memory {
+        log::error!("{message}");
+    }
+    Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
+}
+
+/// Prepares the channels on a thread of its own, so that a signal or the owner's end can end the run
+/// meanwhile: to compile a plugin, or to list objects, may take long. Returns the channels, or the
+/// exit code of a run that was ended. The thread then ends with the process.
+fn prepare_or_stop(
+    config: &Config,
+    engine: Engine,
+    stop: &Stop,
+    signals: &Signals,
+    owner: Option<&Owner>,
+) -> Result<Result<Vec<PreparedChannel>, u8>, StartError> {
+    let (sender, receiver) = mpsc::channel();
+    let (config, stop) = (config.clone(), stop.clone());
+    thread::Builder::new().name("pipemill-prepare".into()).spawn(move || {
+        // Nobody receives it after a signal.
+        let _ = sender.send(prepare(&config, &engine, &stop));
+    })?;
+    loop {
+        let prepared = receiver.recv_timeout(SIGNAL_POLL_INTERVAL);
+        if let Some(signal) = signals.next_stop() {
+            log::info!("stopping before anything was started: {signal}");
+            return Ok(Err(128 + signal as u8));
+        }
+        if owner.is_some_and(Owner::has_ended) {
+            return Ok(Err(0));
+        }
+        match prepared {
+            Ok(prepared) => return Ok(Ok(prepared?)),
+            Err(RecvTimeoutError::Timeout) => {}
+            // The thread has panicked, and has said so.
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("preparing the channels failed").into());
+            }
+        }
+    }
+}
+
+/// The server of the rings, and that of the metrics. They close when dropped.
+type Servers = (Server, Option<MetricsServer>);
+
+/// Starts to accept consumers and requests for metrics. Returns the socket's path, too.
+fn start_servers(
+    config: &Config,
+    host: &Arc<HostState>,
+    metrics: Option<MetricsListener>,
+    is_private: bool,
+) -> Result<(PathBuf, Servers), StartError> {
+    let default = config.socket.is_none();
+    let mut socket = config.socket.clone().unwrap_or_else(default_socket);
+    if is_private {
+        if let Some(folder) = default_socket().parent() {
+            remove_dead_sockets(folder, is_of_running_process);
+        }
+        if default {
+            socket = private_socket(&socket);
+        }
+    }
+    if default && let Some(folder) = socket.parent() {
+        // Everybody can guess it, also where other users may connect.
+        check_folder(folder).map_err(ServerError::Endpoint)?;
+    }
+    let mut server = start_server(config, &socket, host);
+    if let Err(ServerError::Endpoint(EndpointError::InUse { pid, .. })) = &server
+        && default
+    {
+        let private = private_socket(&socket);
+        log::info!(
+            "process {pid} serves {}, so this host serves {}; without a command, consumers and \
+             `pipemill top` need it in {SOCKET}",
+            socket.display(),
+            private.display()
+        );
+        server = start_server(config, &private, host);
+        socket = private;
+    }
+    let server = server?;
+    let metrics = metrics.map(|bound| MetricsServer::start(bound, host.clone())).transpose()?;
+    let names: Vec<_> = host.channels.iter().map(|channel| channel.name.as_str()).collect();
+    log::info!("serving {} on {}", names.join(", "), socket.display());
+    Ok((socket, (server, metrics)))
+}
+
+fn start_server(
+    config: &Config,
+    socket: &Path,
+    host: &Arc<HostState>,
+) -> Result<Server, ServerError> {
+    let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
+    let of_status = host.clone();
+    let status: StatusText = Box::new(move || Status::of(&of_status).json());
+    let of_server = ServerConfig {
+        allow_other_users: config.allow_other_users,
+        max_connections: config.max_connections as usize,
+    };
+    Server::start(socket, &of_server, rings, Some(status))
+}
+
+/// A path beside the default one that no other process takes.
+fn private_socket(default: &Path) -> PathBuf {
+    default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
+}
+
+/// The process id in the name of a [`private_socket`]; `None` if the name is another one.
+pub fn process_of_socket(name: &str) -> Option<u32> {
+    let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
+    pid.and_then(|pid| pid.parse().ok())
+}
+
+/// Whether a name is that of a [`private_socket`] whose process runs.
+fn is_of_running_process(name: &str) -> bool {
+    let pid = process_of_socket(name);
+    // A process that has ended has no program, also if nobody has waited for it yet.
+    let program = |pid| std::fs::read_link(format!("/proc/{pid}/exe"));
+    pid.is_some_and(|pid| !matches!(program(pid), Err(error) if error.kind() == NotFound))
+}
+
+/// The terminal for the command, unless a channel reads standard input.
+fn terminal(config: &Config) -> Terminal {
+    let reads_stdin = |source: &Source| matches!(source, Source::Stdin { .. });
+    let mut decoded = config.channels.iter().flat_map(Channel::decoded);
+    Terminal::new(!decoded.any(|channel| reads_stdin(&channel.source)))
+}
+
+fn progress(channels: &mut [PreparedChannel]) -> Progress {
+    let shown = |prepared: &mut PreparedChannel| {
+        let (total, handle) = (prepared.work.total_size(), prepared.handle.clone());
+        let name = Some(handle.name.clone());
+        let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
+        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));
+        ShownChannel { name, total, snapshot: Box::new(snapshot) }
+    };
+    Progress::of(channels.iter_mut().map(shown).collect())
+}
+
+/// The socket's path if the configuration names none, in a folder that belongs to this user alone.
+pub fn default_socket() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir).join("pipemill/pipemill.sock"),
+        None => format!("/tmp/pipemill-{}/pipemill.sock", nix::unistd::getuid()).into(),
+    }
+}

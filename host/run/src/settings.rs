@@ -1,0 +1,212 @@
+//! What must be the same when a channel goes on, as names and values for people, and the comparison of
+//! a state with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pipemill_channel::{OnError, RecordOrder, Until, Window};
+use pipemill_decode::{Digest, Plugin};
+use pipemill_ring::protocol::State;
+use pipemill_types::{Accepted, BatchAcross, Tail};
+
+use pipemill_config::{Channel, Mix, MixInput, Shuffle, Source, show_size};
+
+/// Names and values.
+pub type Settings = BTreeMap<String, String>;
+
+/// The longest setting that is kept as it is, in bytes: the message in which consumers get the
+/// settings holds 64 KiB.
+const MAX_SHOWN_BYTES: usize = 4 << 10;
+
+/// A setting that stands for a limit, and counts only where both sides have it: records above it were
+/// skipped.
+const SKIPS: &str = "skips";
+
+/// What makes a decoder the same: not its path, but its bytes, and its options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecoderIdentity {
+    /// The digest of a plugin; the name of a built-in decoder, and a number that grows when its records
+    /// change.
+    decoder: String,
+    /// The options that differ from their defaults, as JSON.
+    options: String,
+}
+
+impl DecoderIdentity {
+    /// The identity of a plugin with these options.
+    pub fn of(plugin: &Plugin, options: &[(String, String)]) -> Self {
+        let decoder = match plugin.records_version() {
+            Some(version) => format!("{} {version}", plugin.name()),
+            None => format!("sha256:{}", plugin.digest()),
+        };
+        let is_default = |(name, value): &(String, String)| {
+            let mut specs = plugin.options().iter();
+            let default =
+                specs.find(|spec| spec.name == *name).and_then(|spec| spec.default.as_ref());
+            default == Some(value)
+        };
+        let own: BTreeMap<_, _> =
+            options.iter().filter(|option| !is_default(option)).cloned().collect();
+        Self { decoder, options: short(serde_json::json!(own).to_string()) }
+    }
+}
+
+/// What must be the same when a channel goes on. `decoders` are those of the channel, or of the
+/// channels that it mixes; without them their settings are left out.
+pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
+    let mut settings = Settings::new();
+    let mut put = |name: &str, value: String| {
+        settings.insert(name.to_owned(), value);
+    };
+    let mut decoders = decoders.iter();
+    match &channel.source {
+        Source::Mix(mix) => {
+            put("mix", mix_text(mix));
+            for input in channel.decoded() {
+                put_reading(
+                    &mut |name, value| put(&format!("{}: {name}", input.name), value),
+                    input,
+                    decoders.next(),
+                );
+            }
+        }
+        _ => put_reading(&mut put, channel, decoders.next()),
+    }
+    put("batch", channel.batch.map_or("none".to_owned(), |batch| batch.records.to_string()));
+    if let Some(batch) = channel.batch {
+        put("tail", tail_word(batch.tail).to_owned());
+        put("batch_across", across_word(batch.across).to_owned());
+    }
+    if let Source::Mix(_) = channel.source {
+        put("shuffle", seed_text(channel));
+    }
+    if channel.order == RecordOrder::Any {
+        put(State::ORDER, State::ANY_ORDER.to_owned());
+    }
+    match channel.shuffle.and_then(|shuffle| shuffle.window) {
+        Some(Window::Bytes(bytes)) => put("window", show_size(bytes)),
+        Some(Window::Records(records)) => put("window", records.to_string()),
+        None => {}
+    }
+    settings
+}
+
+/// Adds what the records of a channel that decodes depend on.
+fn put_reading(
+    put: &mut dyn FnMut(&str, String),
+    channel: &Channel,
+    decoder: Option<&DecoderIdentity>,
+) {
+    if let Some(DecoderIdentity { decoder, options }) = decoder {
+        put("decoder", decoder.clone());
+        put("options", options.clone());
+    }
+    if channel.on_error != OnError::Fail {
+        put(SKIPS, format!("records of more than {}", show_size(channel.max_record)));
+    }
+    put("shuffle", seed_text(channel));
+    let (compression, reading) = match &channel.source {
+        Source::Files { reading, .. } => (reading.compression, Some(reading)),
+        Source::S3(settings) => (settings.reading.compression, Some(&settings.reading)),
+        Source::Fifo { compression, .. } | Source::Stdin { compression } => (*compression, None),
+        // A mix is not mixed.
+        Source::Mix(_) => return,
+    };
+    put("compression", compression.to_string());
+    if let Some(reading) = reading {
+        let shard = reading.order.shard.map_or("none".to_owned(), |shard| {
+            format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
+        });
+        put("shard", shard);
+        if reading.wrap {
+            put("wrap", "recordio".to_owned());
+        }
+    }
+}
+
+/// What the order of a mix depends on, other than the records.
+fn mix_text(mix: &Mix) -> String {
+    let of_input = |input: &MixInput| {
+        let (whole, part) = (input.weight / 1_000_000, input.weight % 1_000_000);
+        format!("{} {whole}.{part:06}", input.channel.name)
+    };
+    let until = match mix.until {
+        Until::First => "first".to_owned(),
+        Until::All => "all".to_owned(),
+        Until::Records(records) => records.to_string(),
+    };
+    let inputs: Vec<_> = mix.inputs.iter().map(of_input).collect();
+    format!("{}, until {until}, seed {}", inputs.join(", "), mix.seed)
+}
+
+fn seed_text(channel: &Channel) -> String {
+    channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string())
+}
+
+/// The text, or its digest, if it takes much of a message.
+fn short(text: String) -> String {
+    if text.len() <= MAX_SHOWN_BYTES {
+        text
+    } else {
+        format!("sha256:{}", Digest::of(text.as_bytes()))
+    }
+}
+
+/// The word of the configuration.
+pub fn across_word(across: BatchAcross) -> &'static str {
+    match across {
+        BatchAcross::Object => "object",
+        BatchAcross::Epoch => "epoch",
+    }
+}
+
+/// The word of the configuration.
+pub fn tail_word(tail: Tail) -> &'static str {
+    match tail {
+        Tail::Keep => "keep",
+        Tail::Drop => "drop",
+        Tail::Pad => "pad",
+    }
+}
+
+/// The last word of a setting's name: that of an input of a mix begins with the input's name.
+fn word_of(name: &str) -> &str {
+    name.rsplit(": ").next().unwrap_or(name)
+}
+
+/// Whether a setting is known only when the decoder is: a channel may leave it to the host to find it.
+pub fn is_of_decoder(name: &str) -> bool {
+    matches!(word_of(name), "decoder" | "options")
+}
+
+/// What differs between the settings of a state and those of a channel now, a sentence each. Settings
+/// that are not compared, or whose difference is accepted, are left out.
+pub fn differences(
+    channel: &str,
+    then: &Settings,
+    now: &Settings,
+    accepted: Accepted,
+    is_compared: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let names: BTreeSet<_> = then.keys().chain(now.keys()).collect();
+    let differs = |name: &&String| {
+        let (then, now) = (then.get(*name), now.get(*name));
+        let counts = word_of(name) != SKIPS || then.is_some() && now.is_some();
+        then != now && counts && is_compared(name) && !accepted.has(word_of(name))
+    };
+    let text = |settings: &Settings, name: &str| {
+        settings.get(name).map_or("nothing".to_owned(), |value| format!("`{value}`"))
+    };
+    let sentence = |name: &String| {
+        let accept = match word_of(name) {
+            word if Accepted::WORDS.contains(&word) => format!(", or accept it: `{word}`"),
+            _ => String::new(),
+        };
+        format!(
+            "channel `{channel}`: `{name}` was {} when the state was taken, and is {} now; set it \
+             back, or begin without the state{accept}",
+            text(then, name),
+            text(now, name)
+        )
+    };
+    names.into_iter().filter(differs).map(sentence).collect()
+}

@@ -1,0 +1,200 @@
+//! The handle to a channel for all threads but its own: its ring, its statistics and its state,
+//! while it runs and after.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use log::{Level, kv};
+use pipemill_channel::{ChannelStats, Failure, Outcome};
+use pipemill_ring::host::{Ring, Status};
+use pipemill_source::{Awaited, TotalSize};
+use pipemill_types::log::log_with;
+
+use super::bottleneck::Cores;
+use super::summary;
+use super::waits::{Observed, Wait};
+use pipemill_config::Source;
+
+/// The state of a channel.
+#[derive(Debug, Clone, Copy)]
+pub enum ChannelState<'a> {
+    /// It runs, or is about to start. A channel whose source has ended runs until its consumers
+    /// have read all of it.
+    Running,
+    /// Its source ended, and all of it was read.
+    Ended,
+    /// It was stopped before that.
+    Stopped,
+    /// It failed.
+    Failed(&'a Failure),
+}
+
+impl ChannelState<'_> {
+    /// The words of all states, as in metrics and reports.
+    pub const WORDS: [&'static str; 4] = ["running", "ended", "stopped", "failed"];
+
+    /// The word of this state.
+    pub fn word(self) -> &'static str {
+        let [running, ended, stopped, failed] = Self::WORDS;
+        match self {
+            Self::Running => running,
+            Self::Ended => ended,
+            Self::Stopped => stopped,
+            Self::Failed(_) => failed,
+        }
+    }
+}
+
+/// A channel, as threads other than its own see it.
+pub struct ChannelHandle {
+    /// The channel's name.
+    pub name: String,
+    /// Its source, as configured.
+    pub source: Source,
+    /// The cores that decode it.
+    pub cores: Cores,
+    /// The decoder's name.
+    pub decoder: String,
+    /// Counts and times. Only the channel's thread writes them.
+    pub stats: ChannelStats,
+    /// The ring that its batches go to.
+    pub ring: Arc<Ring>,
+    /// What its source waits for.
+    awaited: Awaited,
+    /// The number of bytes of each epoch, as far as it is known.
+    total: OnceLock<TotalSize>,
+    /// The source has ended, and consumers read what is left.
+    drains: AtomicBool,
+    outcome: OnceLock<Outcome>,
+    /// What it waited for when it was last looked at while it was running.
+    last_wait: Mutex<Option<Wait>>,
+}
+
+impl ChannelHandle {
+    /// The handle to a channel that has not started. `awaited` is that of its source.
+    pub fn new(
+        name: &str,
+        source: &Source,
+        cores: Cores,
+        decoder: &str,
+        ring: Arc<Ring>,
+        awaited: Awaited,
+    ) -> Self {
+        let stats = ChannelStats::default();
+        let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
+        let (total, drains, outcome, last_wait) = Default::default();
+        Self {
+            name,
+            source,
+            cores,
+            decoder,
+            stats,
+            ring,
+            awaited,
+            total,
+            drains,
+            outcome,
+            last_wait,
+        }
+    }
+
+    /// Sets where the source tells the number of bytes of each epoch.
+    pub fn set_total_size(&self, total: TotalSize) {
+        // It is set once, before the channel starts.
+        let _ = self.total.set(total);
+    }
+
+    /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if nobody knows: of
+    /// pipes, of mixed channels, and of compressed objects, whose stored size is known alone.
+    pub fn epoch_share(&self) -> Option<f64> {
+        let object = self.stats.object().unwrap_or_default();
+        if !self.source.is_read_as_stored(&object) {
+            return None;
+        }
+        let (epoch, read) = (self.stats.epoch(), self.stats.this_epoch().bytes);
+        let total = self.total.get()?.of(epoch).filter(|total| *total > 0 && *total >= read)?;
+        Some(read as f64 / total as f64)
+    }
+
+    /// Whether the source has ended. The channel runs on until consumers have read what is left; or
+    /// it begins again.
+    pub fn set_draining(&self, drains: bool) {
+        self.drains.store(drains, Ordering::Relaxed);
+    }
+
+    /// Whether the source has ended, and consumers read what is left.
+    pub fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Relaxed) && self.outcome.get().is_none()
+    }
+
+    /// Sets the outcome, and logs a summary of the channel. `Outcome::Ended` says that consumers
+    /// have read all of it.
+    pub fn end(&self, outcome: Outcome) {
+        let totals = self.stats.snapshot();
+        let ring = self.ring.status();
+        // A channel ends only once, so this can't fail.
+        let _ = self.outcome.set(outcome);
+        let unread = self.is_unread(&ring);
+        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
+        let line = summary::of_channel(self, &totals, &ring);
+        let level = if unread { Level::Warn } else { Level::Info };
+        log_with(level, &fields, format_args!("{line}"));
+    }
+
+    /// The current state.
+    pub fn state(&self) -> ChannelState<'_> {
+        match self.outcome.get() {
+            None => ChannelState::Running,
+            Some(Outcome::Ended) => ChannelState::Ended,
+            Some(Outcome::Stopped | Outcome::BeginsAgain) => ChannelState::Stopped,
+            Some(Outcome::Failed(failure)) => ChannelState::Failed(failure),
+        }
+    }
+
+    /// Whether the channel has batches, and no consumer has got any of them. `ring` is the status
+    /// of its ring. False for a channel that failed: its failure says more.
+    pub fn is_unread(&self, ring: &Status) -> bool {
+        let failed = matches!(self.state(), ChannelState::Failed(_));
+        !failed && ring.batches > 0 && ring.grants == 0
+    }
+
+    /// Number of the epoch that it is in or waits for, from 0.
+    pub fn epoch(&self) -> u32 {
+        self.awaited.get().map_or_else(|| self.stats.epoch(), |awaited| awaited.epoch)
+    }
+
+    /// What it waits for now. `ring` is the status of its ring. `None` if it goes on by itself, or
+    /// does not run any more.
+    pub fn wait(&self, ring: &Status, now: Instant) -> Option<Wait> {
+        if !matches!(self.state(), ChannelState::Running) {
+            return None;
+        }
+        let observed = Observed {
+            channel: &self.name,
+            source: &self.source,
+            stage: self.stats.stage(),
+            awaited: self.awaited.get(),
+            object: self.stats.current_object(),
+            silent_since: self.stats.source_silent_since(),
+            needed: self.ring.needed_consumers(),
+            ring,
+        };
+        observed.wait(now)
+    }
+
+    /// What it waits for now; kept for [`last_wait`](Self::last_wait) as long as it runs.
+    pub(super) fn look_at_wait(&self, now: Instant) -> Option<Wait> {
+        let wait = self.wait(&self.ring.status(), now);
+        if matches!(self.state(), ChannelState::Running) {
+            self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&wait);
+        }
+        wait
+    }
+
+    /// What it waited for when it was last looked at, if that was long enough to be told.
+    pub(super) fn last_wait(&self, now: Instant) -> Option<Wait> {
+        let last = self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.filter(|wait| wait.is_long(now))
+    }
+}

@@ -1,0 +1,46 @@
+//! What the host reports about itself.
+//!
+//! - `log` writes messages to standard error, and `json` formats them for machines. `log_writer` is
+//!   the thread that writes them, and `log_lines` those that wait for it. `progress` is the progress
+//!   display on a terminal. `unread` says how long to wait at the end if nobody reads.
+//! - `channel_handle` is one channel as other threads see it, `host_state` the whole host,
+//!   `process` its memory and CPU time.
+//! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
+//!   lines about a channel and its epochs.
+//! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
+//! - `metrics` and `status` are snapshots of the host, which `serve` serves over HTTP.
+//! - `history` takes samples of a run, and `report` shows them as a page. `trace` writes each
+//!   event.
+
+#![forbid(unsafe_code)]
+
+mod bottleneck;
+mod channel_handle;
+mod epoch_log;
+mod history;
+mod host_state;
+mod json;
+pub mod log;
+mod log_lines;
+mod log_writer;
+mod metrics;
+mod process;
+pub mod progress;
+mod report;
+mod serve;
+pub mod status;
+mod summary;
+mod trace;
+pub mod unread;
+mod wait_log;
+pub mod waits;
+
+pub use bottleneck::{Bottleneck, Cores};
+pub use channel_handle::{ChannelHandle, ChannelState};
+pub use epoch_log::EpochLog;
+pub use history::{Sample, SlotCounts};
+pub use host_state::HostState;
+pub use report::Report;
+pub use serve::{MetricsError, MetricsListener, MetricsServer};
+pub use trace::Trace;
+pub use wait_log::WaitLog;

@@ -1,0 +1,210 @@
+//! Tests of the whole page, with invented runs: its content, and that no text from outside becomes
+//! markup.
+
+use std::time::{Duration, SystemTime};
+
+use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
+use pipemill_types::{ErrorKind, Fault, Position};
+
+use super::page::Run;
+use super::view::{ChannelEnd, ChannelView};
+use crate::{Cores, Sample, SlotCounts};
+use pipemill_config::fifo_source;
+
+const HOSTILE: &str =
+    "</td></pre></style></title>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
+
+fn totals(seconds: u64) -> StatsSnapshot {
+    StatsSnapshot {
+        bytes: 250_000_000 * seconds,
+        records: 12_345 * seconds,
+        batches: 9 * seconds,
+        objects: seconds,
+        decode_errors: 0,
+        source: Duration::from_secs(seconds) / 5,
+        decoder: Duration::from_secs(seconds) * 3 / 5,
+        consumer: Duration::from_secs(seconds) / 5,
+    }
+}
+
+fn view() -> ChannelView {
+    let slots = SlotCounts { free: 9, filling: 1, ready: 2, granted: 4 };
+    let mut calls = [0; DECODE_BUCKETS.len() + 1];
+    calls[2..5].copy_from_slice(&[1, 20_000, 300]);
+    ChannelView {
+        name: "train".into(),
+        decoder: "tfrecord".into(),
+        source: fifo_source("/opt/ml/input/data".into(), None),
+        cores: Cores { workers: 2, usable: 2 },
+        end: ChannelEnd::Ended,
+        totals: totals(30),
+        epochs: [0, 1]
+            .map(|number| EpochStats { number, early: number == 1, totals: totals(10) })
+            .into(),
+        calls,
+        decoder_memory: 3 << 19,
+        decode_errors: ErrorKind::ALL.map(|kind| (kind, 0)),
+        samples: (0..=30).map(|at| Sample { totals: totals(at), slots }).collect(),
+        missed: false,
+        waited: None,
+    }
+}
+
+fn page(channels: &[ChannelView], code: u8, why: &str) -> String {
+    Run {
+        began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_305_851),
+        elapsed: Duration::from_secs(31),
+        host: "machine".into(),
+        command: String::new(),
+        code,
+        why,
+        config: Some("[[channel]]\n"),
+        channels,
+    }
+    .page()
+}
+
+fn has(page: &str, parts: &[&str]) {
+    let page = page.replace(['\u{a0}', '\u{202f}'], " ");
+    for part in parts {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+}
+
+#[test]
+fn shows_totals_epochs_calls_and_plots() {
+    let page = page(&[view()], 0, "");
+    has(
+        &page,
+        &[
+            "<h1 class=\"ended\">Ended well</h1>",
+            "<dt>Began</dt><dd><time>2026-11-22 00:04:11 UTC</time></dd>",
+            "<dt>Records</dt><dd><data value=\"370350\">370 350</data></dd>",
+            "<dt>Throughput</dt><dd>238 MiB/s</dd>",
+            "<strong>It waited 60% of the time for its decoder.</strong> Have it decode less",
+            "<th scope=\"row\">0</th><td><data value=\"123450\">123 450</data></td>\
+             <td>2.33 GiB</td><td>10 s</td>",
+            "<th scope=\"row\">1, ended early</th>",
+            "<th scope=\"row\">2, not ended</th>",
+            "<th scope=\"row\">up to 1 ms</th><td><data value=\"20000\">20 000</data></td>",
+            "aria-label=\"Throughput: 238 MiB/s in the mean, 238 MiB/s at most\"",
+            "aria-label=\"Where the time went: source 20 %, decoder 60 %, consumer 20 %\"",
+            "2 ready, 1 being filled, 9 free</title>",
+            "<line class=\"mark\" x1=\"33.33%\"",
+            "<line class=\"mark\" x1=\"66.67%\"",
+        ],
+    );
+    assert!(!page.contains("<h2>Channels</h2>"), "one channel needs no overview");
+    assert!(!page.contains("Decode errors skipped"));
+}
+
+#[test]
+fn shows_failures_and_decode_errors() {
+    let mut failed = view();
+    let fault = Fault::new(ErrorKind::Decode, "expected int32, found \"x\"", "look");
+    failed.end = ChannelEnd::Failed(Failure {
+        fault,
+        channel: "train".into(),
+        position: Position {
+            epoch: 3,
+            object: Some("part-7".into()),
+            offset: Some(1_000_000),
+            record: Some(17),
+        },
+        decoder: "csv".into(),
+        bytes: vec![0x78, 0x2c],
+        missing: false,
+    });
+    failed.totals.decode_errors = 5;
+    failed.decode_errors[ErrorKind::TooLarge as usize].1 = 5;
+    let page = page(&[failed, view()], 65, "why");
+    has(
+        &page,
+        &[
+            "<h1 class=\"failed\">Failed</h1>\n<p class=\"why\">why</p>",
+            "<h2>Channels</h2>",
+            "<a href=\"#channel-1\">train</a>",
+            "<p>expected int32, found &quot;x&quot;</p>",
+            "<dt>What to do</dt><dd>look</dd>",
+            "<dt>Byte offset</dt><dd><data value=\"1000000\">1 000 000</data></dd>",
+            "<code>78 2c</code>",
+            "a record is larger than max_record</th><td><data value=\"5\">5</data>",
+        ],
+    );
+}
+
+#[test]
+fn says_which_signal_ended_it_and_needs_no_channels() {
+    has(&page(&[], 143, "ended by signal 15"), &["Ended by SIGTERM"]);
+    has(&page(&[], 127, "no such command"), &["<h1 class=\"failed\">Failed</h1>"]);
+}
+
+#[test]
+fn a_channel_that_was_never_read_has_not_ended_well() {
+    let unread = || ChannelView {
+        end: ChannelEnd::NeverRead,
+        missed: true,
+        totals: StatsSnapshot { consumer: Duration::from_secs(99), ..totals(1) },
+        waited: Some("it had waited 40s for more consumers: 1 of 2 consumers of `val`".into()),
+        ..view()
+    };
+    let val = ChannelView { name: "val".into(), ..unread() };
+    let one = page(&[view(), val], 0, "");
+    has(
+        &one,
+        &[
+            "<h1 class=\"never-read\">Ended, but val was never read</h1>",
+            "<span class=\"state never-read\">never read</span>",
+            "No consumer has read any of it.",
+            "When the run ended, it had waited 40s for more consumers: 1 of 2",
+            "for its consumers.</strong> For most of that none was connected",
+        ],
+    );
+    assert!(!one.contains("nothing to do here") && !one.contains("Ended well"), "{one}");
+    has(&page(&[unread(), unread()], 0, ""), &["Ended, but 2 channels were never read"]);
+    has(&page(&[unread()], 65, "why"), &["<h1 class=\"failed\">Failed</h1>"]);
+}
+
+#[test]
+fn shows_a_run_without_any_time() {
+    let empty = ChannelView {
+        end: ChannelEnd::CutOff,
+        totals: StatsSnapshot::default(),
+        epochs: Vec::new(),
+        calls: Default::default(),
+        decoder_memory: 0,
+        samples: vec![Sample::default()],
+        ..view()
+    };
+    has(&page(&[empty], 0, ""), &["too short a time to plot", ">cut off<"]);
+}
+
+#[test]
+fn text_from_outside_is_never_markup() {
+    let mut view = view();
+    (view.name, view.decoder) = (HOSTILE.into(), HOSTILE.into());
+    view.source = fifo_source(HOSTILE.into(), None);
+    view.end = ChannelEnd::Failed(Failure {
+        fault: Fault::new(ErrorKind::Decode, HOSTILE, HOSTILE),
+        channel: HOSTILE.into(),
+        position: Position { epoch: 0, object: Some(HOSTILE.into()), offset: None, record: None },
+        decoder: HOSTILE.into(),
+        bytes: Vec::new(),
+        missing: false,
+    });
+    let run = Run {
+        began: SystemTime::UNIX_EPOCH,
+        elapsed: Duration::ZERO,
+        host: HOSTILE.into(),
+        command: HOSTILE.into(),
+        code: 65,
+        why: HOSTILE,
+        config: Some(HOSTILE),
+        channels: &[view],
+    };
+    let page = run.page();
+    assert!(page.matches("alert").count() >= 20, "it is there");
+    for part in ["<script", "<img", "onerror=alert(1)>", "'>"] {
+        assert!(!page.contains(part), "{part}");
+    }
+}
