@@ -11,7 +11,7 @@ TESTS = ("tests/", "ring/tests/")
 
 def paragraph():
     (found,) = re.findall(r"^Unsafe code is only in .*$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
-    return re.findall(r"`([^`]+)`", found)
+    return re.findall(r"`([^`]+)`", found.split("A test compares")[0])
 
 
 def with_unsafe_code():

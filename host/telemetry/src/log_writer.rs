@@ -95,7 +95,7 @@ impl LogWriter {
 
     /// Waits until all lines are written, unless nobody reads `to`.
     pub(super) fn flush(&self, to: &impl AsFd) {
-        let mut patience = Patience::new();
+        let mut patience = Patience::default();
         let mut state = self.lock();
         while state.is_writing || !state.lines.is_empty() {
             if patience.is_over(to.as_fd(), state.written) {

@@ -22,13 +22,15 @@ pub struct Patience {
     written: u64,
 }
 
-impl Patience {
+impl Default for Patience {
     /// A wait that begins now.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let now = Instant::now();
         Self { began: now, read: now, written: 0 }
     }
+}
 
+impl Patience {
     /// Whether it has waited long enough for `to`. `written` grows with what was written.
     pub fn is_over(&mut self, to: BorrowedFd<'_>, written: u64) -> bool {
         let now = Instant::now();
@@ -42,7 +44,7 @@ impl Patience {
 /// Waits for a thread that ends when it has written all to `to`. `None` if nobody reads it: then the
 /// thread ends with the process.
 pub fn join<T>(thread: JoinHandle<T>, to: &impl AsFd) -> Option<thread::Result<T>> {
-    let mut patience = Patience::new();
+    let mut patience = Patience::default();
     while !thread.is_finished() {
         if patience.is_over(to.as_fd(), 0) {
             return None;
