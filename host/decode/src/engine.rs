@@ -6,12 +6,12 @@ use std::thread;
 
 use wasmtime::component::Linker;
 
-use super::builtin::Builtins;
-use super::cache::Cache;
-use super::call_time::TICK;
-use super::host_state::HostState;
-use super::imports;
-use super::settings::settings;
+use crate::call::host_state::HostState;
+use crate::call::imports;
+use crate::compile::builtin::Builtins;
+use crate::compile::cache::Cache;
+use crate::sandbox::call_time::TICK;
+use crate::sandbox::settings::settings;
 
 /// Environment variable with the folders, separated by `:`, that hold plugins which are named
 /// without a path.
@@ -42,9 +42,9 @@ impl Engine {
     }
 
     /// Starts an engine with the cache and the plugin path of the environment variables
-    /// [`CACHE`](super::CACHE) and [`PLUGIN_PATH`]. It compiles plugins in a process of this program,
+    /// [`CACHE`](crate::CACHE) and [`PLUGIN_PATH`]. It compiles plugins in a process of this program,
     /// which must call [`compile_stdin`](super::compile_stdin) if its first argument is
-    /// [`COMPILE_STDIN`](super::COMPILE_STDIN).
+    /// [`COMPILE_STDIN`](crate::COMPILE_STDIN).
     ///
     /// # Errors
     /// As [`new`](Self::new).

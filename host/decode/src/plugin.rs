@@ -10,17 +10,17 @@ use pipemill_types::{StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem};
 
-use super::cache::Cache;
-use super::digest::Digest;
-use super::engine::Engine;
-use super::host_state::{HostState, LogContext};
-use super::interface::wit::exports::pipemill::decoder::decoder as exports;
-use super::interface::wit::{DecoderPlugin, DecoderPluginIndices};
-use super::interface::{INTERFACE, INTERFACE_VERSION};
-use super::limits::Limits;
-use super::log_budget::LogBudget;
-use super::store::{begin_call, new_store};
-use super::window::{WINDOW_FROM, WindowExports};
+use crate::call::host_state::{HostState, LogContext};
+use crate::call::store::{begin_call, new_store};
+use crate::call::window::{WINDOW_FROM, WindowExports};
+use crate::compile::cache::Cache;
+use crate::compile::digest::Digest;
+use crate::engine::Engine;
+use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
+use crate::interface::wit::{DecoderPlugin, DecoderPluginIndices};
+use crate::interface::{INTERFACE, INTERFACE_VERSION};
+use crate::sandbox::limits::Limits;
+use crate::sandbox::log_budget::LogBudget;
 
 /// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.

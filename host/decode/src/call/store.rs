@@ -2,9 +2,9 @@
 
 use wasmtime::{CallHook, Store, StoreContextMut, UpdateDeadline};
 
-use super::call_time::thread_cpu_time;
-use super::host_state::{HostState, LogContext};
-use super::limits::Limits;
+use crate::call::host_state::{HostState, LogContext};
+use crate::sandbox::call_time::thread_cpu_time;
+use crate::sandbox::limits::Limits;
 
 /// Handles of resources that an instance may have. A decoder makes one, its stream.
 const MAX_HANDLES: usize = 10_000;
@@ -12,7 +12,7 @@ const MAX_HANDLES: usize = 10_000;
 const MAX_RETURNED_BYTES: usize = 8 << 20;
 
 /// A new store with its limits, ready for the call that makes the instance.
-pub(super) fn new_store(
+pub(crate) fn new_store(
     engine: &wasmtime::Engine,
     context: LogContext,
     limits: &Limits,
@@ -36,7 +36,7 @@ pub(super) fn new_store(
 /// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns. The
 /// functions of the host need no such limit: they get lists and texts as references to that memory,
 /// and charge what they copy.
-pub(super) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transition: CallHook) {
+pub(crate) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transition: CallHook) {
     match transition {
         CallHook::ReturningFromWasm => store.set_hostcall_fuel(MAX_RETURNED_BYTES),
         CallHook::CallingHost => store.set_hostcall_fuel(usize::MAX),
@@ -46,7 +46,7 @@ pub(super) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transiti
 
 /// Restarts the limits of a call with a chunk of `chunk` bytes. It must run before each call into the
 /// guest.
-pub(super) fn begin_call(store: &mut Store<HostState>, chunk: usize) {
+pub(crate) fn begin_call(store: &mut Store<HostState>, chunk: usize) {
     store.data_mut().account.begin_call(chunk);
     store.set_epoch_deadline(1);
 }

@@ -1,8 +1,8 @@
 //! Compiles plugins to machine code that a binary can embed.
 
-use super::cache::compatibility;
-use super::load::machine_code;
-use super::settings::settings;
+use crate::compile::cache::compatibility;
+use crate::compile::load::machine_code;
+use crate::sandbox::settings::settings;
 
 /// The machines that the code runs on.
 #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ impl Precompiler {
         compatibility(&self.0)
     }
 
-    /// The machine code of a plugin, compressed as [`Builtin::code`](super::Builtin::code) has it.
+    /// The machine code of a plugin, compressed as [`Builtin::code`](crate::Builtin::code) has it.
     ///
     /// # Errors
     /// The bytes are no plugin, or can't be compiled.
@@ -68,7 +68,7 @@ impl Precompiler {
         Self::compress(&machine_code(&self.0, wasm)?)
     }
 
-    /// Compresses a module as [`Builtin::wasm`](super::Builtin::wasm) has it.
+    /// Compresses a module as [`Builtin::wasm`](crate::Builtin::wasm) has it.
     ///
     /// # Errors
     /// There is not enough memory.

@@ -8,16 +8,16 @@ use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::WasmStr;
 
-use super::account::WORK_PART;
-use super::host_state::HostState;
-use super::interface::wit::pipemill::decoder::host::Decompressed;
+use crate::call::host_state::HostState;
+use crate::interface::wit::pipemill::decoder::host::Decompressed;
+use crate::sandbox::account::WORK_PART;
 
 /// Bytes that one call decompresses at most. It bounds the copies that the host makes.
 const MAX_PART_BYTES: u64 = 1 << 20;
 
 /// A block that a decoder has decompressed a part of. It lives until the decoder begins another
 /// one, or ends a call without asking for more of the chunk.
-pub(super) struct OpenBlock {
+pub(crate) struct OpenBlock {
     codec: Codec,
     /// Where the block lies in the chunk.
     range: Range<usize>,
@@ -26,7 +26,7 @@ pub(super) struct OpenBlock {
 
 impl OpenBlock {
     /// The same block, in the chunk without its first `consumed` bytes. `None` if it begins before.
-    pub(super) fn after(mut self, consumed: usize) -> Option<Self> {
+    pub(crate) fn after(mut self, consumed: usize) -> Option<Self> {
         let start = self.range.start.checked_sub(consumed)?;
         self.range = start..self.range.end - consumed;
         Some(self)
@@ -34,7 +34,7 @@ impl OpenBlock {
 }
 
 /// Decompresses a part of a block. A fault is the decoder's; the inner error is the block's.
-pub(super) fn decompress(
+pub(crate) fn decompress(
     mut store: StoreContextMut<'_, HostState>,
     (codec, span, skip, max): (WasmStr, u64, u64, u32),
 ) -> wasmtime::Result<(Result<Decompressed, String>,)> {

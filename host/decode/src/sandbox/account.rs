@@ -11,12 +11,12 @@ use std::time::Duration;
 use pipemill_types::{ErrorKind, Fault};
 use wasmtime::Trap;
 
-use super::call_time::{CallTime, thread_cpu_time};
-use super::limits::Limits;
+use crate::sandbox::call_time::{CallTime, thread_cpu_time};
+use crate::sandbox::limits::Limits;
 
 /// Bytes of work between two looks at the clock. A checksum of them takes 8 us or more, a look less
 /// than 1 us.
-pub(super) const WORK_PART: usize = 1 << 20;
+pub(crate) const WORK_PART: usize = 1 << 20;
 /// Bytes that a span takes in a column: its offset and its length.
 const SPAN_BYTES: u64 = 8;
 /// Spans of a call that are free at most.
@@ -26,7 +26,7 @@ const FREE_BLOCK_BYTES: u64 = 8 << 20;
 
 /// What the running call has used of its limits.
 #[derive(Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     max_output: u64,
     /// Bytes that the fields of one record may have together.
     max_record: u64,
@@ -41,7 +41,7 @@ pub(super) struct Account {
 
 impl Account {
     /// An account for an instance with these limits.
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             max_output: limits.output,
             max_record: limits.record,
@@ -54,7 +54,7 @@ impl Account {
 
     /// A new call begins, with a chunk of `chunk` bytes. One span for each byte of the chunk is free,
     /// up to a number: so the limit holds for what a decoder makes, and not for what it refers to.
-    pub(super) fn begin_call(&mut self, chunk: usize) {
+    pub(crate) fn begin_call(&mut self, chunk: usize) {
         self.produced = 0;
         self.free_spans = (chunk as u64 + 1).min(MAX_FREE_SPANS);
         self.work = 0;
@@ -65,7 +65,7 @@ impl Account {
     ///
     /// # Errors
     /// The call has produced more than `limits.output`.
-    pub(super) fn charge(&mut self, spans: usize, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn charge(&mut self, spans: usize, bytes: u64) -> Result<(), Fault> {
         let free = self.free_spans.min(spans as u64);
         self.free_spans -= free;
         let charged = (spans as u64 - free) * SPAN_BYTES + bytes;
@@ -82,19 +82,19 @@ impl Account {
 
     /// Bytes that a call may still decompress, if its payload has `payload` bytes and the open block
     /// holds `held`. They are taken from half of `limits.output`: the other half is for the spans.
-    pub(super) fn left_to_decompress(&self, payload: usize, held: u64) -> u64 {
+    pub(crate) fn left_to_decompress(&self, payload: usize, held: u64) -> u64 {
         let held = held.saturating_sub(FREE_BLOCK_BYTES);
         (self.max_output / 2).saturating_sub(held).saturating_sub(payload as u64)
     }
 
     /// Bytes that an open block may hold at most.
-    pub(super) fn max_block(&self) -> u64 {
+    pub(crate) fn max_block(&self) -> u64 {
         self.max_output / 2 + FREE_BLOCK_BYTES
     }
 
     /// Bytes that the fields of one record may have together. They may be more than the host holds,
     /// because fields may share bytes; but a record that is copied has each of them once.
-    pub(super) fn max_record(&self) -> u64 {
+    pub(crate) fn max_record(&self) -> u64 {
         self.max_record
     }
 
@@ -103,7 +103,7 @@ impl Account {
     /// # Errors
     /// The call has used up its CPU time: the same trap as in WebAssembly.
     #[inline]
-    pub(super) fn work(&mut self, bytes: usize) -> Result<(), Trap> {
+    pub(crate) fn work(&mut self, bytes: usize) -> Result<(), Trap> {
         self.work = self.work.saturating_add(bytes);
         if self.work < WORK_PART {
             return Ok(());
@@ -121,7 +121,7 @@ impl Account {
 
     /// Checks the call at this CPU time of its thread. Returns the number of ticks until the next
     /// check, or `None` if the call has used up its time.
-    pub(super) fn tick(&mut self, now: Duration) -> Option<u64> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<u64> {
         self.time.tick(now)
     }
 }

@@ -11,8 +11,7 @@ use wasmparser::{
     TypeRef,
 };
 
-use super::function_names::{FunctionPlace, visit_function_names};
-use super::trap::function_name;
+use crate::compile::function_names::{FunctionPlace, function_name, visit_function_names};
 
 /// Bytes of all functions. Compiling them takes up to 2 s of CPU time for each MiB.
 const MAX_CODE_BYTES: u64 = 12 << 20;
@@ -49,7 +48,7 @@ const STRIP: &str = "strip the names of functions";
 ///
 /// # Errors
 /// What it has too much of, how much is possible, and what to do; or why it can't be read.
-pub(super) fn check(component: &[u8]) -> Result<(), String> {
+pub(crate) fn check(component: &[u8]) -> Result<(), String> {
     let mut count = Count::default();
     for payload in Parser::new(0).parse_all(component) {
         count.add(payload.map_err(unreadable)?).map_err(|why| match count.function {

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use pipemill_types::{Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 
-use super::call_profiler::CallProfiler;
-use super::decoded_records::{DecodedRecords, error_inside_record};
-use super::host_state::Bytes;
-use super::instance::DecoderInstance;
-use super::interface::wit::exports::pipemill::decoder::decoder as exports;
-use super::limits::Limits;
-use super::plugin::Plugin;
-use super::store::{begin_call, limit_returned};
-use super::window::{Decoded, NoWindow};
+use crate::call::decoded_records::{DecodedRecords, error_inside_record};
+use crate::call::host_state::Bytes;
+use crate::call::instance::DecoderInstance;
+use crate::call::store::{begin_call, limit_returned};
+use crate::call::window::{Decoded, NoWindow};
+use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
+use crate::plugin::Plugin;
+use crate::sandbox::call_profiler::CallProfiler;
+use crate::sandbox::limits::Limits;
 
-pub use super::interface::wit::exports::pipemill::decoder::decoder::Resume;
+pub use crate::interface::wit::exports::pipemill::decoder::decoder::Resume;
 
 /// The checked result of a call of `decode`. Positions are bytes from the start of the chunk.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ type Four = ([u32; 4], [u32; 4]);
 
 /// Adds records that have one span for each column. The offset of an absent field is `ABSENT`,
 /// because all bits of its span are set; its length is 0.
-pub(super) fn append_columns(columns: &mut [Column], spans: &[u64]) {
+pub(crate) fn append_columns(columns: &mut [Column], spans: &[u64]) {
     let fields = columns.len();
     let mut pairs = columns.chunks_exact_mut(2);
     for (pair, columns) in (&mut pairs).enumerate() {
@@ -88,7 +88,7 @@ mod sse2 {
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) fn fours_of([a, b, c, d]: [Pair; 4]) -> [Four; 2] {
+    pub(crate) fn fours_of([a, b, c, d]: [Pair; 4]) -> [Four; 2] {
         let (a, b, c, d) = (load(a), load(b), load(c), load(d));
         [
             columns(_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d)),

@@ -17,7 +17,7 @@ const RESTART: &str = "pipemill.restart";
 
 /// The facts of a stream, sorted by key.
 #[derive(Debug, Default)]
-pub(super) struct Metadata {
+pub(crate) struct Metadata {
     facts: BTreeMap<String, String>,
     bytes: usize,
     /// The value of `pipemill.restart`: a number of bytes from the object's start.
@@ -26,7 +26,7 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Whether a fact with this key is for the host. Such facts change while records are emitted.
-    pub(super) fn is_for_host(key: &str) -> bool {
+    pub(crate) fn is_for_host(key: &str) -> bool {
         key.starts_with(HOST_PREFIX)
     }
 
@@ -34,7 +34,7 @@ impl Metadata {
     ///
     /// # Errors
     /// The host does not know the key, or the value is not one for it.
-    pub(super) fn set_for_host(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+    pub(crate) fn set_for_host(&mut self, key: &str, value: &str) -> Result<(), Fault> {
         if key != RESTART {
             return Err(Fault::contract(format!(
                 "set the metadata `{:.MAX_SHOWN$}`; keys that begin with `{HOST_PREFIX}` are for the \
@@ -58,7 +58,7 @@ impl Metadata {
     }
 
     /// The value of `pipemill.restart`.
-    pub(super) fn restart(&self) -> Option<u64> {
+    pub(crate) fn restart(&self) -> Option<u64> {
         self.restart
     }
 
@@ -66,7 +66,7 @@ impl Metadata {
     ///
     /// # Errors
     /// The facts have more than 65,536 bytes.
-    pub(super) fn set(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), Fault> {
         let size = key.len() + value.len();
         let before = self.facts.get(key).map_or(0, |value| key.len() + value.len());
         let bytes = self.bytes - before + size;
@@ -81,7 +81,7 @@ impl Metadata {
     }
 
     /// The facts, sorted by key.
-    pub(super) fn facts(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
     }
 }

@@ -13,12 +13,12 @@ use pipemill_types::{nearest, printable};
 use wasmtime::component::Component;
 use wit_component::ComponentEncoder;
 
-use super::builtin::Builtin;
-use super::compile_limits;
-use super::compiler_process;
-use super::digest::Digest;
-use super::engine::Engine;
-use super::plugin::{Origin, Plugin};
+use crate::compile::builtin::Builtin;
+use crate::compile::compile_limits;
+use crate::compile::compiler_process;
+use crate::compile::digest::Digest;
+use crate::engine::Engine;
+use crate::plugin::{Origin, Plugin};
 
 /// Why a plugin can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -272,7 +272,7 @@ fn compile_in_process(engine: &Engine, program: &Path, wasm: &[u8]) -> Result<Co
 }
 
 /// The machine code of a plugin, for engines of these settings.
-pub(super) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec<u8>, String> {
     let component = as_component(wasm)?;
     compile_limits::check(&component)?;
     engine.precompile_component(&component).map_err(|why| {
@@ -282,7 +282,7 @@ pub(super) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec
 }
 
 /// The component in a file's bytes. A core module is wrapped.
-pub(super) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+pub(crate) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !wasm.starts_with(MAGIC) {
         let found: Vec<_> = wasm.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         return Err(format!(

@@ -40,7 +40,7 @@ impl Default for Limits {
 const TABLE_ELEMENTS: usize = 250_000;
 
 /// Refuses memory and tables beyond the limits, and remembers the refused size.
-pub(super) struct Limiter {
+pub(crate) struct Limiter {
     memory: u64,
     /// Bytes beyond it, in which the host shows its own memory.
     window: u64,
@@ -49,22 +49,22 @@ pub(super) struct Limiter {
     /// Elements of its tables.
     elements: usize,
     /// Bytes of linear memory that the instance last asked for and did not get.
-    pub(super) refused: Option<u64>,
+    pub(crate) refused: Option<u64>,
 }
 
 impl Limiter {
     /// A limiter for an instance that has no memory yet.
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self { memory: limits.memory, window: 0, held: 0, elements: 0, refused: None }
     }
 
     /// The instance may have this much memory beyond its limit, as a window.
-    pub(super) fn allow_window(&mut self, bytes: u64) {
+    pub(crate) fn allow_window(&mut self, bytes: u64) {
         self.window = bytes;
     }
 
     /// Bytes of linear memory that the instance has, without its window.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.held.saturating_sub(self.window)
     }
 }

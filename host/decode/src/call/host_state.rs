@@ -11,14 +11,14 @@ use log::kv::{self, Source, VisitSource};
 use pipemill_types::log::log_with;
 use pipemill_types::{ChunkMemory, Fault, Field, StreamInfo, printable};
 
-use super::account::Account;
-use super::decoded_records::DecodedRecords;
-use super::decompress::OpenBlock;
-use super::interface::field;
-use super::interface::wit::pipemill::decoder::types;
-use super::limits::{Limiter, Limits};
-use super::log_budget::{LogBudget, MAX_LINES, Verdict};
-use super::metadata::Metadata;
+use crate::call::decoded_records::DecodedRecords;
+use crate::call::decompress::OpenBlock;
+use crate::call::metadata::Metadata;
+use crate::interface::field;
+use crate::interface::wit::pipemill::decoder::types;
+use crate::sandbox::account::Account;
+use crate::sandbox::limits::{Limiter, Limits};
+use crate::sandbox::log_budget::{LogBudget, MAX_LINES, Verdict};
 
 /// Bytes that are passed to a decoder. The host keeps a clone during the call, so that its checks
 /// read its own copy and not the guest's.
@@ -32,41 +32,41 @@ const ERROR_BYTES: u64 = 256;
 const MAX_FIELDS: usize = 65_536;
 
 /// What the host keeps for one decoder instance.
-pub(super) struct HostState {
+pub(crate) struct HostState {
     /// What the current or last call of `decode` emitted.
-    pub(super) decoded: Box<DecodedRecords>,
+    pub(crate) decoded: Box<DecodedRecords>,
     /// The fields of the records, once the decoder has declared them.
-    pub(super) schema: Option<Arc<[Field]>>,
+    pub(crate) schema: Option<Arc<[Field]>>,
     /// Whether an earlier call of `decode` has emitted a record.
-    pub(super) has_emitted: bool,
+    pub(crate) has_emitted: bool,
     /// Facts about the object, for the consumers.
-    pub(super) metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// The block that the decoder is decompressing.
-    pub(super) block: Option<OpenBlock>,
-    pub(super) limiter: Limiter,
+    pub(crate) block: Option<OpenBlock>,
+    pub(crate) limiter: Limiter,
     /// What the running call has used of its limits.
-    pub(super) account: Account,
+    pub(crate) account: Account,
     /// The chunk of the running call of `decode`, and its range in these bytes.
-    pub(super) chunk: Option<(Bytes, Range<usize>)>,
+    pub(crate) chunk: Option<(Bytes, Range<usize>)>,
     /// Number of decode errors that the running call may report with `bad` and go on.
-    pub(super) errors_left: u64,
+    pub(crate) errors_left: u64,
     /// The running call must return the error that it has reported last.
-    pub(super) must_return: bool,
+    pub(crate) must_return: bool,
     /// Whether `emit` must say where each record starts.
-    pub(super) wants_starts: bool,
+    pub(crate) wants_starts: bool,
     /// The last message that was logged as an error. If the decoder traps, it is the text of its
     /// panic.
-    pub(super) last_error: Option<String>,
+    pub(crate) last_error: Option<String>,
     context: LogContext,
     logged: u32,
 }
 
 /// The context of a decoder's log messages: the decoder, and its stream if it has one.
-pub(super) struct LogContext {
-    pub(super) decoder: String,
-    pub(super) stream: Option<StreamInfo>,
+pub(crate) struct LogContext {
+    pub(crate) decoder: String,
+    pub(crate) stream: Option<StreamInfo>,
     /// The lines of all streams of the channel.
-    pub(super) budget: Arc<LogBudget>,
+    pub(crate) budget: Arc<LogBudget>,
 }
 
 impl fmt::Display for LogContext {
@@ -98,7 +98,7 @@ impl LogContext {
 
 impl HostState {
     /// The state of a new instance.
-    pub(super) fn new(context: LogContext, limits: &Limits) -> Self {
+    pub(crate) fn new(context: LogContext, limits: &Limits) -> Self {
         Self {
             decoded: Box::default(),
             schema: None,
@@ -118,7 +118,7 @@ impl HostState {
     }
 
     /// Begins another stream in the same instance. Only what the instance holds of its limits stays.
-    pub(super) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
+    pub(crate) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
         let decoder = std::mem::take(&mut self.context.decoder);
         let (stream, budget) = (Some(info.clone()), self.context.budget.clone());
         let mut next = Self::new(LogContext { decoder, stream, budget }, limits);
@@ -128,7 +128,7 @@ impl HostState {
     }
 
     /// Logs a message of the decoder, as one line without control characters.
-    pub(super) fn log(&mut self, level: types::Level, line: String) {
+    pub(crate) fn log(&mut self, level: types::Level, line: String) {
         if matches!(level, types::Level::Error) {
             self.last_error = Some(line.clone());
         }
@@ -167,7 +167,7 @@ impl HostState {
     ///
     /// # Errors
     /// Two fields have the same name, or a field breaks a rule of the interface.
-    pub(super) fn set_schema(&mut self, fields: Vec<types::Field>) -> Result<(), Fault> {
+    pub(crate) fn set_schema(&mut self, fields: Vec<types::Field>) -> Result<(), Fault> {
         let mut names = HashSet::new();
         for field in &fields {
             if !names.insert(field.name.as_str()) {
@@ -186,7 +186,7 @@ impl HostState {
     ///
     /// # Errors
     /// It declared one before, or the number of fields is not allowed.
-    pub(super) fn check_new_schema(&self, count: usize) -> Result<(), Fault> {
+    pub(crate) fn check_new_schema(&self, count: usize) -> Result<(), Fault> {
         if self.schema.is_some() {
             return Err(Fault::contract("declared its schema twice"));
         }
@@ -202,7 +202,7 @@ impl HostState {
     ///
     /// # Errors
     /// Records were emitted before.
-    pub(super) fn check_metadata(&self) -> Result<(), Fault> {
+    pub(crate) fn check_metadata(&self) -> Result<(), Fault> {
         if self.has_emitted || self.decoded.records > 0 {
             return Err(Fault::contract("set metadata after its first record"));
         }
@@ -215,7 +215,7 @@ impl HostState {
     /// # Errors
     /// No call of `decode` is running, the place is not one after the records of the call, or the
     /// call has produced too much.
-    pub(super) fn bad(&mut self, offset: u32, end: u32, message: String) -> Result<bool, Fault> {
+    pub(crate) fn bad(&mut self, offset: u32, end: u32, message: String) -> Result<bool, Fault> {
         let Some((_, range)) = &self.chunk else {
             return Err(Fault::contract("reported bad bytes outside of `decode`"));
         };
@@ -233,7 +233,7 @@ impl HostState {
     }
 
     /// Checks that the running call has not been told to return its error.
-    pub(super) fn check_not_ended(&self) -> Result<(), Fault> {
+    pub(crate) fn check_not_ended(&self) -> Result<(), Fault> {
         if self.must_return {
             return Err(Fault::contract("went on after an error that it was to return"));
         }

@@ -28,7 +28,7 @@ impl CallProfiler {
     }
 
     /// Records a transition between host and guest.
-    pub(super) fn record(&self, transition: CallHook) {
+    pub(crate) fn record(&self, transition: CallHook) {
         let Ok(mut times) = self.0.lock() else { return };
         times.record(transition, Instant::now());
     }

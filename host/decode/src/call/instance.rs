@@ -9,25 +9,25 @@ use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
-use super::guest_memory::take_made;
-use super::host_state::HostState;
-use super::interface::wit::DecoderPlugin;
-use super::interface::wit::exports::pipemill::decoder::decoder as exports;
-use super::limits::Limits;
-use super::plugin::{Plugin, PluginInner};
-use super::store::begin_call;
-use super::trap::explain;
-use super::window::Window;
+use crate::call::host_state::HostState;
+use crate::call::store::begin_call;
+use crate::call::trap::explain;
+use crate::call::window::Window;
+use crate::interface::wit::DecoderPlugin;
+use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
+use crate::plugin::{Plugin, PluginInner};
+use crate::sandbox::guest_memory::take_made;
+use crate::sandbox::limits::Limits;
 
 /// An instance that holds more memory than this is not kept for another stream.
 const MAX_KEPT_MEMORY: u64 = 16 << 20;
 
 /// An instance of a decoder, for one stream at a time.
 pub struct DecoderInstance {
-    pub(super) store: Store<HostState>,
-    pub(super) bindings: DecoderPlugin,
-    pub(super) window: Window,
-    pub(super) plugin: Plugin,
+    pub(crate) store: Store<HostState>,
+    pub(crate) bindings: DecoderPlugin,
+    pub(crate) window: Window,
+    pub(crate) plugin: Plugin,
     limits: Limits,
 }
 
@@ -36,7 +36,7 @@ impl DecoderInstance {
     ///
     /// # Errors
     /// The decoder fails, or exceeds a limit.
-    pub(super) fn new(plugin: &Plugin, info: &StreamInfo, limits: &Limits) -> Result<Self, Fault> {
+    pub(crate) fn new(plugin: &Plugin, info: &StreamInfo, limits: &Limits) -> Result<Self, Fault> {
         let mut store = plugin.inner.store(Some(info), limits);
         match new_instance(&mut store, &plugin.inner) {
             Ok((window, bindings)) => {
@@ -48,7 +48,7 @@ impl DecoderInstance {
     }
 
     /// Forgets the stream before. Another one for this object can be opened then.
-    pub(super) fn begin_stream(&mut self, info: &StreamInfo) {
+    pub(crate) fn begin_stream(&mut self, info: &StreamInfo) {
         self.store.data_mut().begin_stream(info, &self.limits);
     }
 
@@ -56,7 +56,7 @@ impl DecoderInstance {
     ///
     /// # Errors
     /// The decoder refuses its options, fails, or exceeds a limit.
-    pub(super) fn open_stream(
+    pub(crate) fn open_stream(
         &mut self,
         options: &[(String, String)],
         info: &StreamInfo,
@@ -86,7 +86,7 @@ impl DecoderInstance {
     }
 
     /// Ends its stream. Returns the instance, if it may have another one.
-    pub(super) fn after(mut self, stream: ResourceAny) -> Option<Self> {
+    pub(crate) fn after(mut self, stream: ResourceAny) -> Option<Self> {
         // What is left to the next stream is at least half of its limit.
         let most = MAX_KEPT_MEMORY.min(self.limits.memory / 2);
         if !self.plugin.is_builtin() || self.memory_held() > most {
@@ -98,12 +98,12 @@ impl DecoderInstance {
     }
 
     /// The fault of a call that did not return.
-    pub(super) fn explain(&self, error: &wasmtime::Error) -> Fault {
+    pub(crate) fn explain(&self, error: &wasmtime::Error) -> Fault {
         explain(error, self.store.data(), &self.limits)
     }
 
     /// Size of its linear memory in bytes, without the window.
-    pub(super) fn memory_held(&self) -> u64 {
+    pub(crate) fn memory_held(&self) -> u64 {
         self.store.data().limiter.held()
     }
 }

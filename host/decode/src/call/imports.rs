@@ -8,17 +8,17 @@ use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
-use super::account::WORK_PART;
-use super::declared_schema::set_schema;
-use super::decoded_records::EmitCall;
-use super::decompress::decompress;
-use super::host_state::HostState;
-use super::interface::wit::pipemill::decoder::types;
-use super::interface::{INTERFACE, INTERFACE_VERSION};
-use super::metadata::Metadata;
+use crate::call::declared_schema::set_schema;
+use crate::call::decoded_records::EmitCall;
+use crate::call::decompress::decompress;
+use crate::call::host_state::HostState;
+use crate::call::metadata::Metadata;
+use crate::interface::wit::pipemill::decoder::types;
+use crate::interface::{INTERFACE, INTERFACE_VERSION};
+use crate::sandbox::account::WORK_PART;
 
 /// Defines the functions of the interface in `linker`.
-pub(super) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+pub(crate) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     linker.instance(&format!("{INTERFACE}/types@{INTERFACE_VERSION}"))?;
     let mut host = linker.instance(&format!("{INTERFACE}/host@{INTERFACE_VERSION}"))?;
     host.func_wrap(

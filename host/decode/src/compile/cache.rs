@@ -20,7 +20,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
-use super::digest::Digest;
+use crate::compile::digest::Digest;
 
 /// Environment variable with the path of the cache's folder, or `off`.
 pub const CACHE: &str = "PIPEMILL_CACHE";
@@ -77,7 +77,7 @@ impl Cache {
     /// # Errors
     /// It is in none of them, and the folder can't be created or written, or what was written can't
     /// be trusted.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         engine: &wasmtime::Engine,
         digest: &Digest,
@@ -94,7 +94,7 @@ impl Cache {
     }
 
     /// Loads the plugin of this digest, if a process compiled it for an engine of these settings.
-    pub(super) fn get(&self, engine: &wasmtime::Engine, digest: &Digest) -> Option<Component> {
+    pub(crate) fn get(&self, engine: &wasmtime::Engine, digest: &Digest) -> Option<Component> {
         let name = file_name(engine, digest);
         let mut folders = std::iter::once(&self.write).chain(&self.read);
         folders.find_map(|folder| {
@@ -114,7 +114,7 @@ impl Cache {
     ///
     /// # Errors
     /// The folder can't be created or written.
-    pub(super) fn put(
+    pub(crate) fn put(
         &self,
         engine: &wasmtime::Engine,
         digest: &Digest,
@@ -247,7 +247,7 @@ fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
 }
 
 /// A name for all that decides whether code fits an engine: 16 hexadecimal digits.
-pub(super) fn compatibility(engine: &wasmtime::Engine) -> String {
+pub(crate) fn compatibility(engine: &wasmtime::Engine) -> String {
     let mut settings = SettingsHasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut settings);
     hex::encode(&settings.0.finalize()[..8])

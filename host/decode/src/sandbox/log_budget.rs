@@ -4,13 +4,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lines that a decoder may log in this time.
-pub(super) const MAX_LINES: u32 = 1_000;
+pub(crate) const MAX_LINES: u32 = 1_000;
 /// The time, from the first line on.
 const SPAN: Duration = Duration::from_hours(1);
 
 /// Counts the lines of a decoder in a channel, over all of its streams and threads.
 #[derive(Default)]
-pub(super) struct LogBudget(Mutex<Counts>);
+pub(crate) struct LogBudget(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -22,7 +22,7 @@ struct Counts {
 
 /// What happens to a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It is logged. `left_out`: lines before it that were not, and were not told yet.
     Logged { left_out: u64 },
     /// It is logged, and no later one for a while.
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 
 impl LogBudget {
     /// Counts a line.
-    pub(super) fn take(&self, now: Instant) -> Verdict {
+    pub(crate) fn take(&self, now: Instant) -> Verdict {
         // A panic can't leave the counts half changed.
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left_out = 0;

@@ -1,20 +1,19 @@
 //! The fault of a call into a decoder that did not return.
 
-use pipemill_types::{ErrorKind, Fault, printable};
+use pipemill_types::{ErrorKind, Fault};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
-use super::host_state::HostState;
-use super::limits::Limits;
+use crate::call::host_state::HostState;
+use crate::compile::function_names::function_name;
+use crate::sandbox::limits::Limits;
 
 /// Frames of the guest's stack that an error shows.
 const MAX_FRAMES: usize = 6;
 /// Frames whose names are looked at. A name of a few bytes can stand for a text of a megabyte.
 const MAX_DEMANGLED: usize = 100;
-/// A longer name is shown as it is.
-const MAX_MANGLED_BYTES: usize = 10_000;
 
 /// The fault of a call that trapped, in the operator's terms.
-pub(super) fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
+pub(crate) fn explain(error: &wasmtime::Error, state: &HostState, limits: &Limits) -> Fault {
     if let Some(fault) = error.downcast_ref::<Fault>() {
         return fault.clone();
     }
@@ -66,14 +65,6 @@ fn in_force(limits: &Limits) -> String {
         " [limits: memory {memory} bytes, CPU time {call_timeout:?} a call, output {output} bytes \
          a call]"
     )
-}
-
-/// The name of a function as a person reads it.
-pub(super) fn function_name(mangled: &str) -> String {
-    match mangled.len() > MAX_MANGLED_BYTES {
-        true => printable(mangled),
-        false => printable(&format!("{:#}", rustc_demangle::demangle(mangled))),
-    }
 }
 
 /// The guest's stack as function names, innermost first. Functions that only carry out a panic are

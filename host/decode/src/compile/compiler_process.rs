@@ -1,6 +1,6 @@
 //! Compiles plugins in a process of its own, which has limits of memory and CPU time.
 //!
-//! [`compile_limits`](super::compile_limits) bounds what is compiled. This process bounds the rest: a
+//! [`compile_limits`](crate::compile::compile_limits) bounds what is compiled. This process bounds the rest: a
 //! compiler that needs more than it should, or that fails, ends this process and not the host.
 
 use std::fs::File;
@@ -17,8 +17,8 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use pipemill_types::printable;
 
-use super::load::machine_code;
-use super::settings::settings;
+use crate::compile::load::machine_code;
+use crate::sandbox::settings::settings;
 
 /// The word on the command line of a program that makes it the compiler: it calls
 /// [`compile_stdin`].
@@ -38,7 +38,7 @@ const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 ///
 /// # Errors
 /// Why the plugin can't be compiled, or the process can't be started.
-pub(super) fn compile(program: &Path, wasm: &[u8]) -> Result<MachineCode, String> {
+pub(crate) fn compile(program: &Path, wasm: &[u8]) -> Result<MachineCode, String> {
     let code = memfd_create("pipemill:code", MFdFlags::MFD_CLOEXEC)
         .map_err(|error| format!("there is no memory for its machine code: {error}"))?;
     let code = File::from(code);
@@ -51,11 +51,11 @@ pub(super) fn compile(program: &Path, wasm: &[u8]) -> Result<MachineCode, String
 }
 
 /// Machine code in an anonymous file.
-pub(super) struct MachineCode(File);
+pub(crate) struct MachineCode(File);
 
 impl MachineCode {
     /// A path that leads to the open file.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }

@@ -12,29 +12,29 @@ use pipemill_types::{Fault, HUGE_PAGE, SharedFile, SharedPart};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, ResourceAny, TypedFunc};
 
-use super::guest_memory::{GuestMemory, WASM_PAGE};
-use super::host_state::HostState;
-use super::interface::WINDOW;
-use super::interface::wit::exports::pipemill::decoder::decoder as exports;
-use super::store::begin_call;
+use crate::call::host_state::HostState;
+use crate::call::store::begin_call;
+use crate::interface::WINDOW;
+use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
+use crate::sandbox::guest_memory::{GuestMemory, WASM_PAGE};
 
 /// A larger memory is not mapped: a decoder has 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// The window is used from the chunk on with which an instance was shown this many bytes. Before, chunks are copied:
 /// that is faster than to map the memory and to take it away again, which also interrupts the other cores.
-pub(super) const WINDOW_FROM: usize = 255 << 10;
+pub(crate) const WINDOW_FROM: usize = 255 << 10;
 
 /// The functions of the window, in a component that exports them.
 #[derive(Clone, Copy)]
-pub(super) struct WindowExports {
+pub(crate) struct WindowExports {
     set_aside: ComponentExportIndex,
     decode: ComponentExportIndex,
 }
 
 impl WindowExports {
     /// `None` if the component has no window.
-    pub(super) fn of(component: &Component) -> Option<Self> {
+    pub(crate) fn of(component: &Component) -> Option<Self> {
         let window = component.get_export_index(None, WINDOW)?;
         let function = |name| component.get_export_index(Some(&window), name);
         Some(Self { set_aside: function("set-aside")?, decode: function("decode")? })
@@ -45,10 +45,10 @@ type SetAside = TypedFunc<(u32,), (u32,)>;
 type Decode =
     TypedFunc<(ResourceAny, u32, u32, bool), (Result<exports::Progress, exports::DecodeError>,)>;
 /// What `decode` of the window returns, or why it did not.
-pub(super) type Decoded = wasmtime::Result<Result<exports::Progress, exports::DecodeError>>;
+pub(crate) type Decoded = wasmtime::Result<Result<exports::Progress, exports::DecodeError>>;
 
 /// The window of an instance.
-pub(super) enum Window {
+pub(crate) enum Window {
     /// Chunks are copied.
     None,
     /// There were few bytes so far, which were `copied`.
@@ -58,14 +58,14 @@ pub(super) enum Window {
 }
 
 /// Where a chunk lies in the decoder's memory.
-pub(super) struct InWindow {
+pub(crate) struct InWindow {
     decode: Decode,
     at: u32,
     length: u32,
 }
 
 /// Why there is no window.
-pub(super) enum NoWindow {
+pub(crate) enum NoWindow {
     /// The call of the decoder did not return.
     Trapped(wasmtime::Error),
     /// The decoder has broken its contract.
@@ -77,7 +77,7 @@ impl Window {
     ///
     /// # Errors
     /// The functions have other types than those of the interface.
-    pub(super) fn new(
+    pub(crate) fn new(
         store: &mut Store<HostState>,
         instance: &Instance,
         exports: Option<WindowExports>,
@@ -97,7 +97,7 @@ impl Window {
     ///
     /// # Errors
     /// The decoder has failed.
-    pub(super) fn place(
+    pub(crate) fn place(
         &mut self,
         store: &mut Store<HostState>,
         part: Option<SharedPart<'_>>,
@@ -164,7 +164,7 @@ impl Window {
 
 impl InWindow {
     /// Passes the chunk to the decoder.
-    pub(super) fn decode(
+    pub(crate) fn decode(
         self,
         store: &mut Store<HostState>,
         stream: ResourceAny,

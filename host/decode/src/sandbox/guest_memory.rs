@@ -39,7 +39,7 @@ use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 /// Bytes of a page of the machine.
 const PAGE: usize = 4096;
 /// Bytes of a page of WebAssembly.
-pub(super) const WASM_PAGE: usize = 64 << 10;
+pub(crate) const WASM_PAGE: usize = 64 << 10;
 
 /// More than this of a memory is not kept for the next instance.
 const MAX_KEPT: usize = 2 << 20;
@@ -144,7 +144,7 @@ impl Drop for Reservation {
 }
 
 /// The address space of a linear memory. It never moves.
-pub(super) struct GuestMemory {
+pub(crate) struct GuestMemory {
     /// Always there, but while this is dropped.
     reservation: Option<Reservation>,
     start: NonNull<c_void>,
@@ -183,7 +183,7 @@ impl GuestMemory {
     }
 
     /// Whether the decoder has these bytes, and they begin at a page of WebAssembly.
-    pub(super) fn has(&self, at: u32, bytes: u64) -> bool {
+    pub(crate) fn has(&self, at: u32, bytes: u64) -> bool {
         (at as usize).is_multiple_of(WASM_PAGE) && u64::from(at) + bytes <= self.size() as u64
     }
 
@@ -206,7 +206,7 @@ impl GuestMemory {
     ///
     /// # Safety
     /// No code of the decoder runs, and nobody has a reference into its memory.
-    pub(super) unsafe fn show(&self, at: u32, file: &SharedFile) -> Result<(), Errno> {
+    pub(crate) unsafe fn show(&self, at: u32, file: &SharedFile) -> Result<(), Errno> {
         let seals = fcntl(&file.fd, FcntlArg::F_GET_SEALS)?;
         let stays = SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK);
         let has = u64::try_from(fstat(&file.fd)?.st_size).unwrap_or(0);
@@ -274,12 +274,12 @@ thread_local! {
 
 /// Takes the memory that this thread has made last: that of the instance that it has made last, if
 /// it was taken after each one before. An instance has one memory or none.
-pub(super) fn take_made() -> Option<Arc<GuestMemory>> {
+pub(crate) fn take_made() -> Option<Arc<GuestMemory>> {
     MADE.take()
 }
 
 /// Makes the memories of instances.
-pub(super) struct GuestMemories;
+pub(crate) struct GuestMemories;
 
 // SAFETY: the memories are zeroed, as large as asked for, and have their guard.
 unsafe impl MemoryCreator for GuestMemories {

@@ -6,8 +6,8 @@ use pipemill_types::Fault;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, WasmList, WasmStr};
 
-use super::host_state::HostState;
-use super::interface::wit::pipemill::decoder::types;
+use crate::call::host_state::HostState;
+use crate::interface::wit::pipemill::decoder::types;
 
 /// Bytes that the description of a schema may have.
 const MAX_SCHEMA_BYTES: usize = 4 << 20;
@@ -17,7 +17,7 @@ const TEXT_BYTES: usize = 32;
 /// A field as it stands in the decoder's memory.
 #[derive(ComponentType, Lift)]
 #[component(record)]
-pub(super) struct DeclaredField {
+pub(crate) struct DeclaredField {
     name: WasmStr,
     scalar: WasmStr,
     shape: WasmList<u32>,
@@ -28,7 +28,7 @@ pub(super) struct DeclaredField {
 }
 
 /// Takes the schema of the stream.
-pub(super) fn set_schema(
+pub(crate) fn set_schema(
     mut store: StoreContextMut<'_, HostState>,
     (declared,): (WasmList<DeclaredField>,),
 ) -> wasmtime::Result<()> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use wasmtime::{Config, OptLevel};
 
-use super::guest_memory::GuestMemories;
+use crate::sandbox::guest_memory::GuestMemories;
 
 /// The settings of the engine that runs plugins.
-pub(super) fn settings() -> Config {
+pub(crate) fn settings() -> Config {
     let mut config = Config::new();
     config.wasm_component_model(true);
     // Decoders are plain functions. With concurrency support an empty call costs three times as

@@ -1,6 +1,10 @@
 //! The names of functions that compilers have left in a plugin's modules, for messages.
 
+use pipemill_types::printable;
 use wasmparser::{Encoding, KnownCustom, Name, Parser, Payload};
+
+/// A longer name is shown as it is.
+const MAX_MANGLED_BYTES: usize = 10_000;
 
 /// A function of a plugin's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,5 +36,13 @@ pub fn visit_function_names(file: &[u8], mut visit: impl FnMut(FunctionPlace, &s
                 visit(FunctionPlace { module, index: naming.index }, naming.name);
             }
         }
+    }
+}
+
+/// The name of a function as a person reads it.
+pub(crate) fn function_name(mangled: &str) -> String {
+    match mangled.len() > MAX_MANGLED_BYTES {
+        true => printable(mangled),
+        false => printable(&format!("{:#}", rustc_demangle::demangle(mangled))),
     }
 }

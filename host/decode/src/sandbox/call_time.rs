@@ -6,12 +6,12 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 /// Period of the engine's clock: the CPU time of a running call is checked at most this often.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The CPU time of the running call. A call that ends before the first tick of the engine's clock
 /// reads no clock.
 #[derive(Default)]
-pub(super) struct CallTime {
+pub(crate) struct CallTime {
     limit: Duration,
     /// The thread's CPU time at the first tick of the call, at most one [`TICK`] after the call
     /// began.
@@ -20,18 +20,18 @@ pub(super) struct CallTime {
 
 impl CallTime {
     /// A call that may use `limit` of CPU time.
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, first_tick: None }
     }
 
     /// A new call begins.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.first_tick = None;
     }
 
     /// Checks the call at a tick of the engine's clock. Returns the number of ticks until the next
     /// check, or `None` if the call has used up its limit. `now` is the thread's CPU time.
-    pub(super) fn tick(&mut self, now: Duration) -> Option<u64> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<u64> {
         let used = now.saturating_sub(*self.first_tick.get_or_insert(now));
         let left = self.limit.checked_sub(used).filter(|left| !left.is_zero())?;
         // The thread's CPU time never passes faster than the ticks do.
@@ -40,7 +40,7 @@ impl CallTime {
 }
 
 /// CPU time that the calling thread has used so far.
-pub(super) fn thread_cpu_time() -> Result<Duration, nix::Error> {
+pub(crate) fn thread_cpu_time() -> Result<Duration, nix::Error> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }
 

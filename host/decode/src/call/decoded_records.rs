@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, printable};
 
-use super::account::Account;
-use super::transpose::append_columns;
+use crate::call::transpose::append_columns;
+use crate::sandbox::account::Account;
 
 /// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
 /// chunk.
@@ -69,15 +69,15 @@ pub struct InlineError {
 }
 
 /// What a decoder passes to one call of `emit`, not checked yet.
-pub(super) struct EmitCall<'a> {
+pub(crate) struct EmitCall<'a> {
     /// Number of records.
-    pub(super) records: usize,
+    pub(crate) records: usize,
     /// One span for each field of each record.
-    pub(super) spans: &'a [u64],
+    pub(crate) spans: &'a [u64],
     /// Bytes that the decoder made.
-    pub(super) payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
     /// Where each record starts in the chunk.
-    pub(super) starts: &'a [u32],
+    pub(crate) starts: &'a [u32],
 }
 
 /// The lengths, in bytes, that a field's type and shape allow.
@@ -116,7 +116,7 @@ impl LengthRule {
 
 impl DecodedRecords {
     /// Removes all records. The fields and the allocated memory stay.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.errors.clear();
         for column in &mut self.columns {
             column.offsets.clear();
@@ -132,7 +132,7 @@ impl DecodedRecords {
     }
 
     /// Sets the fields of the records.
-    pub(super) fn set_fields(&mut self, fields: &Arc<[Field]>) {
+    pub(crate) fn set_fields(&mut self, fields: &Arc<[Field]>) {
         self.fields = fields.clone();
         self.columns.resize_with(fields.len(), Column::default);
         self.length_rules = fields.iter().map(LengthRule::of).collect();
@@ -148,7 +148,7 @@ impl DecodedRecords {
     /// a length that its field does not allow; a field is absent that is not nullable; a list's
     /// offsets are wrong; or the fields of a record are far larger than the chunk. Then nothing is
     /// added.
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         bytes: &[u8],
         emitted: EmitCall<'_>,
@@ -320,7 +320,7 @@ impl DecodedRecords {
     }
 
     /// Checks the place of an error in a chunk of `chunk` bytes.
-    pub(super) fn check_error(&self, chunk: usize, offset: usize, end: usize) -> Result<(), Fault> {
+    pub(crate) fn check_error(&self, chunk: usize, offset: usize, end: usize) -> Result<(), Fault> {
         if end > chunk || end <= offset {
             return Err(Fault::contract(format!(
                 "reports bad bytes from {offset} to {end} in a chunk of {chunk}"
@@ -333,7 +333,7 @@ impl DecodedRecords {
     }
 
     /// Adds an error whose place was checked.
-    pub(super) fn add_error(&mut self, offset: usize, end: usize, message: String) {
+    pub(crate) fn add_error(&mut self, offset: usize, end: usize, message: String) {
         self.errors.push(InlineError { records: self.records, offset, end, message });
         self.end = end as u64;
     }
@@ -502,7 +502,7 @@ fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
 }
 
 /// The fault of an error whose place lies before the end of the records of its call.
-pub(super) fn error_inside_record(offset: usize, records_end: u64) -> Fault {
+pub(crate) fn error_inside_record(offset: usize, records_end: u64) -> Fault {
     Fault::contract(format!(
         "reports an error at {offset}, inside a record that it emitted and that ends at \
          {records_end}"

@@ -1,0 +1,20 @@
+//! One decoder at work on one object.
+//!
+//! `stream` decodes an object with an `instance`, in the sandbox of a `store`; `window` puts chunks into its
+//! memory without a copy. The decoder calls `imports`: `declared_schema` takes its fields, `metadata` facts
+//! about the object, `decompress` decompresses blocks for it. `decoded_records` checks the records of a call
+//! and makes columns of them with `transpose`. `host_state` is what the host keeps for each instance, `trap`
+//! says why a call has ended.
+
+pub mod declared_schema;
+pub mod decoded_records;
+pub mod decompress;
+pub mod host_state;
+pub mod imports;
+pub mod instance;
+pub mod metadata;
+pub mod store;
+pub mod stream;
+pub mod transpose;
+pub mod trap;
+pub mod window;
