@@ -241,7 +241,7 @@ fn without_lines(message: &str) -> String {
 fn end(outcome: Outcome) -> End {
     match outcome {
         Outcome::Ended => End::Ended,
-        Outcome::Stopped | Outcome::BeginsAgain => panic!("nobody asked for that"),
+        Outcome::Stopped | Outcome::Restart => panic!("nobody asked for that"),
         // The excerpt of the bytes there is left out: how long it can be depends on what had come.
         Outcome::Failed(failure) => End::Failed {
             object: failure.position.object,

@@ -66,7 +66,7 @@ pub enum Outcome {
     /// The run was stopped.
     Stopped,
     /// The consumers asked for another beginning. The channel can run again, from there on.
-    BeginsAgain,
+    Restart,
     /// The channel failed. What it decoded before was handed over, if the sink took it.
     Failed(Failure),
 }
@@ -300,10 +300,10 @@ pub(super) fn outcome<S: Sink>(
         Ok(None) => Outcome::Ended,
         Ok(Some(failure)) => Outcome::Failed(failure),
         Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
-        Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
+        Err(StopReason::Restart) => Outcome::Restart,
         Err(StopReason::Failed(failure)) => match flush_failed(builder) {
             Err(StopReason::Stopped) => Outcome::Stopped,
-            Err(StopReason::BeginsAgain) => Outcome::BeginsAgain,
+            Err(StopReason::Restart) => Outcome::Restart,
             _ => Outcome::Failed(*failure),
         },
     };

@@ -15,7 +15,7 @@ pub enum StopReason {
     /// The consumers asked to end this epoch.
     EpochEnded,
     /// The consumers asked for another beginning.
-    BeginsAgain,
+    Restart,
     /// The channel failed.
     Failed(Box<Failure>),
 }

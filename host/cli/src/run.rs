@@ -128,7 +128,7 @@ fn serve(
     if let Some(file) = &args.resume {
         let resumed = Accepted::of_words(&args.accept)
             .map_err(|why| vec![format!("--{why}")])
-            .and_then(|accepted| run::resume_from(file, accepted, &mut config));
+            .and_then(|accepted| pipemill_delivery::resume_from(file, accepted, &mut config));
         resumed.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
     }
     outputs.set_config(&config);

@@ -165,7 +165,7 @@ pub(super) fn sample(
     match outcome {
         Outcome::Failed(failure) => return Err(report(failure)),
         Outcome::Ended => sample.complete = true,
-        Outcome::Stopped | Outcome::BeginsAgain => {}
+        Outcome::Stopped | Outcome::Restart => {}
     }
     sample.read = stats.snapshot().bytes;
     sample.total_bytes = total.of(0);

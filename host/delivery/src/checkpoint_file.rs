@@ -18,7 +18,7 @@ const NEW: &str = ".new";
 const LOCK: &str = ".lock";
 
 /// The file of a checkpoint, which this process writes.
-pub(super) struct CheckpointFile {
+pub(crate) struct CheckpointFile {
     path: PathBuf,
     folder: PathBuf,
     /// `.NAME`, with which the names of the other files begin.
@@ -27,7 +27,7 @@ pub(super) struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
             _ => PathBuf::from("."),
@@ -37,7 +37,7 @@ impl CheckpointFile {
         Self { path, folder, prefix, lock: None }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -46,7 +46,7 @@ impl CheckpointFile {
     ///
     /// # Errors
     /// The folder can't be written, or the lock is another user's.
-    pub(super) fn lock(&mut self) -> io::Result<bool> {
+    pub(crate) fn lock(&mut self) -> io::Result<bool> {
         let path = self.other(LOCK);
         while self.lock.is_none() {
             let mut options = File::options();
@@ -75,7 +75,7 @@ impl CheckpointFile {
     ///
     /// # Errors
     /// Another process writes it, or it can't be written. Then nothing is left of the new one.
-    pub(super) fn replace(&mut self, text: &[u8]) -> io::Result<()> {
+    pub(crate) fn replace(&mut self, text: &[u8]) -> io::Result<()> {
         if self.lock.is_none() && !self.lock()? {
             return Err(io::Error::other("another host writes it"));
         }

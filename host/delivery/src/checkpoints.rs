@@ -7,13 +7,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pipemill_ring::host::{Checkpoint, Ring};
+use pipemill_config::{self as config, Config};
+use pipemill_ring::host::Ring;
 use pipemill_ring::protocol::State;
 use serde::Serialize;
 
-use super::checkpoint_file::CheckpointFile;
-use pipemill_config::{self as config, Config};
-use pipemill_telemetry::ChannelHandle;
+use crate::admission::ChannelDelivery;
+use crate::checkpoint_file::CheckpointFile;
+use crate::ledger::Checkpoint;
 
 /// How often the thread looks at the time.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -68,10 +69,10 @@ impl Checkpoints {
     pub fn start(
         files: LockedFiles,
         config: &Config,
-        channels: &[Arc<ChannelHandle>],
+        channels: impl Iterator<Item = (Arc<Ring>, Arc<ChannelDelivery>)>,
     ) -> io::Result<Self> {
-        let of_channel = |((file, channel), handle): ((_, &config::Channel), &Arc<_>)| {
-            Some(Kept::new(file?, channel.checkpoint.as_ref()?.every, handle))
+        let of_channel = |((file, channel), served): ((_, &config::Channel), _)| {
+            Some(Kept::new(file?, channel.checkpoint.as_ref()?.every, served))
         };
         let all = files.0.into_iter().zip(&config.channels).zip(channels);
         let mut kept: Vec<_> = all.filter_map(of_channel).collect();
@@ -103,6 +104,7 @@ impl Drop for Checkpoints {
 /// A channel with a file.
 struct Kept {
     ring: Arc<Ring>,
+    delivery: Arc<ChannelDelivery>,
     file: CheckpointFile,
     every: Duration,
     /// When the file was written last, or tried to be.
@@ -113,10 +115,21 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(file: CheckpointFile, every: Duration, channel: &ChannelHandle) -> Self {
-        let ring = channel.ring.clone();
-        ring.keep_checkpoints();
-        Self { ring, file, every, since: Instant::now(), written: Vec::new(), failed: None }
+    fn new(
+        file: CheckpointFile,
+        every: Duration,
+        (ring, delivery): (Arc<Ring>, Arc<ChannelDelivery>),
+    ) -> Self {
+        delivery.keep_checkpoints();
+        Self {
+            ring,
+            delivery,
+            file,
+            every,
+            since: Instant::now(),
+            written: Vec::new(),
+            failed: None,
+        }
     }
 
     fn is_due(&self) -> bool {
@@ -125,11 +138,11 @@ impl Kept {
 
     fn write(&mut self) {
         self.since = Instant::now();
-        let checkpoints = self.ring.checkpoints();
+        let checkpoints = self.delivery.checkpoints(&self.ring);
         if checkpoints == self.written {
             return;
         }
-        let (name, settings) = (&self.ring.config().channel, self.ring.beginning().settings);
+        let (name, settings) = (&self.ring.config().channel, self.delivery.config().settings);
         let written = |checkpoint: &Checkpoint| Written {
             state: State::new(name, settings.clone(), checkpoint.place.clone()),
             done: checkpoint.done.clone(),

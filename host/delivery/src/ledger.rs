@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::beginning::Beginning;
-use crate::protocol::{BatchPlace, Resumed};
+use pipemill_ring::protocol::{BatchPlace, Resumed};
+
+use crate::stream_config::StreamConfig;
 
 /// A place where a channel goes on, and what is done beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Checkpoint {
 
 /// How far the consumers of each part of the batches have come.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     parts: Vec<Part>,
 }
 
@@ -45,13 +46,13 @@ struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn new(beginning: &Beginning) -> Ledger {
-        let part = |rank| Part::new(beginning.state_of(rank));
-        Ledger { parts: (0..beginning.ranks()).map(part).collect() }
+    pub(crate) fn new(start: &StreamConfig) -> Ledger {
+        let part = |rank| Part::new(start.state_of(rank));
+        Ledger { parts: (0..start.ranks()).map(part).collect() }
     }
 
     /// A batch was filled. `place` is its own, with the number of its real records.
-    pub(super) fn filled(&mut self, place: Resumed) {
+    pub(crate) fn filled(&mut self, place: Resumed) {
         let number = place.position.batch;
         let part = self.part(number);
         if part.is_sought {
@@ -63,7 +64,7 @@ impl Ledger {
     }
 
     /// An epoch is at its end; the next batch has the number of `next`.
-    pub(super) fn epoch_ended(&mut self, next: BatchPlace) {
+    pub(crate) fn epoch_ended(&mut self, next: BatchPlace) {
         for part in self.parts.iter_mut().filter(|part| !part.is_sought) {
             let mut after = Resumed { shard: part.place.shard, ..Resumed::default() };
             (after.position.epoch, after.position.batch) = (next.epoch, next.number);
@@ -74,7 +75,7 @@ impl Ledger {
     }
 
     /// The batch is done, or nobody wants it.
-    pub(super) fn done(&mut self, number: u64) {
+    pub(crate) fn done(&mut self, number: u64) {
         let part = self.part(number);
         if let Some(entry) = part.rest.get_mut(&(number, Kind::Batch)) {
             entry.is_done = true;
@@ -84,7 +85,7 @@ impl Ledger {
 
     /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to come
     /// in this run, with a number that is not known.
-    pub(super) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
+    pub(crate) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place = Resumed { shard: part.place.shard, ..place };
             part.is_sought = is_sought;
@@ -95,7 +96,7 @@ impl Ledger {
     }
 
     /// The last batch of this rank's state has come, with this number.
-    pub(super) fn found(&mut self, rank: u32, number: u64) {
+    pub(crate) fn found(&mut self, rank: u32, number: u64) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place.position.batch = number;
             part.is_sought = false;
@@ -103,11 +104,11 @@ impl Ledger {
     }
 
     /// How far this rank has come.
-    pub(super) fn place_of(&self, rank: u32) -> Resumed {
+    pub(crate) fn place_of(&self, rank: u32) -> Resumed {
         self.parts.get(rank as usize).map(|part| part.place.clone()).unwrap_or_default()
     }
 
-    pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
+    pub(crate) fn checkpoints(&self) -> Vec<Checkpoint> {
         self.parts.iter().map(Part::checkpoint).collect()
     }
 
@@ -154,7 +155,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{BatchSize, Mode, Shard, Tail};
+    use pipemill_ring::protocol::{BatchSize, Mode, Shard, Tail};
     use pipemill_types::BatchAcross;
 
     fn place(epoch: u32, batch: u64, given: u64) -> Resumed {
@@ -167,7 +168,7 @@ mod tests {
         let batch = BatchSize { records: 4, tail: Tail::Pad, across: BatchAcross::Epoch };
         let (states, done, settings) = Default::default();
         let batch = Some(batch);
-        Ledger::new(&Beginning { mode, consumers, batch, resumed, states, done, settings })
+        Ledger::new(&StreamConfig { mode, consumers, batch, resumed, states, done, settings })
     }
 
     fn places(ledger: &Ledger) -> Vec<(u32, u64, u64, Vec<u64>)> {

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::protocol::Resumed;
+use pipemill_ring::protocol::Resumed;
 
 /// Places that are kept, at most.
 const MOST: usize = 4096;
 
 /// What is known of the batches of this run.
 #[derive(Debug)]
-pub(super) struct RecentBatches {
+pub(crate) struct RecentBatches {
     /// In the order of their numbers.
     places: VecDeque<Resumed>,
     most: usize,
@@ -20,7 +20,7 @@ pub(super) struct RecentBatches {
 
 impl RecentBatches {
     /// For a ring with this number of slots.
-    pub(super) fn new(slots: u32) -> RecentBatches {
+    pub(crate) fn new(slots: u32) -> RecentBatches {
         RecentBatches {
             places: VecDeque::new(),
             most: (slots as usize).saturating_mul(2),
@@ -28,8 +28,8 @@ impl RecentBatches {
         }
     }
 
-    /// The channel begins elsewhere, with this number of ranks. What consumers expect stays.
-    pub(super) fn begin_again(&mut self, slots: u32, ranks: u32) {
+    /// The channel restarts, with this number of ranks. What consumers expect stays.
+    pub(crate) fn restart(&mut self, slots: u32, ranks: u32) {
         self.places.clear();
         // A rank may be as far behind as there are slots, and each of its batches is one of a round.
         let rounds = (slots as usize + 2).saturating_mul(ranks as usize);
@@ -37,7 +37,7 @@ impl RecentBatches {
     }
 
     /// A consumer of this rank goes on after its state's last batch, if the state has one.
-    pub(super) fn expect(&mut self, rank: u32, state: &Resumed) {
+    pub(crate) fn expect(&mut self, rank: u32, state: &Resumed) {
         if state.given > 0 {
             self.expected.insert(rank, state.clone());
         } else {
@@ -46,7 +46,7 @@ impl RecentBatches {
     }
 
     /// A batch was filled. Returns the ranks whose states name it, with what they say of it.
-    pub(super) fn filled(&mut self, place: Resumed) -> Vec<(u32, Resumed)> {
+    pub(crate) fn filled(&mut self, place: Resumed) -> Vec<(u32, Resumed)> {
         let number = place.position.batch;
         if self.places.len() >= self.most {
             self.places.pop_front();
@@ -64,7 +64,7 @@ impl RecentBatches {
     }
 
     /// The place of the batch of this number, if it was filled in this run and not long ago.
-    pub(super) fn find(&self, number: u64) -> Option<&Resumed> {
+    pub(crate) fn find(&self, number: u64) -> Option<&Resumed> {
         let at = self.places.binary_search_by_key(&number, |place| place.position.batch);
         at.ok().and_then(|at| self.places.get(at))
     }
@@ -83,13 +83,13 @@ mod tests {
     #[test]
     fn the_last_batches_are_found_and_older_ones_are_forgotten() {
         let mut recent = RecentBatches::new(2);
-        recent.begin_again(2, 3);
+        recent.restart(2, 3);
         (0..30).for_each(|number| assert_eq!(recent.filled(place(2 * number)), []));
         assert_eq!(recent.find(58), Some(&place(58)));
         assert_eq!(recent.find(57), None);
         assert_eq!(recent.find(36), Some(&place(36)));
         assert_eq!(recent.find(34), None, "12 are kept");
-        recent.begin_again(2, 3);
+        recent.restart(2, 3);
         assert_eq!(recent.find(58), None);
     }
 
@@ -101,7 +101,7 @@ mod tests {
         recent.expect(0, &place(4));
         recent.expect(2, &place(4));
         recent.expect(2, &Resumed::default());
-        recent.begin_again(8, 2);
+        recent.restart(8, 2);
         assert_eq!(recent.filled(place(3)), []);
         assert_eq!(recent.filled(place(4)), [(0, place(4)), (1, place(4))]);
         assert_eq!(recent.filled(place(4)), []);

@@ -4,12 +4,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::rounds::Rounds;
 use pipemill_channel::{Batch, Failure, Sink, StopReason, changed_input};
 use pipemill_ring::host::{AcquireError, BatchInfo, MemoryError, Ring, RingError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
 use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
+
+use crate::rounds::Rounds;
 
 /// Bytes that a batch reserves for the name of its object. A longer name is truncated.
 const MAX_NAME_BYTES: usize = 1024;
@@ -76,7 +77,7 @@ impl RingSink {
         match error {
             AcquireError::Stopped => StopReason::Stopped,
             AcquireError::EpochEnd(_) => StopReason::EpochEnded,
-            AcquireError::BeginsAgain => StopReason::BeginsAgain,
+            AcquireError::Restart => StopReason::Restart,
             AcquireError::Failed(error) => {
                 if matches!(error, RingError::Memory(MemoryError::OverBudget(_))) {
                     self.is_over_budget.set(true);

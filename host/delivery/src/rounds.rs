@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use pipemill_channel::Batch;
 use pipemill_ring::host::{Ring, Writer};
-use pipemill_types::{BatchSize, Tail};
+use pipemill_types::{BatchSize, Mode, Tail};
 
 /// Batches that wait for the rest of their round.
 pub struct Rounds {
@@ -25,7 +25,8 @@ pub struct Rounds {
 impl Rounds {
     /// For a ring whose batches are dealt to ranks.
     pub fn of(ring: &Ring, batch: Option<BatchSize>) -> Option<Rounds> {
-        let world = u64::from(ring.ranks()?);
+        let (mode, world) = ring.division();
+        let world = (mode == Mode::Shard).then_some(u64::from(world))?;
         let fills = batch.is_some_and(|batch| batch.tail == Tail::Pad);
         let first = ring.batches() % world;
         Some(Rounds { world, fills, held: VecDeque::new(), ready: 0, first })

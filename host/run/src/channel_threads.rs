@@ -15,9 +15,8 @@ use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
 use super::PreparedChannel;
-use super::state::resume;
 use super::work::Work;
-use pipemill_delivery::{RingSink, error_report};
+use pipemill_delivery::{ChannelDelivery, RingSink, error_report, resume};
 
 enum WorkerEvent {
     Failed(Arc<Ring>, Box<Failure>),
@@ -165,17 +164,17 @@ impl Drop for Notifier {
 
 /// Runs one channel from its start to the last ACK, or to its failure.
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
-    let PreparedChannel { mut work, handle } = prepared;
+    let PreparedChannel { mut work, handle, delivery } = prepared;
     let ring = handle.ring.clone();
-    if ring.begins_again() {
-        begin(&mut work, &ring);
+    if ring.is_restarting() {
+        restart(&mut work, &ring, &delivery);
     }
     loop {
         let mut sink = RingSink::new(ring.clone(), work.decoder(), work.batch());
         match work.run(&mut sink, &handle.stats) {
-            Outcome::BeginsAgain => {}
+            Outcome::Restart => {}
             Outcome::Failed(failure)
-                if ring.fail_request(&error_report(&failure), sink.is_over_budget()) =>
+                if delivery.fail_request(&ring, &error_report(&failure), sink.is_over_budget()) =>
             {
                 log_with(
                     Level::Warn,
@@ -205,7 +204,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
             Outcome::Ended | Outcome::Stopped => {
                 handle.set_draining(true);
                 ring.end_stream();
-                // Returns early if the run is stopped, or the channel begins again.
+                // Returns early if the run is stopped, or the channel restarts.
                 let all_read = ring.wait_drained(None);
                 if ring.end_writing() {
                     work.stop(&handle.stats);
@@ -216,20 +215,20 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
             }
         }
         drop(sink);
-        begin(&mut work, &ring);
+        restart(&mut work, &ring, &delivery);
     }
     work.stop(&handle.stats);
 }
 
-/// Lets the channel begin where a consumer asked for.
-fn begin(work: &mut Work, ring: &Ring) {
-    let beginning = ring.begin();
-    let first = beginning.first_batch();
+/// Lets the channel restart where a consumer asked for.
+fn restart(work: &mut Work, ring: &Ring, delivery: &ChannelDelivery) {
+    let start = delivery.restarted(ring);
+    let first = start.first_batch();
     let name = work.name();
     log::info!(
         channel = name, batch = first;
         "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
     );
-    let place = beginning.decoded_from().map_or_else(Resume::at_start, resume);
-    work.begin_at(place, beginning.batch);
+    let place = start.decoded_from().map_or_else(Resume::at_start, resume);
+    work.begin_at(place, start.batch);
 }

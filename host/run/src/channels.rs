@@ -13,12 +13,13 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::MemoryBudget;
 
 use super::account::ChannelMemory;
-use super::settings::DecoderIdentity;
-use super::state::{Origins, beginning, check_decoders, resume};
 use super::work::Work;
 use super::workers::{inflates_beside, slots_beside, worker_count};
 use crate::factory::Sources;
 use pipemill_config::{self as config, Config, DecoderRef, Fault};
+use pipemill_delivery::{
+    ChannelDelivery, ConfiguredPolicy, DecoderIdentity, check_decoders, configured, resume,
+};
 use pipemill_detect::{self as detect, DetectError};
 use pipemill_telemetry::progress::is_watched;
 use pipemill_telemetry::{ChannelHandle, Cores, EpochLog};
@@ -29,6 +30,8 @@ pub struct PreparedChannel {
     pub work: Work,
     /// The channel's ring, statistics and state, for all other threads.
     pub handle: Arc<ChannelHandle>,
+    /// Who gets the batches of the ring.
+    pub delivery: Arc<ChannelDelivery>,
 }
 
 /// Channels could not be prepared: plugins, options, rings or sources are at fault.
@@ -131,8 +134,8 @@ fn prepared(
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
     let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
-    let begins = beginning(channel, &decoders);
-    let resumed = begins.decoded_from().map(resume);
+    let start = configured(channel, &decoders);
+    let resumed = start.decoded_from().map(resume);
     let (awaited, work) = match (&channel.source, decoded.pop()) {
         (config::Source::Mix(mix), Some(last)) => {
             decoded.push(last);
@@ -147,8 +150,9 @@ fn prepared(
     };
     let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
     let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
-    handle.ring.set_beginning(begins, Box::new(Origins::new(channel, decoders, can_reread)));
-    let mut prepared = PreparedChannel { work, handle };
+    let policy = ConfiguredPolicy::new(channel, decoders, can_reread);
+    let delivery = ChannelDelivery::attach(&handle.ring, start, Box::new(policy));
+    let mut prepared = PreparedChannel { work, handle, delivery };
     let log = EpochLog::new(prepared.handle.clone());
     prepared.work.observers().push(Box::new(log));
     prepared

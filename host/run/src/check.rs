@@ -121,7 +121,7 @@ pub fn try_channel(
     let mut sink = MemorySink::new(FirstRecord::default(), BATCH_MEMORY);
     match channel.run(&mut sink, &ChannelStats::default()) {
         Outcome::Failed(failure) => Err(TryError::Failed(Box::new(failure))),
-        Outcome::Ended | Outcome::Stopped | Outcome::BeginsAgain => Ok(match sink.looker.found {
+        Outcome::Ended | Outcome::Stopped | Outcome::Restart => Ok(match sink.looker.found {
             Some((object, fields)) => Tried::Record { object, fields },
             None => Tried::Empty,
         }),

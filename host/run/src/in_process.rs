@@ -11,7 +11,9 @@ use pipemill_source::Stop;
 use pipemill_types::Accepted;
 
 use super::channel_threads::ChannelThreads;
-use super::{prepare, resume_from};
+use pipemill_delivery::resume_from;
+
+use super::prepare;
 use pipemill_config as config;
 
 /// The channels of a configuration at work. Dropping it hangs up on the consumers, and then ends the

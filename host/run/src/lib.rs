@@ -10,8 +10,6 @@ mod account;
 mod channel_threads;
 mod channels;
 mod check;
-mod checkpoint_file;
-mod checkpoints;
 mod command;
 mod factory;
 mod fail_grace;
@@ -22,10 +20,8 @@ mod owner;
 mod processes;
 mod reaper;
 mod serve_only;
-mod settings;
 mod shutdown;
 mod signals;
-mod state;
 mod supervise;
 mod terminal;
 mod wait;
@@ -42,6 +38,7 @@ use std::time::{Duration, Instant};
 
 use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
+use pipemill_delivery::{Checkpoints, LockedFiles};
 use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::host::{
     EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
@@ -64,10 +61,8 @@ pub use factory::Sources;
 pub use memory::exceeds_limit;
 pub use owner::Owner;
 pub use signals::Signals;
-pub use state::resume_from;
 
 use channel_threads::ChannelThreads;
-use checkpoints::{Checkpoints, LockedFiles};
 use command::Command;
 use memory::OomKills;
 use open_files::OpenFiles;
@@ -198,7 +193,8 @@ pub fn run(
     // The terminal is the command's, or the owner's: then there is no progress display.
     let progress =
         (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
-    let checkpoints = Checkpoints::start(checkpoints, config, &host.channels)?;
+    let served = channels.iter().map(|one| (one.handle.ring.clone(), one.delivery.clone()));
+    let checkpoints = Checkpoints::start(checkpoints, config, served)?;
     let waits = WaitLog::start(host.channels.clone())?;
     let consumers_first = owner.is_some_and(Owner::has_consumers_first);
     let mut threads = ChannelThreads::start(channels, stop, consumers_first)?;

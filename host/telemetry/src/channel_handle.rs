@@ -147,7 +147,7 @@ impl ChannelHandle {
         match self.outcome.get() {
             None => ChannelState::Running,
             Some(Outcome::Ended) => ChannelState::Ended,
-            Some(Outcome::Stopped | Outcome::BeginsAgain) => ChannelState::Stopped,
+            Some(Outcome::Stopped | Outcome::Restart) => ChannelState::Stopped,
             Some(Outcome::Failed(failure)) => ChannelState::Failed(failure),
         }
     }
@@ -177,7 +177,7 @@ impl ChannelHandle {
             awaited: self.awaited.get(),
             object: self.stats.current_object(),
             silent_since: self.stats.source_silent_since(),
-            needed: self.ring.needed_consumers(),
+            needed: self.ring.division().1,
             ring,
         };
         observed.wait(now)

@@ -113,10 +113,10 @@ pub enum AcquireError {
     /// [`Ring::end_epoch`](super::Ring::end_epoch) is called.
     #[error("the rest of epoch {0} is to be skipped")]
     EpochEnd(u32),
-    /// The channel is to begin elsewhere. Every call returns this until
-    /// [`Ring::begin`](super::Ring::begin) is called.
-    #[error("the channel is to begin elsewhere")]
-    BeginsAgain,
+    /// The channel is to restart elsewhere. Every call returns this until
+    /// [`Ring::restarted`](super::Ring::restarted) is called.
+    #[error("the channel is to restart elsewhere")]
+    Restart,
     /// The kernel does not give the memory, the size is too large, or the batch is wrong.
     #[error(transparent)]
     Failed(#[from] RingError),

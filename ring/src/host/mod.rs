@@ -7,16 +7,14 @@
 //! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 
 mod attendance;
-mod beginning;
 mod config;
 mod connections;
 mod consumer_socket;
 mod dedicated;
+mod delivery;
 mod index;
-mod ledger;
 mod log_limit;
 mod observer;
-mod recent;
 mod ring;
 mod server;
 mod server_loop;
@@ -31,9 +29,11 @@ mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use crate::memory::MemoryError;
-pub use beginning::{Beginning, Beginnings, Match, slots_of_ranks};
 pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
-pub use ledger::Checkpoint;
+pub use delivery::{
+    Admitted, Delivery, Denied, LockedRing, check_rank_is_free, check_shard, credits,
+    is_same_division, slots_of_ranks,
+};
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;
 pub use server::{Server, ServerError};
@@ -41,4 +41,5 @@ pub use server_loop::StatusText;
 pub use status::{ConsumerStatus, Status};
 #[cfg(feature = "unstable")]
 pub use table::check_table;
+pub use table::{ConsumerId, RecordPlace, Restart, Sought, Table};
 pub use writer::{BatchInfo, Column, Writer};

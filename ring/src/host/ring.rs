@@ -9,10 +9,9 @@ use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
 use pipemill_types::{MemoryBudget, OverBudget, SharedPart, TakenMemory, schema_extension};
 
-use super::beginning::{Admitted, Beginning, Beginnings};
 use super::config::{AcquireError, PlaceMissing, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
-use super::ledger::{Checkpoint, Ledger};
+use super::delivery::{Admitted, AsConfigured, Delivery, Denied, LockedRing};
 use super::observer::{self, BatchEvent, Observer};
 use super::state::RingState;
 use super::status::{self, Status};
@@ -47,8 +46,8 @@ pub struct Ring {
     pub(super) filled_beside: AtomicU32,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
-    /// The beginnings that the channel can have. Set at most once.
-    beginnings: OnceLock<Box<dyn Beginnings>>,
+    /// Who decides about consumers. Set at most once.
+    delivery: OnceLock<Arc<dyn Delivery>>,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
@@ -115,7 +114,7 @@ impl Ring {
             slots_beside,
             filled_beside: AtomicU32::new(0),
             schema: OnceLock::new(),
-            beginnings: OnceLock::new(),
+            delivery: OnceLock::new(),
             next_batch: AtomicU64::new(0),
             wishes: Wishes::default(),
             observer: OnceLock::new(),
@@ -128,80 +127,107 @@ impl Ring {
         &self.config
     }
 
-    /// Sets where the channel begins, and how its batches are cut and divided. `beginnings` says
-    /// what consumers may ask for instead. To be called once, before any batch is granted and before
-    /// a consumer connects.
-    pub fn set_beginning(&self, beginning: Beginning, beginnings: Box<dyn Beginnings>) {
-        self.next_batch.store(beginning.first_batch(), Ordering::Relaxed);
+    /// Lets `delivery` decide about consumers. `start` says in the table where the channel starts, with
+    /// the batch of the number `first_batch`. To be called once, before any batch is granted and before a
+    /// consumer connects.
+    pub fn set_delivery(
+        &self,
+        delivery: Arc<dyn Delivery>,
+        first_batch: u64,
+        start: impl FnOnce(&mut Table),
+    ) {
+        self.next_batch.store(first_batch, Ordering::Relaxed);
         self.change(|state, now| {
-            state.table.begin_again(beginning.of_table(&self.config));
-            state.table.begun(now);
-            self.set_wanted(state, &beginning, None);
-            state.table.set_done_before(beginning.done.clone());
-            state.recent.begin_again(self.config.slots, beginning.ranks());
-            for (rank, of_rank) in &beginning.states {
-                state.recent.expect(*rank, of_rank);
-            }
-            state.configured = beginning.clone();
-            state.beginning = beginning;
+            start(&mut state.table);
+            state.table.restarted(now);
         });
-        let _ = self.beginnings.set(beginnings);
+        let _ = self.delivery.set(delivery);
     }
 
-    /// Where the channel begins, or has begun.
-    pub fn beginning(&self) -> Beginning {
-        self.lock().beginning.clone()
-    }
-
-    /// Keeps account of the batches that are done, for [`checkpoints`](Ring::checkpoints). To be
-    /// called after [`set_beginning`](Ring::set_beginning), before any batch is granted.
-    pub fn keep_checkpoints(&self) {
-        let mut state = self.lock();
-        state.ledger = Some(Ledger::new(&state.beginning));
-    }
-
-    /// Where the channel goes on if the host dies now: one for each rank, or one for all consumers
-    /// together. Empty before [`keep_checkpoints`](Ring::keep_checkpoints).
-    pub fn checkpoints(&self) -> Vec<Checkpoint> {
-        let mut checkpoints =
-            self.lock().ledger.as_ref().map(Ledger::checkpoints).unwrap_or_default();
-        let text = self.schema.get().and_then(|(fields, _)| schema_extension(fields));
-        let schema = text.map(|(_, text)| text).unwrap_or_default();
-        for checkpoint in &mut checkpoints {
-            if checkpoint.place.schema.is_empty() {
-                checkpoint.place.schema.clone_from(&schema);
-            }
-        }
-        checkpoints
-    }
-
-    /// Whether a consumer has asked for another beginning. Nothing that is granted or ended counts
-    /// until [`begin`](Ring::begin) is called.
-    pub fn begins_again(&self) -> bool {
-        self.lock().table.begins_again()
-    }
-
-    /// The writer begins at the new place, which this returns. Must not be called while it has a
-    /// [`Writer`](super::Writer).
-    pub fn begin(&self) -> Beginning {
-        self.change(|state, now| {
-            let beginning = state.beginning.clone();
-            self.next_batch.store(beginning.first_batch(), Ordering::Relaxed);
-            state.table.begun(now);
-            beginning
+    /// Looks at the table and changes it, under the ring's lock. `work` must not wait.
+    pub fn locked<T>(&self, work: impl FnOnce(&mut LockedRing<'_>) -> T) -> T {
+        self.change(|state, _| {
+            let (writer_ended, failures) = (state.writer_ended, state.failure.0);
+            work(&mut LockedRing { table: &mut state.table, writer_ended, failures })
         })
     }
 
-    /// The writer comes to its end, and will not begin again. False if it has to begin again now.
+    /// Whether the channel is to restart elsewhere. Nothing that is granted or ended counts until
+    /// [`restarted`](Ring::restarted) is called.
+    pub fn is_restarting(&self) -> bool {
+        self.lock().table.is_restarting()
+    }
+
+    /// The writer starts at the new place. `place` returns the number of its first batch, and what this
+    /// returns; it is called under the lock. Must not be called while there is a
+    /// [`Writer`](super::Writer).
+    pub fn restarted<T>(&self, place: impl FnOnce() -> (u64, T)) -> T {
+        self.change(|state, now| {
+            let (first_batch, place) = place();
+            self.next_batch.store(first_batch, Ordering::Relaxed);
+            state.table.restarted(now);
+            place
+        })
+    }
+
+    /// Ends all consumers with an error, waits until none is connected, and lets `restart` say where the
+    /// channel restarts. False where the ring was stopped. Where a consumer has made it restart
+    /// meanwhile, `restart` is not called.
+    pub fn end_consumers(&self, report: &ErrorReport, restart: impl FnOnce(&mut Table)) -> bool {
+        let message = protocol::error(report);
+        let mut restart = Some(restart);
+        loop {
+            self.send_last(&message);
+            let ended = self.change(|state, _| {
+                if state.stopped {
+                    return Some(false);
+                }
+                // Another consumer has asked for something else since.
+                if state.table.is_restarting() {
+                    return Some(true);
+                }
+                if state.table.connected().len() > 0 {
+                    return None;
+                }
+                if let Some(restart) = restart.take() {
+                    restart(&mut state.table);
+                }
+                // For a consumer that was admitted and is not connected yet.
+                state.failure = (state.failure.0 + 1, message.clone());
+                Some(true)
+            });
+            if let Some(restarts) = ended {
+                return restarts;
+            }
+        }
+    }
+
+    /// Sends all consumers this message as the last one, and waits until none is connected.
+    fn send_last(&self, message: &[u8]) {
+        let mut state = self.lock();
+        state.waits_for_none = true;
+        loop {
+            state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
+            let is_over = state.stopped || state.table.is_restarting();
+            if is_over || state.table.consumers().is_empty() {
+                break;
+            }
+            state = self.wait(state);
+        }
+        state.waits_for_none = false;
+    }
+
+    /// The writer comes to its end, and will not restart. False if it has to restart now.
     pub fn end_writing(&self) -> bool {
         let mut state = self.lock();
-        state.writer_ended = !state.table.begins_again();
+        state.writer_ended = !state.table.is_restarting();
         state.writer_ended
     }
 
-    /// Number of consumers that must be connected before the first grant.
-    pub fn needed_consumers(&self) -> u32 {
-        self.lock().table.division().1
+    /// How batches are divided among consumers, and the number of consumers that must be connected
+    /// before the first grant.
+    pub fn division(&self) -> (Mode, u32) {
+        self.lock().table.division()
     }
 
     /// Number of ranks that batches are dealt to; None if they are not.
@@ -255,10 +281,9 @@ impl Ring {
                 let next = self.batches().next_multiple_of(u64::from(ranks));
                 self.next_batch.store(next, Ordering::Relaxed);
             }
-            let is_begun = !state.table.begins_again();
-            if let Some(ledger) = state.ledger.as_mut().filter(|_| is_begun) {
+            if !state.table.is_restarting() {
                 let (epoch, number) = (epoch.saturating_add(1), self.batches());
-                ledger.epoch_ended(BatchPlace { epoch, number });
+                self.delivery().epoch_ended(BatchPlace { epoch, number });
             }
             state.table.end_epoch(epoch, early, now);
             Ok(())
@@ -305,7 +330,7 @@ impl Ring {
     pub fn wait_for_consumers(&self) {
         let mut state = self.lock();
         state.waits_for_start = true;
-        while !(state.stopped || state.table.has_started() || state.table.begins_again()) {
+        while !(state.stopped || state.table.has_started() || state.table.is_restarting()) {
             state = self.wait(state);
         }
         state.waits_for_start = false;
@@ -313,7 +338,7 @@ impl Ring {
 
     /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
     /// Without a consumer, ends are not waited for. False where the time is over,
-    /// [`stop`](Ring::stop) was called, or the channel [begins again](Ring::begins_again). `None` waits for ever.
+    /// [`stop`](Ring::stop) was called, or the channel [restarts](Ring::is_restarting). `None` waits for ever.
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
@@ -324,7 +349,7 @@ impl Ring {
                 break true;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if state.stopped || state.table.begins_again() || left == Some(Duration::ZERO) {
+            if state.stopped || state.table.is_restarting() || left == Some(Duration::ZERO) {
                 break false;
             }
             let woken = self.changed.wait_timeout(state, left.unwrap_or(Duration::MAX));
@@ -440,7 +465,7 @@ impl Ring {
     pub(super) fn take_beside(&self) -> Option<SlotId> {
         let mut state = self.lock();
         let ends = state.stopped
-            || state.table.begins_again()
+            || state.table.is_restarting()
             || state.table.epoch_end_requested().is_some();
         // Only this function adds to it, under the lock.
         if ends || self.filled_beside.load(Ordering::Relaxed) >= self.slots_beside {
@@ -474,9 +499,9 @@ impl Ring {
         SharedPart { file: self.memory.file(), offset }
     }
 
-    /// Number of fields of the schema. None before it is set.
-    pub(super) fn fields(&self) -> Option<usize> {
-        self.schema.get().map(|(fields, _)| fields.len())
+    /// The fields that every record has. None before they are set.
+    pub fn fields(&self) -> Option<&[Field]> {
+        self.schema.get().map(|(fields, _)| fields.as_slice())
     }
 
     /// Number of batches so far, with those of the runs before this one.
@@ -510,12 +535,9 @@ impl Ring {
     ) {
         let unused = self.change(|state, now| {
             let unused = state.dedicated.pushed(slot, dedicated);
-            let is_begun = !state.table.begins_again();
-            if is_begun {
-                if let Some(ledger) = &mut state.ledger {
-                    ledger.filled(place.clone());
-                }
-                state.filled(place, self.beginnings());
+            if !state.table.is_restarting() {
+                let refused = self.delivery().filled(&state.table, place);
+                refused.iter().for_each(|(id, reason)| state.refuse(*id, reason));
             }
             if let Some(observer) = self.observer() {
                 let Batch { number: batch, epoch, records, bytes, .. } = batch;
@@ -549,23 +571,23 @@ impl Ring {
         socket: Arc<OwnedFd>,
         poller: Arc<Epoll>,
     ) -> nix::Result<()> {
-        let Admitted { rank, credits, beginning, failed_requests } = admitted;
+        let Admitted { rank, credits, mode, resumed, settings, failures } = admitted;
         let welcome = protocol::welcome(&Welcome {
             protocol: PROTOCOL,
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
-            mode: beginning.mode,
+            mode,
             slots: self.config.slots + self.slots_beside,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
-            resumed: beginning.resumed.is_some().then(|| beginning.state_of(rank)),
-            settings: beginning.settings,
+            resumed,
+            settings,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();
         self.change(|state, now| {
-            let (failed, message) = &state.failed_requests;
-            if *failed != failed_requests {
+            let (failed, message) = &state.failure;
+            if *failed != failures {
                 // It fails only where the consumer has hung up.
                 let _ = send(&socket, message, None, false);
                 return Err(Errno::ECONNRESET);
@@ -673,8 +695,13 @@ impl Ring {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
-    pub(super) fn beginnings(&self) -> Option<&dyn Beginnings> {
-        self.beginnings.get().map(|beginnings| &**beginnings)
+    /// Admits a consumer, or refuses it.
+    pub(super) fn admit(&self, hello: &Hello) -> Result<Admitted, Denied> {
+        self.delivery().admit(self, hello)
+    }
+
+    fn delivery(&self) -> &dyn Delivery {
+        self.delivery.get().map_or(&AsConfigured, |delivery| &**delivery)
     }
 
     fn observer(&self) -> Option<&dyn Observer> {
@@ -695,7 +722,7 @@ impl Ring {
         let now = Instant::now();
         let mut state = self.lock();
         let result = command(&mut state, now);
-        state.carry_out(now, self.observer());
+        state.carry_out(now, self.observer(), self.delivery());
         self.wishes.update(&state.table);
         let ends_a_wait = state.ends_a_wait();
         drop(state);
@@ -711,8 +738,8 @@ fn ended(state: &RingState) -> Option<AcquireError> {
     if state.stopped {
         return Some(AcquireError::Stopped);
     }
-    if state.table.begins_again() {
-        return Some(AcquireError::BeginsAgain);
+    if state.table.is_restarting() {
+        return Some(AcquireError::Restart);
     }
     state.table.epoch_end_requested().map(AcquireError::EpochEnd)
 }

@@ -14,9 +14,9 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::geteuid;
 
-use super::beginning::{Admitted, Denied};
 use super::config::ServerConfig;
 use super::connections::{Connection, Connections, HELLO_TIMEOUT, Role};
+use super::delivery::{Admitted, Denied};
 use super::log_limit::LogLimit;
 use super::ring::Ring;
 use super::status_answer::StatusAnswer;
@@ -493,7 +493,7 @@ impl ServerLoop {
 
 /// What becomes of batches that a consumer had not ACKed.
 fn goes_on(ring: &Ring) -> &'static str {
-    match ring.beginning().mode {
+    match ring.division().0 {
         Mode::Share => "they go to the next consumer that is ready",
         Mode::Broadcast => "the others get them all the same",
         Mode::Shard => "its rank gets them again when it connects",

@@ -4,16 +4,14 @@
 use std::time::Instant;
 
 use super::attendance::Attendance;
-use super::beginning::{Beginning, Beginnings, Match, not_of_this_run};
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::dedicated::DedicatedBuffers;
-use super::ledger::Ledger;
+use super::delivery::Delivery;
 use super::observer::{BatchEvent, Observer};
-use super::recent::RecentBatches;
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table, Wanted};
 use crate::layout::DEDICATED;
-use crate::protocol::{self, ErrorReport, Grant, Resumed};
+use crate::protocol::{self, ErrorReport, Grant};
 
 pub(super) struct RingState {
     pub(super) table: Table,
@@ -27,20 +25,10 @@ pub(super) struct RingState {
     /// The writer waits for the first consumers.
     pub(super) waits_for_start: bool,
     pub(super) stopped: bool,
-    /// What is done, where somebody asks for it.
-    pub(super) ledger: Option<Ledger>,
-    /// Where the channel begins, or has begun.
-    pub(super) beginning: Beginning,
-    /// Where it begins without a wish of a consumer.
-    pub(super) configured: Beginning,
-    /// A consumer has made it begin elsewhere.
-    pub(super) is_requested: bool,
-    /// How often that has failed, and the last message about it.
-    pub(super) failed_requests: (u64, Vec<u8>),
+    /// How often all consumers were ended with an error, and the last such message.
+    pub(super) failure: (u64, Vec<u8>),
     /// The writer waits until no consumer is connected.
     pub(super) waits_for_none: bool,
-    /// The batches of this run with which states are compared.
-    pub(super) recent: RecentBatches,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
     pub(super) attendance: Attendance,
@@ -59,13 +47,8 @@ impl RingState {
             drain_waits: 0,
             waits_for_start: false,
             stopped: false,
-            ledger: None,
-            beginning: Beginning::of(config),
-            configured: Beginning::of(config),
-            is_requested: false,
-            failed_requests: (0, Vec::new()),
+            failure: (0, Vec::new()),
             waits_for_none: false,
-            recent: RecentBatches::new(config.slots),
             error: None,
             attendance: Attendance::new(Instant::now()),
             dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
@@ -83,7 +66,7 @@ impl RingState {
     /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for something.
     pub(super) fn ends_a_wait(&self) -> bool {
         let Self { table, writer_waits, drain_waits, .. } = self;
-        let ends_both = table.begins_again();
+        let ends_both = table.is_restarting();
         let ends_writers = |wanted| table.has(wanted) || table.epoch_end_requested().is_some();
         writer_waits.is_some_and(|wanted| ends_writers(wanted) || ends_both)
             || *drain_waits > 0 && (table.drained() || ends_both)
@@ -92,7 +75,12 @@ impl RingState {
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.
-    pub(super) fn carry_out(&mut self, now: Instant, observer: Option<&dyn Observer>) {
+    pub(super) fn carry_out(
+        &mut self,
+        now: Instant,
+        observer: Option<&dyn Observer>,
+        delivery: &dyn Delivery,
+    ) {
         let mut effects = std::mem::take(&mut self.effects);
         loop {
             self.table.swap_effects(&mut effects);
@@ -101,16 +89,8 @@ impl RingState {
             }
             for effect in effects.drain(..) {
                 match effect {
-                    Effect::Done(number) => {
-                        if let Some(ledger) = &mut self.ledger {
-                            ledger.done(number);
-                        }
-                    }
-                    Effect::Found { rank, number } => {
-                        if let Some(ledger) = &mut self.ledger {
-                            ledger.found(rank, number);
-                        }
-                    }
+                    Effect::Done(number) => delivery.done(number),
+                    Effect::Found { rank, number } => delivery.found(rank, number),
                     Effect::Freed(slot) => self.freed(slot, observer),
                     Effect::Grant { to, grant, slot, batch } => {
                         self.grant(to, grant, slot, batch, now, observer);
@@ -169,18 +149,10 @@ impl RingState {
         }
     }
 
-    /// Compares the states of consumers that name this batch with it, and refuses those that say
-    /// something else of it: their programs have records that are not in this run.
-    pub(super) fn filled(&mut self, place: Resumed, beginnings: Option<&dyn Beginnings>) {
-        for (rank, state) in self.recent.filled(place.clone()) {
-            if beginnings.is_some_and(|known| known.is_same_batch(&state, &place, Match::Tolerant))
-            {
-                continue;
-            }
-            let Some(id) = self.table.consumer_of(rank) else { continue };
-            if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == id) {
-                socket.refuse(&not_of_this_run(&state, &place));
-            }
+    /// Refuses a consumer that is connected.
+    pub(super) fn refuse(&mut self, id: ConsumerId, reason: &str) {
+        if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == id) {
+            socket.refuse(reason);
         }
     }
 

@@ -232,7 +232,7 @@ impl Writer {
         info: &BatchInfo<'_>,
         columns: &[Column],
     ) -> Result<Index, AcquireError> {
-        let fields = self.ring.fields().ok_or(RingError::NoSchema)?;
+        let fields = self.ring.fields().map(<[_]>::len).ok_or(RingError::NoSchema)?;
         let names = info.object.len() + info.metadata.len() + info.identity.len();
         let fits = |index: &Index| {
             columns.is_empty() && index.fields == fields && index.is_of(info.payload_bytes, names)

@@ -1,6 +1,5 @@
 //! The ring as its users meet it: real sockets, real memory, real processes that are killed.
 
-mod begins_again;
 mod beside;
 mod budget;
 mod child;

@@ -322,7 +322,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
     fn ended(&self, input: usize, epoch: u32, outcome: Outcome) -> StopReason {
         match outcome {
             Outcome::Failed(failure) => failure.into(),
-            Outcome::Stopped | Outcome::BeginsAgain => StopReason::Stopped,
+            Outcome::Stopped | Outcome::Restart => StopReason::Stopped,
             Outcome::Ended => {
                 let message = format!("it ended before epoch {epoch} of the mix `{}`", self.name);
                 let remedy = "give the mix fewer `epochs`, or the channel more input";

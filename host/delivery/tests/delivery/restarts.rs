@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{AcquireError, Beginning, Beginnings, Match, PlaceMissing, Ring};
+use pipemill_delivery::{ChannelDelivery, Match, RestartPolicy, StreamConfig};
+use pipemill_ring::host::{AcquireError, PlaceMissing, Ring};
 use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
@@ -16,8 +17,8 @@ const BATCHES: u64 = 6;
 /// Believes each state.
 struct Any;
 
-impl Beginnings for Any {
-    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
+impl RestartPolicy for Any {
+    fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
         let state = hello.state.clone().map(serde_json::from_value::<State>).transpose();
         let state = state.map_err(|error| error.to_string())?;
         let (mode, consumers) = match hello.shard {
@@ -27,10 +28,10 @@ impl Beginnings for Any {
         let (batch, settings) = (now.batch, now.settings.clone());
         let resumed = state.map(|state| state.place);
         let (states, done) = Default::default();
-        Ok(Beginning { mode, consumers, batch, resumed, states, done, settings })
+        Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings })
     }
 
-    fn can_begin_again(&self) -> bool {
+    fn can_restart(&self) -> bool {
         true
     }
 
@@ -44,12 +45,12 @@ impl Beginnings for Any {
 /// Believes each state, and has an input that can't be read again.
 struct Once;
 
-impl Beginnings for Once {
-    fn asked_for(&self, now: &Beginning, hello: &Hello) -> Result<Beginning, String> {
-        Any.asked_for(now, hello)
+impl RestartPolicy for Once {
+    fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
+        Any.requested(now, hello)
     }
 
-    fn can_begin_again(&self) -> bool {
+    fn can_restart(&self) -> bool {
         false
     }
 
@@ -59,25 +60,25 @@ impl Beginnings for Once {
 }
 
 /// A host that nobody writes for. It believes each state.
-fn believing_host(tail: Tail) -> Host {
+fn believing_host(tail: Tail) -> (Host, Arc<ChannelDelivery>) {
     host_with(tail, Box::new(Any))
 }
 
-fn host_with(tail: Tail, beginnings: Box<dyn Beginnings>) -> Host {
+fn host_with(tail: Tail, policy: Box<dyn RestartPolicy>) -> (Host, Arc<ChannelDelivery>) {
     let host = host(config());
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
     let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
     let (mode, consumers, resumed) = (Mode::Share, 1, None);
     let (states, done) = Default::default();
     let batch = Some(batch);
-    let start = Beginning { mode, consumers, batch, resumed, states, done, settings };
-    host.ring.set_beginning(start, beginnings);
-    host
+    let start = StreamConfig { mode, consumers, batch, resumed, states, done, settings };
+    let delivery = ChannelDelivery::attach(&host.ring, start, policy);
+    (host, delivery)
 }
 
 /// A host whose writer writes both epochs, and again from where it is asked to.
 fn writing_host(tail: Tail) -> Host {
-    let host = believing_host(tail);
+    let (host, delivery) = believing_host(tail);
     let ring = host.ring.clone();
     thread::spawn(move || {
         let mut first = 0;
@@ -85,7 +86,7 @@ fn writing_host(tail: Tail) -> Host {
             match write(&ring, first) {
                 Err(AcquireError::Stopped) => return,
                 Ok(()) if ring.wait_drained(None) && ring.end_writing() => return,
-                _ if ring.begins_again() => first = ring.begin().first_batch(),
+                _ if ring.is_restarting() => first = delivery.restarted(&ring).first_batch(),
                 other => return assert!(other.is_ok(), "{other:?}"),
             }
         }
@@ -154,7 +155,7 @@ fn a_reader_goes_on_after_its_state_in_a_host_that_lives() {
 
 #[test]
 fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
-    let host = believing_host(Tail::Keep);
+    let (host, _) = believing_host(Tail::Keep);
     for number in 0..3 {
         grant(&host.ring, 0, number * RECORDS, RECORDS).unwrap();
     }
@@ -190,7 +191,7 @@ fn state_of_a_shorter_run() -> State {
 fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_fewer_batches() {
     // The batch has come before the consumer, or comes after it.
     for written_before in 0..=3 {
-        let host = host_with(Tail::Keep, Box::new(Once));
+        let (host, _) = host_with(Tail::Keep, Box::new(Once));
         let write = |number: u64| {
             grant(&host.ring, 1, number * RECORDS, RECORDS).unwrap();
         };
@@ -208,12 +209,12 @@ fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_fewer_
 
 #[test]
 fn an_epoch_without_the_batch_of_a_state_is_an_error() {
-    let host = host_with(Tail::Keep, Box::new(Once));
+    let (host, _) = host_with(Tail::Keep, Box::new(Once));
     host.ring.end_epoch(0, false).unwrap();
     let _reader = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap();
     grant(&host.ring, 1, 0, RECORDS).unwrap();
     assert_eq!(host.ring.end_epoch(1, false), Err(PlaceMissing(1)));
-    let host = host_with(Tail::Keep, Box::new(Once));
+    let (host, _) = host_with(Tail::Keep, Box::new(Once));
     host.ring.end_epoch(0, false).unwrap();
     grant(&host.ring, 1, 0, RECORDS).unwrap();
     host.ring.end_epoch(1, false).unwrap();

@@ -15,7 +15,7 @@ impl Table {
         }
         self.started |= self.consumers.len() >= self.min_consumers as usize;
         self.awaits_consumers &= !self.started || self.consumers.is_empty();
-        if self.begins_again {
+        if self.is_restarting {
             return;
         }
         loop {

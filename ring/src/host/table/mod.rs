@@ -13,7 +13,6 @@
 //! The queue is in the order of batch numbers, with the ends of epochs and of the stream between
 //! them. A batch that is after an end in the queue is granted only after that end was sent.
 
-mod beginning;
 mod consumer;
 mod delivery;
 mod departure;
@@ -21,6 +20,7 @@ mod departure;
 mod exhaustive;
 #[cfg(any(test, feature = "unstable"))]
 mod model;
+mod restart;
 #[cfg(any(test, feature = "unstable"))]
 mod run;
 mod seek;
@@ -34,19 +34,19 @@ use std::time::Instant;
 #[cfg(feature = "unstable")]
 pub use run::check_table;
 
-pub(super) use beginning::NewBeginning;
 pub(super) use consumer::{Consumer, HeldGrant};
-pub(super) use seek::Sought;
-pub(super) use types::{
-    Batch, ConsumerId, Effect, End, NotHeld, RecordPlace, SlotCounts, SlotId, Wanted,
-};
+pub use restart::Restart;
+pub use seek::Sought;
+pub(super) use types::{Batch, Effect, End, NotHeld, SlotCounts, SlotId, Wanted};
+pub use types::{ConsumerId, RecordPlace};
 use types::{Entry, EpochCount, SlotState};
 
 use crate::protocol::{BatchPlace, EpochEnd, Mode};
 
+/// The slot table of a ring.
 #[derive(Debug)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
-pub(super) struct Table {
+pub struct Table {
     mode: Mode,
     /// Consumers that must be connected before anything is sent for the first time.
     min_consumers: u32,
@@ -97,8 +97,8 @@ pub(super) struct Table {
     has_granted: bool,
     /// The epoch of the last batch that was granted since the channel began.
     granted_epoch: Option<u32>,
-    /// The channel is to begin elsewhere. What the writer pushes until it does so is dropped.
-    begins_again: bool,
+    /// The channel is to restart elsewhere. What the writer pushes until it does so is dropped.
+    is_restarting: bool,
     /// Nothing is granted or sent any more.
     closed: bool,
     effects: Vec<Effect>,
@@ -120,7 +120,7 @@ impl Table {
             sought: BTreeMap::new(),
             has_granted: false,
             granted_epoch: None,
-            begins_again: false,
+            is_restarting: false,
             started: false,
             slot_count,
             slots: vec![SlotState::Free; all as usize],
@@ -181,7 +181,7 @@ impl Table {
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
         self.find_sought(&batch);
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
-        let is_unwanted = self.begins_again
+        let is_unwanted = self.is_restarting
             || batch.place() < self.wanted_from(batch.number)
             || self.done_before.remove(&batch.number);
         if is_unwanted || self.skipped == Some(batch.epoch) || self.finished.is_some() {
@@ -198,7 +198,7 @@ impl Table {
 
     /// No more batches come in this epoch. `early`: the writer did not read all of its input.
     pub(super) fn end_epoch(&mut self, epoch: u32, early: bool, now: Instant) {
-        if self.begins_again {
+        if self.is_restarting {
             return;
         }
         let EpochCount { batches, records, skipped } = std::mem::take(&mut self.count);
@@ -330,7 +330,7 @@ impl Table {
 
     /// Whether the consumers ended this epoch early. Known of the epoch that they are in, and of
     /// the one before.
-    pub(super) fn is_skipped(&self, epoch: u32) -> bool {
+    pub fn is_skipped(&self, epoch: u32) -> bool {
         let was_ended = self.last_end.is_some_and(|end| end.epoch == epoch && end.early);
         was_ended || self.skipped == Some(epoch)
     }
@@ -356,7 +356,7 @@ impl Table {
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
         let ready = |consumer: &Consumer| consumer.all_acked() && !consumer.blocked;
         let is_over = ends_sent && !batch_waits && self.consumers.iter().all(ready);
-        is_over && !self.begins_again && !self.awaits_consumers
+        is_over && !self.is_restarting && !self.awaits_consumers
     }
 
     /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are
@@ -376,13 +376,18 @@ impl Table {
     }
 
     /// Whether the end of the stream was sent.
-    pub(super) fn end_sent(&self) -> bool {
+    pub fn end_sent(&self) -> bool {
         self.finished.is_some()
     }
 
     /// Whether an end is next in the queue. It waits for ACKs.
     pub(super) fn end_is_next(&self) -> bool {
         matches!(self.queue.front(), Some(Entry::End(_)))
+    }
+
+    /// The consumers that are connected, with their ranks, in the order in which they connected.
+    pub fn connected(&self) -> impl ExactSizeIterator<Item = (ConsumerId, u32)> {
+        self.consumers.iter().map(|consumer| (consumer.id, consumer.rank))
     }
 
     pub(super) fn consumers(&self) -> &[Consumer] {
@@ -410,7 +415,7 @@ impl Table {
     // ---- helpers
 
     fn push_end(&mut self, end: End, now: Instant) {
-        if self.finished.is_none() && !self.begins_again {
+        if self.finished.is_none() && !self.is_restarting {
             self.queue.push_back(Entry::End(end));
             self.pump(now);
         }

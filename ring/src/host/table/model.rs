@@ -67,7 +67,7 @@ pub(super) struct Model {
     /// Epochs that end early.
     pub(super) early: BTreeSet<u32>,
     /// The channel is to begin elsewhere.
-    pub(super) begins_again: bool,
+    pub(super) is_restarting: bool,
     /// A batch was granted since the channel began.
     pub(super) has_granted: bool,
     /// Batches that are not delivered and whose memory is still in use.
@@ -98,7 +98,7 @@ impl Model {
             sending: None,
             finished: None,
             early: BTreeSet::new(),
-            begins_again: false,
+            is_restarting: false,
             has_granted: false,
             dropped: BTreeSet::new(),
             forgotten: BTreeSet::new(),
@@ -184,7 +184,7 @@ impl Model {
         assert_eq!(grant, self.next_grant);
         self.next_grant += 1;
         let number = batch.number;
-        assert!(!self.begins_again);
+        assert!(!self.is_restarting);
         assert!(batch.place() >= self.wanted_from[self.rank_of(number) as usize]);
         self.has_granted = true;
         let assigned = self.consumers[&to].assigned.contains(&number);
@@ -229,7 +229,7 @@ impl Model {
             let done = |one: &ModelConsumer| {
                 one.all_acked() && !one.blocked && !self.wants_end(one, epoch)
             };
-            if !is_due || self.begins_again || !consumers.all(done) {
+            if !is_due || self.is_restarting || !consumers.all(done) {
                 return;
             }
             self.queue.pop_front();
@@ -303,7 +303,7 @@ impl Model {
         let idle = |consumer: &ModelConsumer| consumer.assigned.is_empty() && consumer.can_take();
         let wants = |consumer: &ModelConsumer, epoch| consumer.skipped != Some(epoch);
         match self.queue.front() {
-            _ if self.begins_again => assert!(self.queue.is_empty()),
+            _ if self.is_restarting => assert!(self.queue.is_empty()),
             Some(Item::Batch(_)) if self.started && self.mode == Mode::Shard => {
                 for (rank, number) in self.next_of_ranks() {
                     let could = |consumer: &ModelConsumer| consumer.rank == rank && idle(consumer);
@@ -338,7 +338,7 @@ impl Model {
         assert_eq!(free_dedicated as usize, table.free_dedicated.len());
         let requested = self.skipped.filter(|epoch| *epoch >= self.writing);
         assert_eq!(table.epoch_end_requested(), requested);
-        assert_eq!(table.begins_again(), self.begins_again);
+        assert_eq!(table.is_restarting(), self.is_restarting);
         assert!(self.forgotten.is_empty(), "a batch is kept that nobody wants");
     }
 }

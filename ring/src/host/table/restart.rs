@@ -7,22 +7,23 @@ use std::time::Instant;
 use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
 use crate::protocol::{BatchPlace, EpochEnd, Mode};
 
-/// How a channel begins again.
+/// Where a channel restarts, and how its batches are divided from there on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::host) struct NewBeginning {
-    pub(in crate::host) mode: Mode,
+pub struct Restart {
+    /// How batches are divided among consumers.
+    pub mode: Mode,
     /// Consumers that must be connected before anything is sent: in `Shard`, the ranks.
-    pub(in crate::host) consumers: u32,
+    pub consumers: u32,
     /// The epoch that it begins in.
-    pub(in crate::host) epoch: u32,
+    pub epoch: u32,
     /// Dedicated buffers that there may be at once.
-    pub(in crate::host) dedicated: u32,
+    pub dedicated: u32,
 }
 
 impl Table {
     /// The channel is to begin elsewhere. All batches that wait are dropped, and so is what the
-    /// writer pushes before [`begun`](Self::begun). To be called while no consumer holds a batch.
-    pub(in crate::host) fn begin_again(&mut self, new: NewBeginning) {
+    /// writer pushes before the writer [has restarted](super::Ring::restarted). To be called while no consumer holds a batch.
+    pub fn restart(&mut self, new: Restart) {
         for entry in std::mem::take(&mut self.queue) {
             if let Entry::Batch { slot, .. } = entry {
                 self.free(slot);
@@ -40,7 +41,7 @@ impl Table {
         (self.wanted_from, self.acked_below) = (nothing.clone(), nothing);
         (self.epoch, self.writing, self.skipped) = (new.epoch, new.epoch, None);
         self.started = self.consumers.len() >= new.consumers as usize;
-        (self.has_granted, self.begins_again) = (false, true);
+        (self.has_granted, self.is_restarting) = (false, true);
         (self.sought, self.granted_epoch) = Default::default();
         self.done_before.clear();
         (self.last_end, self.missed_ends) = Default::default();
@@ -48,19 +49,19 @@ impl Table {
     }
 
     /// The writer begins at the new place: what it pushes from now on counts.
-    pub(in crate::host) fn begun(&mut self, now: Instant) {
-        self.begins_again = false;
+    pub(in crate::host) fn restarted(&mut self, now: Instant) {
+        self.is_restarting = false;
         self.pump(now);
     }
 
     /// Whether the writer is to begin elsewhere.
-    pub(in crate::host) fn begins_again(&self) -> bool {
-        self.begins_again
+    pub fn is_restarting(&self) -> bool {
+        self.is_restarting
     }
 
     /// Batches of this rank before this one are not delivered: those that wait are dropped, and so
     /// are those to come.
-    pub(in crate::host) fn set_wanted_from(&mut self, rank: u32, first: BatchPlace) {
+    pub fn set_wanted_from(&mut self, rank: u32, first: BatchPlace) {
         let Some(wanted) = self.wanted_from.get_mut(rank as usize) else { return };
         *wanted = first;
         let is_unwanted = |table: &Table, entry: &Entry| match *entry {
@@ -80,13 +81,13 @@ impl Table {
     }
 
     /// These batches are not delivered: they were done in an earlier run.
-    pub(in crate::host) fn set_done_before(&mut self, batches: BTreeSet<u64>) {
+    pub fn set_done_before(&mut self, batches: BTreeSet<u64>) {
         self.done_before = batches;
     }
 
     /// Consumers of this rank are about to connect, and go on with this batch. The end of its epoch
     /// is sent to them again, if it was sent before.
-    pub(in crate::host) fn expect(&mut self, rank: u32, first: BatchPlace) {
+    pub fn expect(&mut self, rank: u32, first: BatchPlace) {
         self.set_wanted_from(rank, first);
         self.await_consumers();
         self.missed_ends.remove(&rank);
@@ -112,54 +113,54 @@ impl Table {
     }
 
     /// The channel does not come to its end before all consumers that are needed have connected.
-    pub(in crate::host) fn await_consumers(&mut self) {
+    pub fn await_consumers(&mut self) {
         self.awaits_consumers = true;
     }
 
     /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers as
     /// are needed have to connect before it is granted. To be called while none is connected.
-    pub(in crate::host) fn go_on_from(&mut self, first: BatchPlace) {
+    pub fn go_on_from(&mut self, first: BatchPlace) {
         (self.started, self.has_granted) = (false, false);
         self.expect(0, first);
     }
 
     /// Whether the end of this epoch was sent, and can't be sent again.
-    pub(in crate::host) fn is_past(&self, epoch: u32) -> bool {
+    pub fn is_past(&self, epoch: u32) -> bool {
         epoch < self.epoch && self.last_end.is_none_or(|end| end.epoch != epoch)
     }
 
     /// The place after the last batch that a consumer of this rank has ACKed since the channel began.
-    pub(in crate::host) fn acked_below(&self, rank: u32) -> BatchPlace {
+    pub fn acked_below(&self, rank: u32) -> BatchPlace {
         self.acked_below.get(rank as usize).copied().unwrap_or_default()
     }
 
     /// Whether a batch was granted since the channel began.
-    pub(in crate::host) fn has_granted(&self) -> bool {
+    pub fn has_granted(&self) -> bool {
         self.has_granted
     }
 
     /// The consumer that has this rank now.
-    pub(in crate::host) fn consumer_of(&self, rank: u32) -> Option<ConsumerId> {
+    pub fn consumer_of(&self, rank: u32) -> Option<ConsumerId> {
         self.consumers.iter().find(|consumer| consumer.rank == rank).map(|consumer| consumer.id)
     }
 
     /// How batches are divided among consumers, and how many consumers are needed.
-    pub(in crate::host) fn division(&self) -> (Mode, u32) {
+    pub fn division(&self) -> (Mode, u32) {
         (self.mode, self.min_consumers)
     }
 
     /// The first batch that is delivered to this rank.
-    pub(in crate::host) fn wanted_from_of(&self, rank: u32) -> BatchPlace {
+    pub fn wanted_from_of(&self, rank: u32) -> BatchPlace {
         self.wanted_from.get(rank as usize).copied().unwrap_or_default()
     }
 
     /// The epoch that consumers are in.
-    pub(in crate::host) fn epoch(&self) -> u32 {
+    pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// The epoch that the writer is in.
-    pub(in crate::host) fn writing(&self) -> u32 {
+    pub fn writing(&self) -> u32 {
         self.writing
     }
 

@@ -103,11 +103,11 @@ impl Run {
             }
             Command::BeginAgain => self.begin_again(),
             Command::Begun => {
-                if self.model.begins_again {
+                if self.model.is_restarting {
                     let model = &mut self.model;
-                    model.begins_again = false;
+                    model.is_restarting = false;
                     self.ended = false;
-                    self.table.begun(self.now);
+                    self.table.restarted(self.now);
                 }
             }
             Command::Want(rank, own) => self.want(rank, own),
@@ -142,12 +142,12 @@ impl Run {
         (model.counts, model.early, model.acked) = Default::default();
         (model.epoch, model.writing, model.skipped) = (1, 1, None);
         model.started = model.consumers.len() >= model.min_consumers;
-        (model.has_granted, model.begins_again) = (false, true);
+        (model.has_granted, model.is_restarting) = (false, true);
         model.consumers.values_mut().for_each(|consumer| consumer.skipped = None);
         model.wanted_from.fill(BatchPlace::default());
         let (mode, consumers) = (model.mode, model.min_consumers as u32);
-        let new = NewBeginning { mode, consumers, epoch: 1, dedicated: DEDICATED };
-        self.table.begin_again(new);
+        let new = Restart { mode, consumers, epoch: 1, dedicated: DEDICATED };
+        self.table.restart(new);
         self.check_effects();
     }
 
@@ -189,7 +189,7 @@ impl Run {
         let batch = Batch { number: self.next_batch, epoch, records, bytes: 1, first };
         self.next_batch += 1;
         let wanted = self.model.wanted_from[self.model.rank_of(batch.number) as usize];
-        if self.model.begins_again || batch.place() < wanted {
+        if self.model.is_restarting || batch.place() < wanted {
             self.model.filling.push(slot);
         } else if self.model.skipped == Some(epoch) {
             self.model.early.insert(epoch);
@@ -204,7 +204,7 @@ impl Run {
     }
 
     fn end_epoch(&mut self, early: bool) {
-        if self.ended || self.model.begins_again {
+        if self.ended || self.model.is_restarting {
             return;
         }
         let epoch = self.model.writing;
@@ -217,7 +217,7 @@ impl Run {
     }
 
     fn finish(&mut self, end: End) {
-        if !self.ended && !self.model.begins_again {
+        if !self.ended && !self.model.is_restarting {
             self.model.queue.push_back(Item::Finish(end));
             self.table.finish(end, self.now);
             self.ended = true;

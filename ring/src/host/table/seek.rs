@@ -7,11 +7,13 @@ use crate::protocol::{BatchPlace, Shard};
 /// The batch after which a rank goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
-pub(in crate::host) struct Sought {
-    pub(in crate::host) epoch: u32,
-    pub(in crate::host) first: RecordPlace,
+pub struct Sought {
+    /// Number of its epoch.
+    pub epoch: u32,
+    /// Its first record.
+    pub first: RecordPlace,
     /// The rank's part of the batches.
-    pub(in crate::host) part: Shard,
+    pub part: Shard,
 }
 
 impl Sought {
@@ -28,7 +30,7 @@ impl Table {
     /// The first batch that the rank is to be given, and the number that the sought one has, if that
     /// has come already. Else nothing of its epoch is given to the rank before it comes. None where
     /// it can't come any more.
-    pub(in crate::host) fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
+    pub fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
         let found = self.queue.iter().find_map(|entry| {
             let Entry::Batch { slot, number, .. } = entry else { return None };
             let state = &self.slots[*slot as usize];
@@ -59,13 +61,13 @@ impl Table {
     }
 
     /// Whether a batch that has to come in this epoch has not come.
-    pub(in crate::host) fn lacks_sought(&self, epoch: u32) -> bool {
+    pub fn lacks_sought(&self, epoch: u32) -> bool {
         let is_skipped = self.skipped == Some(epoch);
         !is_skipped && self.sought.values().any(|sought| sought.epoch == epoch)
     }
 
     /// Whether a batch of this epoch, or of a later one, was granted since the channel began.
-    pub(in crate::host) fn has_granted_in(&self, epoch: u32) -> bool {
+    pub fn has_granted_in(&self, epoch: u32) -> bool {
         self.granted_epoch >= Some(epoch)
     }
 }

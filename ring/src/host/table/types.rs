@@ -16,7 +16,7 @@ pub(in crate::host) enum Wanted {
 }
 
 /// One connection of a consumer. No number is used twice.
-pub(in crate::host) type ConsumerId = u64;
+pub type ConsumerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
@@ -30,13 +30,14 @@ pub(in crate::host) struct Batch {
     pub(in crate::host) first: RecordPlace,
 }
 
-/// Where a record is, whatever the number of its batch: the number of its object in its epoch, and of
-/// the record in the object.
+/// Where a record is, whatever the number of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
-pub(in crate::host) struct RecordPlace {
-    pub(in crate::host) object: u64,
-    pub(in crate::host) record: u64,
+pub struct RecordPlace {
+    /// Number of the object in its epoch, from 0.
+    pub object: u64,
+    /// Number of the record in the object, from 0.
+    pub record: u64,
 }
 
 impl Batch {

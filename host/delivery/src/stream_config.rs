@@ -1,0 +1,97 @@
+//! Where a channel begins, and how its batches are cut and divided.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pipemill_ring::host::{Restart, RingConfig};
+use pipemill_ring::protocol::{BatchPlace, BatchSize, Mode, Resumed, Shard, Tail};
+
+/// Where a channel begins, and how its batches are cut and divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamConfig {
+    /// How batches are divided among consumers.
+    pub mode: Mode,
+    /// Consumers that must be connected before the first grant. In `Shard`: the ranks.
+    pub consumers: u32,
+    /// The number of records of each batch, where the channel has one.
+    pub batch: Option<BatchSize>,
+    /// Where it begins. None: at the beginning of its input.
+    pub resumed: Option<Resumed>,
+    /// The state of each rank, where states of several ranks were given.
+    pub states: BTreeMap<u32, Resumed>,
+    /// Batches after the place where it begins that were done in an earlier run.
+    pub done: BTreeSet<u64>,
+    /// The settings that a state of the channel depends on.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl StreamConfig {
+    /// Number of the first batch that is decoded.
+    pub fn first_batch(&self) -> u64 {
+        let Some(resumed) = self.decoded_from() else { return 0 };
+        let is_whole = resumed.given == 0 && !self.decodes_last_again();
+        let (first, world) = (resumed.first_batch(), self.part(0).world);
+        // An epoch's first batch belongs to rank 0.
+        let of_rank_0 = first.checked_next_multiple_of(world.into());
+        if is_whole { of_rank_0.unwrap_or(first) } else { first }
+    }
+
+    /// The place at which decoding begins.
+    pub fn decoded_from(&self) -> Option<Resumed> {
+        let resumed = self.resumed.clone()?;
+        let given = if self.decodes_last_again() { 0 } else { resumed.given };
+        Some(Resumed { given, ..resumed })
+    }
+
+    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its copies
+    /// fill the round for the other ranks.
+    fn decodes_last_again(&self) -> bool {
+        let fills = self.batch.is_some_and(|batch| batch.tail == Tail::Pad);
+        self.mode == Mode::Shard && fills && self.resumed.as_ref().is_some_and(is_inside)
+    }
+
+    /// The first batch that is decoded.
+    pub(crate) fn start(&self) -> BatchPlace {
+        let epoch = self.resumed.as_ref().map_or(0, |resumed| resumed.position.epoch);
+        let is_inside = self.resumed.as_ref().is_some_and(is_inside);
+        BatchPlace { epoch, number: if is_inside { self.first_batch() } else { 0 } }
+    }
+
+    /// The first batch that is delivered to a rank.
+    pub(crate) fn first_batch_of(&self, rank: u32) -> BatchPlace {
+        let state = self.states.get(&rank).or(self.resumed.as_ref());
+        state.map(|state| state.first_batch_of(self.part(rank))).unwrap_or_default()
+    }
+
+    /// Where a rank begins, as a state that it may go on from.
+    pub(crate) fn state_of(&self, rank: u32) -> Resumed {
+        let state = self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or_default();
+        Resumed { shard: self.part(rank), ..state }
+    }
+
+    /// How the table of a ring with these settings restarts.
+    pub(crate) fn restart(&self, config: &RingConfig) -> Restart {
+        let few = RingConfig::FEW_DEDICATED.min(config.dedicated);
+        let dedicated = if self.batch.is_some() { config.dedicated } else { few };
+        let (mode, consumers, epoch) = (self.mode, self.consumers, self.start().epoch);
+        Restart { mode, consumers, epoch, dedicated }
+    }
+
+    /// Number of parts that the batches are divided into.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.part(0).world
+    }
+
+    /// The part of the batches that this rank has; all of them if they are not dealt to ranks.
+    pub(crate) fn part(&self, rank: u32) -> Shard {
+        if self.mode == Mode::Shard { Shard { rank, world: self.consumers } } else { Shard::ALL }
+    }
+
+    pub(crate) fn is_cut_and_divided_as(&self, other: &StreamConfig) -> bool {
+        (self.mode, self.consumers, self.batch) == (other.mode, other.consumers, other.batch)
+    }
+}
+
+/// Whether the state is in the middle of an epoch.
+pub(crate) fn is_inside(state: &Resumed) -> bool {
+    state.given > 0
+}

@@ -1,0 +1,6 @@
+//! A ring, its delivery and real readers.
+
+mod restarts;
+#[expect(dead_code, reason = "the tests of the ring use more of it")]
+#[path = "../../../../ring/tests/ring/setup.rs"]
+mod setup;

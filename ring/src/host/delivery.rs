@@ -1,0 +1,186 @@
+//! What a ring asks of the part of the host that delivers its batches: who is welcome, and where the
+//! channel begins for them. It is told which batches come and which are done.
+
+use std::collections::BTreeMap;
+
+use super::ring::Ring;
+use super::table::{ConsumerId, Table};
+use crate::protocol::{BatchPlace, Hello, Mode, Resumed, Shard, Tail};
+
+/// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers what
+/// its [`RingConfig`](super::RingConfig) says.
+///
+/// All methods but [`admit`](Self::admit) are called under the ring's lock: they must not wait, and must
+/// not call the ring.
+pub trait Delivery: Send + Sync {
+    /// A consumer wants to connect. The channel may be made to restart elsewhere for it, with
+    /// [`Table::restart`].
+    ///
+    /// # Errors
+    /// Why the consumer is not welcome.
+    fn admit(&self, ring: &Ring, hello: &Hello) -> Result<Admitted, Denied>;
+
+    /// A batch was filled, whose place this is, with the number of its real records. Returns consumers
+    /// that are refused because of it, with the reasons.
+    fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)>;
+
+    /// The batch of this number is ACKed by all who get it, or nobody wants it.
+    fn done(&self, batch: u64);
+
+    /// The batch after which this rank goes on has this number.
+    fn found(&self, rank: u32, batch: u64);
+
+    /// An epoch is at its end, and this is the place of the next batch.
+    fn epoch_ended(&self, next: BatchPlace);
+}
+
+/// What a welcome consumer gets.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// Its rank in mode `Shard`; 0 in the others.
+    pub rank: u32,
+    /// Grants that it may hold at once.
+    pub credits: u32,
+    /// How batches are divided among consumers.
+    pub mode: Mode,
+    /// The state after which it goes on.
+    pub resumed: Option<Resumed>,
+    /// The settings that a state of the channel depends on.
+    pub settings: BTreeMap<String, String>,
+    /// [`LockedRing::failures`] when it was admitted.
+    pub failures: u64,
+}
+
+/// Why a consumer is not welcome, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// For this reason.
+    Because(String),
+    /// For this reason, as long as these consumers are connected.
+    WhileConnected(Vec<ConsumerId>, String),
+}
+
+impl From<String> for Denied {
+    fn from(reason: String) -> Denied {
+        Denied::Because(reason)
+    }
+}
+
+/// A ring under its lock.
+pub struct LockedRing<'a> {
+    /// The batches and consumers.
+    pub table: &'a mut Table,
+    /// The writer has come to its end or failed, and can't restart.
+    pub writer_ended: bool,
+    /// How often [`Ring::end_consumers`] has ended all consumers.
+    pub failures: u64,
+}
+
+/// The delivery of a ring without one.
+pub(super) struct AsConfigured;
+
+impl Delivery for AsConfigured {
+    fn admit(&self, ring: &Ring, hello: &Hello) -> Result<Admitted, Denied> {
+        let (config, (mode, world)) = (ring.config(), ring.division());
+        check_shard(mode, world, hello.shard)?;
+        if hello.batch.is_some() || hello.state.is_some() || !is_same_division(mode, world, hello) {
+            let why = "this host can't go on at a state, and can't change its batches";
+            return Err(Denied::Because(why.into()));
+        }
+        let wanted = hello.credits.unwrap_or(config.credits);
+        let credits = credits(config.slots, wanted, mode, world, None)?;
+        ring.locked(|locked| {
+            if mode == Mode::Shard {
+                check_rank_is_free(locked.table, hello.shard.unwrap_or_default())?;
+            }
+            let rank = hello.shard.map_or(0, |shard| shard.rank);
+            let (resumed, settings, failures) = (None, BTreeMap::new(), locked.failures);
+            Ok(Admitted { rank, credits, mode, resumed, settings, failures })
+        })
+    }
+
+    fn filled(&self, _: &Table, _: Resumed) -> Vec<(ConsumerId, String)> {
+        Vec::new()
+    }
+
+    fn done(&self, _: u64) {}
+
+    fn found(&self, _: u32, _: u64) {}
+
+    fn epoch_ended(&self, _: BatchPlace) {}
+}
+
+/// Whether a consumer can have this shard of a channel that is divided among `world` consumers.
+///
+/// # Errors
+/// Why not.
+pub fn check_shard(mode: Mode, world: u32, shard: Option<Shard>) -> Result<(), String> {
+    match (mode, shard) {
+        (_, Some(Shard { rank, world })) if rank >= world || world > Shard::MAX_WORLD => {
+            let most = Shard::MAX_WORLD;
+            Err(format!(
+                "shard: expected a rank below the number of ranks, and at most {most} ranks; found \
+                 rank {rank} of {world}"
+            ))
+        }
+        (Mode::Broadcast, Some(_)) => {
+            Err("shard: each consumer gets all batches of this channel, because it has mode = \
+                 \"broadcast\"; leave out shard, or change the mode"
+                .into())
+        }
+        (Mode::Shard, None) => Err(format!(
+            "this channel is read by {world} ranks: connect with shard=(rank, {world})"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the consumer wants the batches divided as they are.
+pub fn is_same_division(mode: Mode, world: u32, hello: &Hello) -> bool {
+    hello.shard.is_none_or(|shard| mode == Mode::Shard && shard.world == world)
+}
+
+/// Whether no consumer has this rank.
+///
+/// # Errors
+/// The consumer that has it stands in the way.
+pub fn check_rank_is_free(table: &Table, shard: Shard) -> Result<(), Denied> {
+    let Some(taken) = table.consumer_of(shard.rank) else { return Ok(()) };
+    let why = format!("shard: another consumer is connected as {shard}; each rank connects once");
+    Err(Denied::WhileConnected(vec![taken], why))
+}
+
+/// The number of grants that a consumer may hold at once that wants `wanted`, in a ring with this number
+/// of slots. One slot is left for the writer, and in mode `Shard` those of the batches that wait until
+/// their round is known.
+///
+/// # Errors
+/// The slots are too few for that many ranks.
+pub fn credits(
+    slots: u32,
+    wanted: u32,
+    mode: Mode,
+    world: u32,
+    tail: Option<Tail>,
+) -> Result<u32, String> {
+    if mode != Mode::Shard {
+        return Ok(wanted.min(slots - 1));
+    }
+    let (held, needed) = (wanted.min(2), slots_of_ranks(world, wanted.min(2), tail));
+    if slots < needed {
+        return Err(format!(
+            "{world} ranks that hold {held} batches each need {needed} slots, and this channel has \
+             {slots}: set `slots = {needed}` or more"
+        ));
+    }
+    let waiting = slots_of_ranks(world, 0, tail);
+    Ok(wanted.min((slots - waiting) / world))
+}
+
+/// Number of slots that a channel needs whose batches are dealt to `world` ranks, if each of them
+/// holds `held` batches. One is left to be filled, and batches wait until it is known whether their
+/// round is full: all of it with [`Tail::Drop`], else one.
+pub fn slots_of_ranks(world: u32, held: u32, tail: Option<Tail>) -> u32 {
+    let waiting = if tail == Some(Tail::Drop) { world } else { 1 };
+    world.saturating_mul(held).saturating_add(waiting).saturating_add(1)
+}
