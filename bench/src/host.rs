@@ -80,7 +80,7 @@ impl BenchDecoder {
             learning: Learning::FromOwn,
             offsets: false,
             workers: Workers::new(1),
-            inflates_beside: false,
+            inflates_in_background: false,
             observers: Vec::new(),
         };
         let mut sink = RingSink::new(ring.clone(), "bench", batch);

@@ -160,8 +160,9 @@ impl Drop for Endpoint {
     }
 }
 
-/// The path of a socket that has not got its name yet, beside it. The kernel shows it as that of the socket
-/// as long as this lives, so it is like the name: `.name`, or as long as the name where no more fits.
+/// The path of a socket that has not got its name yet, in the same folder. The kernel shows it as
+/// that of the socket as long as this lives, so it is like the name: `.name`, or as long as the
+/// name where no more fits.
 fn unnamed(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let hidden = path.with_file_name(OsStr::from_bytes(&[b".", name].concat()));

@@ -188,7 +188,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         workers: Workers::new(way.workers)
             .in_order(way.order)
             .with_section_bytes(way.section.max(1)),
-        inflates_beside: false,
+        inflates_in_background: false,
         observers: Vec::new(),
     };
     let stats = ChannelStats::default();

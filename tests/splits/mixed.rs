@@ -260,7 +260,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             learning: Learning::FromOwn,
             offsets: false,
             workers: Workers::new(1),
-            inflates_beside: false,
+            inflates_in_background: false,
             observers: Vec::new(),
         },
         weight: lines.weight,

@@ -180,7 +180,7 @@ impl Sink for Collector {
         Ok(self.for_next(self.slot()))
     }
 
-    fn memory_beside(&mut self) -> Option<Filled> {
+    fn extra_memory(&mut self) -> Option<Filled> {
         let (filled, most) = &self.beside;
         let is_there = Arc::strong_count(filled) <= *most;
         is_there.then(|| Filled { memory: self.slot(), index: None, _filled: filled.clone() })

@@ -7,15 +7,15 @@ use pipemill_decode::{Limits, Plugin};
 use pipemill_source::{Source, SourceEvent};
 use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
 
-use super::batch_builder::BatchBuilder;
-use super::beside::InflatedBeside;
-use super::cut::CutPoint;
-use super::monitor::Monitor;
-use super::object::{Begin, Decoder, Decoding, Reading};
-use super::observer::Observer;
-use super::shuffle::{WindowSink, with_window};
-use super::workers::{InOrderSink, Workers};
-use super::{
+use crate::batch::builder::BatchBuilder;
+use crate::batch::cut::CutPoint;
+use crate::pump::background_inflate::BackgroundInflate;
+use crate::pump::object::{Begin, Decoder, Decoding, Reading};
+use crate::shuffle::{WindowSink, with_window};
+use crate::stats::monitor::Monitor;
+use crate::stats::observer::Observer;
+use crate::workers::{InOrderSink, Workers};
+use crate::{
     ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, Stage, StopReason,
 };
 
@@ -45,7 +45,7 @@ pub struct Channel {
     pub workers: Workers,
     /// Whether long objects that are compressed are inflated in a thread of their own. Only with one
     /// worker.
-    pub inflates_beside: bool,
+    pub inflates_in_background: bool,
     /// Changes the order of the records. Only with `batch`: else it has no effect.
     pub shuffle: Option<Shuffle>,
     /// Where the fields of the records are learned.
@@ -153,7 +153,7 @@ impl Channel {
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
-        let inflates_beside = self.inflates_beside;
+        let inflates_in_background = self.inflates_in_background;
         let (parts, mut resume) = self.parts();
         let decoding = parts.decoding;
         let mut decoder = Decoder::new(decoding);
@@ -163,7 +163,7 @@ impl Channel {
             epoch = resume.position.epoch;
             let begun = resume.begin(parts.source);
             begun.map_err(|error| decoding.source_failure(epoch, error))?;
-            builder.pass_over(resume.passed_over());
+            builder.skip_records(resume.to_skip());
         }
         loop {
             monitor.enter(Stage::Source);
@@ -182,8 +182,8 @@ impl Channel {
                     if let Some(resume) = &resume {
                         resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
                     }
-                    if inflates_beside {
-                        object.input = Box::new(InflatedBeside::new(object.input));
+                    if inflates_in_background {
+                        object.input = Box::new(BackgroundInflate::new(object.input));
                     }
                     let schema = builder.schema().and_then(schema_extension);
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));
@@ -213,7 +213,7 @@ impl Channel {
     }
 
     /// What the channel decodes with, and where it begins.
-    pub(super) fn parts(&mut self) -> (Parts<'_>, Option<Resume>) {
+    pub(super) fn parts(&mut self) -> (RunContext<'_>, Option<Resume>) {
         let decoding = Decoding {
             channel: &self.name,
             plugin: &self.plugin,
@@ -224,7 +224,7 @@ impl Channel {
             linger: self.linger,
         };
         let (source, policy) = (&mut *self.source, &mut self.policy);
-        (Parts { decoding, source, policy, batch: self.batch }, self.resume.take())
+        (RunContext { decoding, source, policy, batch: self.batch }, self.resume.take())
     }
     /// The failure of a channel that delivered no record and skipped errors: most likely the decoder
     /// or its options don't fit the input.
@@ -240,7 +240,7 @@ impl Channel {
 }
 
 /// The parts of a channel while it runs.
-pub(super) struct Parts<'a> {
+pub(super) struct RunContext<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) source: &'a mut dyn Source,
     pub(super) policy: &'a mut ErrorPolicy,
@@ -265,7 +265,7 @@ pub(super) fn end_epoch<S: Sink>(
     if early {
         builder.end_epoch(epoch, true)?;
     }
-    builder.pass_over(0);
+    builder.skip_records(0);
     monitor.batches_granted(builder.granted());
     report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
     monitor.epoch_ends(epoch, early);
@@ -280,7 +280,7 @@ pub(super) fn end_whole<S: Sink>(
     epoch: u32,
     too_short: impl FnOnce(u64) -> StopReason,
 ) -> Result<bool, StopReason> {
-    let ended = builder.settle().and_then(|()| match builder.left_to_pass_over() {
+    let ended = builder.finish().and_then(|()| match builder.left_to_skip() {
         0 => builder.end_epoch(epoch, false),
         left => Err(too_short(left)),
     });
@@ -318,7 +318,7 @@ pub(super) fn outcome<S: Sink>(
 /// Hands over what may leave of a channel that has failed.
 fn flush_failed<S: Sink>(builder: &mut BatchBuilder<'_, S>) -> Result<(), StopReason> {
     builder.cut_at(CutPoint::Failed)?;
-    builder.settle()
+    builder.finish()
 }
 
 /// The failure of a channel, or a mix, that can't have a thread for its window.

@@ -58,7 +58,7 @@ impl Resume {
     }
 
     /// Records from there on that were given already.
-    pub(super) fn passed_over(&self) -> u64 {
+    pub(super) fn to_skip(&self) -> u64 {
         self.position.records.saturating_add(self.given)
     }
 

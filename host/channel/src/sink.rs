@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipemill_types::{BatchMemory, Field, TakenMemory};
 
-use super::{Batch, Failure};
+use crate::{Batch, Failure};
 
 /// Why a channel's thread stops.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ impl From<Box<Failure>> for StopReason {
 pub struct DeliveryCounts {
     /// Batches granted so far, of all objects.
     pub(super) granted: Count,
-    /// Records that were left out by [`Tail::Drop`](super::Tail::Drop) and not reported yet.
+    /// Records that were left out by [`Tail::Drop`](crate::Tail::Drop) and not reported yet.
     pub(super) dropped: Count,
     /// Records that are still to be left out, because they were given already.
-    pub(super) passed_over: Count,
+    pub(super) to_skip: Count,
     /// Records that wait in a window for their turn.
     pub(super) in_window: Count,
 }
@@ -83,9 +83,9 @@ pub trait Sink {
     /// The run is being stopped, or there is no memory.
     fn memory(&mut self) -> Result<Self::Memory, StopReason>;
 
-    /// Memory for a batch that is filled beside the next one and comes after it, if there is some for
-    /// this now. It never takes the memory of the next batch.
-    fn memory_beside(&mut self) -> Option<Self::Memory> {
+    /// Memory for a later batch, which is filled concurrently with the next one. None if none is
+    /// free now. It never takes the memory of the next batch.
+    fn extra_memory(&mut self) -> Option<Self::Memory> {
         None
     }
 
@@ -107,8 +107,8 @@ pub trait Sink {
     /// There is no memory.
     fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
 
-    /// Makes `taken` count `bytes` bytes in the channel's budget, for memory beside that of batches. Waits
-    /// until consumers have released batches that take what is missing.
+    /// Makes `taken` count `bytes` bytes in the channel's budget, for memory that is not of
+    /// batches. Waits until consumers have released batches that take what is missing.
     ///
     /// # Errors
     /// The channel may not take that much, or the run is being stopped.
@@ -162,7 +162,7 @@ pub trait Sink {
     /// # Errors
     /// As those of [`grant`](Self::grant).
     #[doc(hidden)]
-    fn settle(&mut self) -> Result<(), StopReason> {
+    fn finish(&mut self) -> Result<(), StopReason> {
         Ok(())
     }
 }

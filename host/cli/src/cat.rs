@@ -204,7 +204,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         resume: None,
         learning: Learning::FromOwn,
         offsets: format == Output::Jsonl,
-        inflates_beside: false,
+        inflates_in_background: false,
         workers: Workers::new(1),
         observers: vec![Box::new(DecodeErrorLog::new("cat", more_errors))],
     };

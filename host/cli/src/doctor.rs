@@ -38,10 +38,10 @@ pub(super) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// What is looked at beside the machine. With addresses, the configuration is left alone.
+/// What is examined in addition to the machine. With addresses, the configuration is left alone.
 fn subjects(args: &Args) -> Result<Subjects, ExitCode> {
     if args.addresses.is_empty() {
-        args.s3.refuse_beside_config()?;
+        args.s3.refuse_with_config()?;
         let file = args.config.clone().or_else(run::default_configuration);
         let configuration = file.as_deref().map(read);
         return Ok(Subjects { configuration, addresses: Vec::new() });

@@ -76,7 +76,7 @@ fn sources(args: &Args) -> Result<Vec<Source>, ExitCode> {
         s3::check_addresses(&args.addresses)?;
         return args.addresses.iter().map(|address| named(args, address)).collect();
     };
-    args.s3.refuse_beside_config()?;
+    args.s3.refuse_with_config()?;
     let config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
     let name = args.channel.as_deref().unwrap_or_default();
     let found = config.channels.iter().find(|channel| channel.name == name);

@@ -22,7 +22,7 @@ pub(super) fn line(text: Arguments<'_>) {
     let _ = writeln!(io::stdout().lock(), "{}", Printable::line(text));
 }
 
-/// Prints a line beside the output, to standard error.
+/// Prints a line that is no part of the output, to standard error.
 pub(super) fn remark(text: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", Printable::line(text));
 }

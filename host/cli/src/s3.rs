@@ -35,8 +35,9 @@ fn endpoint(url: &str) -> Result<String, &'static str> {
 }
 
 impl S3Args {
-    /// Refuses these options beside `--config`: each source in a configuration has its own keys.
-    pub(super) fn refuse_beside_config(&self) -> Result<(), ExitCode> {
+    /// Refuses these options together with `--config`: each source in a configuration has its own
+    /// keys.
+    pub(super) fn refuse_with_config(&self) -> Result<(), ExitCode> {
         if self.access() == Access::default() {
             return Ok(());
         }

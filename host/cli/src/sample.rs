@@ -144,7 +144,7 @@ pub(super) fn sample(
         resume: None,
         learning: Learning::FromOwn,
         offsets: false,
-        inflates_beside: false,
+        inflates_in_background: false,
         workers: Workers::new(1),
         observers: Vec::new(),
     };

@@ -1,5 +1,5 @@
-//! The decoders that a configuration names, whatever else is wrong in it: so that unknown ones can be
-//! told beside its other faults.
+//! The decoders that a configuration names, whatever else is wrong in it: so that unknown ones can
+//! be told together with its other faults.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_beside_any_fault() {
+    fn names_are_found_whatever_else_is_wrong() {
         let text = "x = 1\n[[channel]]\nname = \"a\"\ndecoder = \"cvs\"\nslots = true\n\
                     [[channel]]\nname = \"b c\"\ndecoder = \"lines\"\n\
                     [[channel]]\ndecoder = \"./x.wasm\"\n[[channel]]\ndecoder = \"$X\"\n\

@@ -19,7 +19,7 @@ pub const INTERFACE: &str = "pipemill:decoder";
 /// Version of the interface, as plugins import and export it.
 pub const INTERFACE_VERSION: &str = "0.1.0";
 
-/// Name of the interface that a decoder may export beside it, for chunks without a copy.
+/// Name of the interface that a decoder may also export, for chunks without a copy.
 pub const WINDOW: &str = "pipemill:decoder/window@0.2.0";
 
 /// The field that a decoder declares.

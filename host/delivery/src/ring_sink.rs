@@ -169,8 +169,8 @@ impl Sink for RingSink {
         self.ring.acquire().map_err(|error| self.stop_reason(error))
     }
 
-    fn memory_beside(&mut self) -> Option<Writer> {
-        self.ring.acquire_beside()
+    fn extra_memory(&mut self) -> Option<Writer> {
+        self.ring.acquire_extra()
     }
 
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {

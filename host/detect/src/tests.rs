@@ -271,7 +271,7 @@ fn objects_that_disagree_are_refused_by_name() {
     assert!(read(Objects::source(objects)).is_ok());
 }
 
-/// Spark writes an empty `_SUCCESS` beside the data.
+/// Spark writes an empty `_SUCCESS` next to the data.
 #[test]
 fn an_empty_object_does_not_choose() {
     let table = b"a,b,c\n1,2,3\n".to_vec();

@@ -24,7 +24,7 @@ pub use facts::{Configuration, Facts};
 pub use finding::{Finding, Level};
 pub use rules::findings;
 
-/// What is looked at beside the machine.
+/// What is examined in addition to the machine.
 pub struct Subjects {
     /// The configuration that a run would take, if there is one.
     pub configuration: Option<Result<Config, Configuration>>,

@@ -229,7 +229,7 @@ impl PluginUnderTest {
             learning: Learning::FromOwn,
             offsets: true,
             workers: Workers::new(1),
-            inflates_beside: false,
+            inflates_in_background: false,
             observers: vec![Box::new(ErrorCollector(errors.clone()))],
         };
         let stats = ChannelStats::default();

@@ -15,7 +15,7 @@ use pipemill_source::Stop;
 use pipemill_types::log::log_with;
 
 use super::PreparedChannel;
-use super::work::Work;
+use super::channel_task::ChannelTask;
 use pipemill_delivery::{ChannelDelivery, RingSink, error_report, resume};
 
 enum WorkerEvent {
@@ -49,7 +49,7 @@ impl ChannelThreads {
         let (wakeup, send_end) = (Arc::new(wakeup), Arc::new(AtomicBool::new(false)));
         let mut running = 0;
         for prepared in channels {
-            let name = format!("channel-{}", prepared.work.name());
+            let name = format!("channel-{}", prepared.task.name());
             let notifier = Notifier { events: sender.clone(), wakeup: wakeup.clone() };
             let (stop, send_end) = (stop.clone(), send_end.clone());
             let work = move || {
@@ -164,14 +164,14 @@ impl Drop for Notifier {
 
 /// Runs one channel from its start to the last ACK, or to its failure.
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
-    let PreparedChannel { mut work, handle, delivery } = prepared;
+    let PreparedChannel { mut task, handle, delivery } = prepared;
     let ring = handle.ring.clone();
     if ring.is_restarting() {
-        restart(&mut work, &ring, &delivery);
+        restart(&mut task, &ring, &delivery);
     }
     loop {
-        let mut sink = RingSink::new(ring.clone(), work.decoder(), work.batch());
-        match work.run(&mut sink, &handle.stats) {
+        let mut sink = RingSink::new(ring.clone(), task.decoder(), task.batch());
+        match task.run(&mut sink, &handle.stats) {
             Outcome::Restart => {}
             Outcome::Failed(failure)
                 if delivery.fail_request(&ring, &error_report(&failure), sink.is_over_budget()) =>
@@ -197,7 +197,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
                 if send_end.load(Ordering::Acquire) {
                     sink.end_early();
                 }
-                work.stop(&handle.stats);
+                task.stop(&handle.stats);
                 handle.end(Outcome::Stopped);
                 return;
             }
@@ -207,7 +207,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
                 // Returns early if the run is stopped, or the channel restarts.
                 let all_read = ring.wait_drained(None);
                 if ring.end_writing() {
-                    work.stop(&handle.stats);
+                    task.stop(&handle.stats);
                     handle.end(if all_read { Outcome::Ended } else { Outcome::Stopped });
                     return;
                 }
@@ -215,20 +215,20 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
             }
         }
         drop(sink);
-        restart(&mut work, &ring, &delivery);
+        restart(&mut task, &ring, &delivery);
     }
-    work.stop(&handle.stats);
+    task.stop(&handle.stats);
 }
 
 /// Lets the channel restart where a consumer asked for.
-fn restart(work: &mut Work, ring: &Ring, delivery: &ChannelDelivery) {
+fn restart(task: &mut ChannelTask, ring: &Ring, delivery: &ChannelDelivery) {
     let start = delivery.restarted(ring);
     let first = start.first_batch();
-    let name = work.name();
+    let name = task.name();
     log::info!(
         channel = name, batch = first;
         "channel `{name}`: begins again with batch {first}, because a consumer asked for it"
     );
     let place = start.decoded_from().map_or_else(Resume::at_start, resume);
-    work.begin_at(place, start.batch);
+    task.begin_at(place, start.batch);
 }

@@ -13,8 +13,8 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::MemoryBudget;
 
 use super::account::ChannelMemory;
-use super::work::Work;
-use super::workers::{inflates_beside, slots_beside, worker_count};
+use super::channel_task::ChannelTask;
+use super::workers::{extra_slots, inflates_in_background, worker_count};
 use crate::factory::Sources;
 use pipemill_config::{self as config, Config, DecoderRef, Fault};
 use pipemill_delivery::{
@@ -27,7 +27,7 @@ use pipemill_telemetry::{ChannelHandle, Cores, EpochLog};
 /// A channel that is ready to run.
 pub struct PreparedChannel {
     /// What its thread does.
-    pub work: Work,
+    pub task: ChannelTask,
     /// The channel's ring, statistics and state, for all other threads.
     pub handle: Arc<ChannelHandle>,
     /// Who gets the batches of the ring.
@@ -89,8 +89,8 @@ pub fn prepare(
                     let lists_all = one.learn_from.is_none();
                     let learning = first
                         .map_or(Learning::FromOwn, |source| Learning::From { source, lists_all });
-                    let inflates_beside = inflates_beside(config, one);
-                    decoded.push(Channel { inflates_beside, learning, ..ready });
+                    let inflates_in_background = inflates_in_background(config, one);
+                    decoded.push(Channel { inflates_in_background, learning, ..ready });
                 }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
                 (_, Err(error)) => faults.push(format!("channel `{}`: {error}", one.name)),
@@ -112,7 +112,7 @@ pub fn prepare(
     if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
 }
 
-/// What stops each channel: the run's stop, or for a mix one of its own beside that.
+/// Each channel's stop handle: the run's; a mix gets a child of it.
 fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
     let of_channel = |channel: &config::Channel| match channel.source {
         config::Source::Mix(_) => stop.child().map_err(|error| NotReady {
@@ -136,25 +136,25 @@ fn prepared(
     let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
     let start = configured(channel, &decoders);
     let resumed = start.decoded_from().map(resume);
-    let (awaited, work) = match (&channel.source, decoded.pop()) {
+    let (awaited, task) = match (&channel.source, decoded.pop()) {
         (config::Source::Mix(mix), Some(last)) => {
             decoded.push(last);
             let mix = new_mix(channel, mix, decoded, resumed, stop);
-            (Awaited::default(), Work::Mix(Box::new(mix)))
+            (Awaited::default(), ChannelTask::Mix(Box::new(mix)))
         }
         (_, Some(mut only)) => {
             only.resume = resumed;
-            (only.source.awaited(), Work::Channel(Box::new(only)))
+            (only.source.awaited(), ChannelTask::Channel(Box::new(only)))
         }
         (_, None) => unreachable!("each channel decodes, or mixes channels that do"),
     };
-    let (name, source, decoder) = (&channel.name, &channel.source, work.decoder());
+    let (name, source, decoder) = (&channel.name, &channel.source, task.decoder());
     let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
     let policy = ConfiguredPolicy::new(channel, decoders, can_reread);
     let delivery = ChannelDelivery::attach(&handle.ring, start, Box::new(policy));
-    let mut prepared = PreparedChannel { work, handle, delivery };
+    let mut prepared = PreparedChannel { task, handle, delivery };
     let log = EpochLog::new(prepared.handle.clone());
-    prepared.work.observers().push(Box::new(log));
+    prepared.task.observers().push(Box::new(log));
     prepared
 }
 
@@ -320,7 +320,7 @@ fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingErr
         consumers: channel.consumers,
     };
     let budget = MemoryBudget::new(ChannelMemory::of(config, channel).batches);
-    Ring::within(ring, slots_beside(config, channel), budget)
+    Ring::within(ring, extra_slots(config, channel), budget)
 }
 
 /// Where an operator finds the errors that the log does not show one by one.
@@ -358,7 +358,7 @@ pub(super) fn new_channel(
         resume: None,
         offsets: false,
         workers: Workers::new(workers).in_order(channel.order),
-        inflates_beside: false,
+        inflates_in_background: false,
         observers: vec![Box::new(DecodeErrorLog::new(
             &channel.name,
             more_errors(&channel.on_error),

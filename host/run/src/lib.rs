@@ -7,6 +7,7 @@
 //! `in_process` is a run for tests.
 
 mod account;
+mod channel_task;
 mod channel_threads;
 mod channels;
 mod check;
@@ -25,7 +26,6 @@ mod signals;
 mod supervise;
 mod terminal;
 mod wait;
-mod work;
 mod workers;
 
 use std::ffi::OsString;
@@ -76,10 +76,10 @@ pub const SOCKET: &str = "PIPEMILL_SOCKET";
 
 /// How long the host waits for its channels after the command has ended. A channel that is still in
 /// a long read or a decoder's call then ends with the process.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The same after a signal: whoever sent it waits for the process to end.
-const SIGNAL_SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
+const SIGNAL_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often a signal is looked for while the channels are prepared.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -185,10 +185,10 @@ pub fn run(
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
     for prepared in &mut channels {
-        prepared.handle.set_total_size(prepared.work.total_size());
+        prepared.handle.set_total_size(prepared.task.total_size());
     }
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
-        prepared.work.observers().push(observer);
+        prepared.task.observers().push(observer);
     }
     // The terminal is the command's, or the owner's: then there is no progress display.
     let progress =
@@ -201,9 +201,9 @@ pub fn run(
     if let Some(owner) = owner {
         owner.announce(&socket);
     }
-    let (code, settle) = if command.is_empty() {
+    let (code, drain) = if command.is_empty() {
         let code = serve_only::serve(signals, &mut threads, config.fail_grace, owner);
-        (code, if code.is_some() { SIGNAL_SETTLE_TIMEOUT } else { SETTLE_TIMEOUT })
+        (code, if code.is_some() { SIGNAL_DRAIN_TIMEOUT } else { DRAIN_TIMEOUT })
     } else {
         // Before the command, so that no orphan is missed.
         let reaper = Reaper::new();
@@ -216,11 +216,11 @@ pub fn run(
         let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
         let end =
             Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
-        (end.code, if end.killed { Duration::ZERO } else { SETTLE_TIMEOUT })
+        (end.code, if end.killed { Duration::ZERO } else { DRAIN_TIMEOUT })
     };
     drop(waits);
     threads.stop();
-    let deadline = Instant::now() + settle;
+    let deadline = Instant::now() + drain;
     while threads.are_running() && Instant::now() < deadline {
         wait::wait(signals, &threads, None, Some(deadline));
         threads.receive_events();
@@ -331,7 +331,7 @@ fn start_server(
     Server::start(socket, &of_server, rings, Some(status))
 }
 
-/// A path beside the default one that no other process takes.
+/// A path next to the default one that no other process takes.
 fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
 }
@@ -359,7 +359,7 @@ fn terminal(config: &Config) -> Terminal {
 
 fn progress(channels: &mut [PreparedChannel]) -> Progress {
     let shown = |prepared: &mut PreparedChannel| {
-        let (total, handle) = (prepared.work.total_size(), prepared.handle.clone());
+        let (total, handle) = (prepared.task.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
         let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
         let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));

@@ -6,7 +6,7 @@ use pipemill_source::container::{killed_for_memory, memory_limit};
 
 use pipemill_channel::Workers;
 
-use super::workers::{slots_beside, worker_count};
+use super::workers::{extra_slots, worker_count};
 use pipemill_config::{Channel, Config, Source, show_size};
 
 /// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
@@ -67,7 +67,7 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
 }
 
 pub(super) fn ring_bytes(config: &Config, channel: &Channel) -> u64 {
-    let slots = channel.ring.slots + slots_beside(config, channel);
+    let slots = channel.ring.slots + extra_slots(config, channel);
     u64::from(slots) * channel.ring.slot_size as u64
 }
 

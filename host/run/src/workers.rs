@@ -4,12 +4,12 @@ use std::thread::available_parallelism;
 
 use pipemill_config::{Channel, Config, WorkerCount};
 
-/// Slots beside those of the ring for each worker: enough for a long section of an object.
+/// Extra slots for each worker: enough for a long section of an object.
 const SLOTS_OF_WORKER: u32 = 8;
 
-/// Slots of the channel's ring, beside those of the configuration, that its workers fill. Records
-/// that are gathered to batches of a fixed size are copied anyway.
-pub fn slots_beside(config: &Config, channel: &Channel) -> u32 {
+/// Extra slots of the channel's ring, which its workers fill. Records that are gathered to batches
+/// of a fixed size are copied anyway.
+pub fn extra_slots(config: &Config, channel: &Channel) -> u32 {
     match worker_count(config, channel) {
         ..=1 => 0,
         _ if channel.batch.is_some() => 0,
@@ -28,7 +28,7 @@ pub fn worker_count(config: &Config, channel: &Channel) -> usize {
 }
 
 /// Whether a channel inflates objects in a thread of its own: if its workers leave a core for it.
-pub fn inflates_beside(config: &Config, channel: &Channel) -> bool {
+pub fn inflates_in_background(config: &Config, channel: &Channel) -> bool {
     cores_of_channel(config) > worker_count(config, channel)
 }
 

@@ -132,7 +132,7 @@ impl FileVersion {
 
 /// What the file system tells of an open file. If the file has changed a moment ago, this waits
 /// until each further change gets another time.
-pub(super) fn settled(file: &File) -> io::Result<Metadata> {
+pub(super) fn stable_metadata(file: &File) -> io::Result<Metadata> {
     let mut metadata = file.metadata()?;
     for _ in 0..MAX_STEPS {
         let Some(left) = age(&metadata).and_then(|age| CLOCK_STEP.checked_sub(age)) else { break };
@@ -173,7 +173,7 @@ mod tests {
         let path = folder.path().join("x");
         fs::write(&path, "one").unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
-        let version = FileVersion::of(&settled(&file).unwrap());
+        let version = FileVersion::of(&stable_metadata(&file).unwrap());
         change(&path, &file);
         version.check(fs::metadata(&path), &file, "x").map_err(|error| error.message)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::file_system::FileSystem;
-use crate::file_version::{FileVersion, SizeAndTime, settled};
+use crate::file_version::{FileVersion, SizeAndTime, stable_metadata};
 use crate::regular_file::RegularFile;
 use crate::selected::check_selected;
 use crate::skip::skip;
@@ -56,7 +56,7 @@ pub(super) fn open(
     }
     let failed = |error| SourceError::io(name, "can't open it", &error);
     let file = open_at_once(path).map_err(failed)?;
-    let metadata = settled(&file).map_err(failed)?;
+    let metadata = stable_metadata(&file).map_err(failed)?;
     if let Found::Selected(_) = found {
         check_selected(name, &metadata, FileSystem::of(&file))?;
     }
@@ -160,7 +160,7 @@ impl Pipe {
     fn of_stdin(name: &str, stop: &Stop) -> Result<Self, SourceError> {
         let failed = |error| SourceError::io(name, "can't use standard input", &error);
         let file = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
-        let metadata = settled(&file).map_err(failed)?;
+        let metadata = stable_metadata(&file).map_err(failed)?;
         let version = metadata.is_file().then(|| FileVersion::of(&metadata));
         Ok(Self { blocking: true, version, ..Self::new(name, file, None, stop.clone()) })
     }

@@ -40,8 +40,8 @@ pub trait Input: Send {
         Ok(())
     }
 
-    /// The bytes of the object from this offset on, to be read beside this input. `None` where the
-    /// object can't be read in several places at a time.
+    /// The bytes of the object from this offset on, to be read concurrently with this input. `None`
+    /// where the object can't be read in several places at a time.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
         let _ = offset;
         None

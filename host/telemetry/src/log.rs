@@ -73,9 +73,9 @@ pub fn start(elsewhere: Format) {
 
 /// Lets a thread write all further lines. The process writes what is left with [`flush`] at its end.
 pub fn write_in_thread() {
-    let above = |write: &mut dyn FnMut()| above(write);
+    let suspend = |write: &mut dyn FnMut()| suspend_progress(write);
     // Without a thread, each line is written where it is made.
-    if let Ok(writer) = LogWriter::start(stderr(), above, dropped_notice) {
+    if let Ok(writer) = LogWriter::start(stderr(), suspend, dropped_notice) {
         let _ = WRITER.set(writer);
         std::panic::set_hook(Box::new(report_panic));
     }
@@ -185,12 +185,12 @@ fn write(level: Level, line: String) {
         Some(writer) => writer.push(level == Level::Error, line),
         // In one call, because other processes write to standard error, too. There is nowhere to
         // report an error of this.
-        None => above(|| drop(stderr().lock().write_all(line.as_bytes()))),
+        None => suspend_progress(|| drop(stderr().lock().write_all(line.as_bytes()))),
     }
 }
 
 /// Runs `act` while the progress display is hidden.
-pub fn above<T>(act: impl FnOnce() -> T) -> T {
+pub fn suspend_progress<T>(act: impl FnOnce() -> T) -> T {
     match PROGRESS_BARS.get() {
         Some(bars) => bars.suspend(act),
         None => act(),
@@ -210,7 +210,7 @@ pub fn join<T>(thread: JoinHandle<T>) -> Option<thread::Result<T>> {
 }
 
 /// Writes all further lines above these progress bars.
-pub(super) fn stay_above(bars: MultiProgress) {
+pub(super) fn set_progress_bars(bars: MultiProgress) {
     // A process has only one progress display.
     let _ = PROGRESS_BARS.set(bars);
 }

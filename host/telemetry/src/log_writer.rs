@@ -44,7 +44,7 @@ impl LogWriter {
     /// The system gives no thread.
     pub(super) fn start(
         to: impl AsFd + Send + 'static,
-        above: fn(&mut dyn FnMut()),
+        suspend_progress: fn(&mut dyn FnMut()),
         notice: fn(u64) -> String,
     ) -> io::Result<Arc<Self>> {
         let writer = Arc::new(Self {
@@ -58,7 +58,7 @@ impl LogWriter {
             loop {
                 let NextLine { dropped, text } = of_thread.next();
                 let notice = (dropped > 0).then(|| notice(dropped));
-                above(&mut || {
+                suspend_progress(&mut || {
                     for line in notice.iter().chain([&text]) {
                         if write_all(&to, line.as_bytes()).is_err() {
                             of_thread.lost.fetch_add(1, Ordering::Relaxed);

@@ -89,7 +89,7 @@ impl Progress {
     /// Shows these channels from now on. If the system gives no thread, nothing is shown.
     pub fn of(channels: Vec<ShownChannel>) -> Self {
         let all = MultiProgress::new();
-        log::stay_above(all.clone());
+        log::set_progress_bars(all.clone());
         let (stop, stopped) = channel::<()>();
         // Nothing else draws: a terminal that nobody reads holds up this thread alone.
         let draw = move || {

@@ -6,7 +6,6 @@
 //! the index of a batch is written before. The server's own state belongs to its thread alone.
 //! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 
-mod attendance;
 mod config;
 mod connections;
 mod consumer_socket;
@@ -14,6 +13,7 @@ mod dedicated;
 mod delivery;
 mod index;
 mod log_limit;
+mod missing_consumers;
 mod observer;
 mod ring;
 mod server;

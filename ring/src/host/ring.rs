@@ -40,10 +40,10 @@ pub struct Ring {
     budget: Arc<MemoryBudget>,
     /// The slots' bytes in it.
     _slots_taken: TakenMemory,
-    /// Slots beside those of `config`, which are filled beside the next batch.
-    slots_beside: u32,
+    /// Extra slots, for batches after the next one.
+    extra_slots: u32,
     /// Those of them that are being filled, or more.
-    pub(super) filled_beside: AtomicU32,
+    pub(super) extra_filled: AtomicU32,
     /// The fields, and SCHEMA as it is sent. Set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     /// Who decides about consumers. Set at most once.
@@ -89,7 +89,7 @@ impl Ring {
         Self::within(config, 0, MemoryBudget::unlimited())
     }
 
-    /// Makes a ring with `slots_beside` more slots, for [`acquire_beside`](Ring::acquire_beside). Slots and
+    /// Makes a ring with `extra_slots` more slots, for [`acquire_extra`](Ring::acquire_extra). Slots and
     /// dedicated buffers count in `budget`.
     ///
     /// # Errors
@@ -97,10 +97,10 @@ impl Ring {
     /// the slots are more than the budget has left.
     pub fn within(
         config: RingConfig,
-        slots_beside: u32,
+        extra_slots: u32,
         budget: Arc<MemoryBudget>,
     ) -> Result<Arc<Ring>, RingError> {
-        let slots = config.slots.saturating_add(slots_beside);
+        let slots = config.slots.saturating_add(extra_slots);
         let all = RingConfig { slots, ..config.clone() };
         let bytes = all.check()?;
         let slots_taken = budget.take(bytes as u64).map_err(MemoryError::from)?;
@@ -111,8 +111,8 @@ impl Ring {
             memory,
             budget,
             _slots_taken: slots_taken,
-            slots_beside,
-            filled_beside: AtomicU32::new(0),
+            extra_slots,
+            extra_filled: AtomicU32::new(0),
             schema: OnceLock::new(),
             delivery: OnceLock::new(),
             next_batch: AtomicU64::new(0),
@@ -461,18 +461,18 @@ impl Ring {
     }
 
     /// Takes a slot, if there is one and the writer would not wait for anything else.
-    /// Counts it in `filled_beside`, which may not be more than `slots_beside`.
-    pub(super) fn take_beside(&self) -> Option<SlotId> {
+    /// Counts it in `extra_filled`, which may not be more than `extra_slots`.
+    pub(super) fn take_extra(&self) -> Option<SlotId> {
         let mut state = self.lock();
         let ends = state.stopped
             || state.table.is_restarting()
             || state.table.epoch_end_requested().is_some();
         // Only this function adds to it, under the lock.
-        if ends || self.filled_beside.load(Ordering::Relaxed) >= self.slots_beside {
+        if ends || self.extra_filled.load(Ordering::Relaxed) >= self.extra_slots {
             return None;
         }
         let slot = state.table.take(Wanted::Slot)?;
-        self.filled_beside.fetch_add(1, Ordering::Relaxed);
+        self.extra_filled.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
 
@@ -577,7 +577,7 @@ impl Ring {
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
             mode,
-            slots: self.config.slots + self.slots_beside,
+            slots: self.config.slots + self.extra_slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
             resumed,
@@ -594,7 +594,7 @@ impl Ring {
             }
             state.sockets.push(ConsumerSocket::new(id, peer, client, socket, poller));
             state.table.connect(id, credits, rank, now);
-            state.attendance.come(rank, now);
+            state.missing.come(rank, now);
             state.look_for_missing(now);
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
@@ -620,7 +620,7 @@ impl Ring {
                 observer::report_disconnect(observer, &state.table, id);
             }
             how(&mut state.table, id, now);
-            state.attendance.leave(rank, pid, now);
+            state.missing.leave(rank, pid, now);
             state.look_for_missing(now);
         });
     }

@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
-use super::attendance::Attendance;
 use super::config::RingConfig;
 use super::consumer_socket::{AttachedFd, ConsumerSocket};
 use super::dedicated::DedicatedBuffers;
 use super::delivery::Delivery;
+use super::missing_consumers::MissingConsumers;
 use super::observer::{BatchEvent, Observer};
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table, Wanted};
 use crate::layout::DEDICATED;
@@ -31,7 +31,7 @@ pub(super) struct RingState {
     pub(super) waits_for_none: bool,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
-    pub(super) attendance: Attendance,
+    pub(super) missing: MissingConsumers,
     pub(super) dedicated: DedicatedBuffers,
     /// Empty between two commands; kept for its memory.
     effects: Vec<Effect>,
@@ -50,7 +50,7 @@ impl RingState {
             failure: (0, Vec::new()),
             waits_for_none: false,
             error: None,
-            attendance: Attendance::new(Instant::now()),
+            missing: MissingConsumers::new(Instant::now()),
             dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
             effects: Vec::new(),
         }
@@ -60,7 +60,7 @@ impl RingState {
     /// of these has changed.
     pub(super) fn look_for_missing(&mut self, now: Instant) {
         let waits = self.writer_waits.is_some() || self.drain_waits > 0;
-        self.attendance.set_missed(waits && self.table.lacks_consumers(), now);
+        self.missing.set_missed(waits && self.table.lacks_consumers(), now);
     }
 
     /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for something.

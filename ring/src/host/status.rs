@@ -94,9 +94,9 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
         end_sent: state.table.end_sent(),
         grants: state.table.grants(),
         started: state.table.has_started(),
-        ever_connected: state.attendance.ever,
-        consumers_since: state.attendance.since,
-        consumers_missed: state.attendance.missed(now),
+        ever_connected: state.missing.ever,
+        consumers_since: state.missing.since,
+        consumers_missed: state.missing.missed(now),
         consumers: state.table.consumers().iter().filter_map(consumer).collect(),
         left_ranks: left_ranks(state),
     }
@@ -107,7 +107,7 @@ fn left_ranks(state: &RingState) -> Vec<(u32, i32)> {
     let (mode, world) = state.table.division();
     let is_missing =
         |(rank, _): &(u32, i32)| *rank < world && state.table.consumer_of(*rank).is_none();
-    let left = state.attendance.left.iter().map(|(rank, pid)| (*rank, *pid));
+    let left = state.missing.left.iter().map(|(rank, pid)| (*rank, *pid));
     if mode == Mode::Shard { left.filter(is_missing).collect() } else { Vec::new() }
 }
 

@@ -79,8 +79,8 @@ pub struct Writer {
     memory: Memory,
     /// The index that was written already.
     index: Option<Index>,
-    /// Whether it counts in the ring's `filled_beside`.
-    is_beside: bool,
+    /// Whether it counts in the ring's `extra_filled`.
+    is_extra: bool,
 }
 
 enum Memory {
@@ -112,17 +112,17 @@ impl Ring {
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
 
-    /// A free slot to be filled beside others, for a batch that comes after them. `None` where none is
-    /// free, where the writer should begin elsewhere or end, and where all slots that there are for
-    /// this are being filled: see [`within`](Ring::within). So what is filled
-    /// beside never takes a slot from the next batch, nor from consumers.
-    pub fn acquire_beside(self: &Arc<Ring>) -> Option<Writer> {
-        let slot = self.take_beside()?;
+    /// A free extra slot, for a batch that comes after those that are being filled. `None` where
+    /// none is free, where the writer should begin elsewhere or end, and where all slots that there
+    /// are for this are being filled: see [`within`](Ring::within). Extra slots never reduce those
+    /// of the next batch or of consumers.
+    pub fn acquire_extra(self: &Arc<Ring>) -> Option<Writer> {
+        let slot = self.take_extra()?;
         Some(self.writer(slot, Memory::Slot(slot), true))
     }
 
-    fn writer(self: &Arc<Ring>, slot: SlotId, memory: Memory, is_beside: bool) -> Writer {
-        Writer { ring: self.clone(), slot: Some(slot), memory, index: None, is_beside }
+    fn writer(self: &Arc<Ring>, slot: SlotId, memory: Memory, is_extra: bool) -> Writer {
+        Writer { ring: self.clone(), slot: Some(slot), memory, index: None, is_extra }
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
@@ -370,8 +370,8 @@ impl Drop for Writer {
         if let Some(slot) = self.slot.take() {
             self.ring.put_back(slot);
         }
-        if self.is_beside {
-            self.ring.filled_beside.fetch_sub(1, Ordering::Relaxed);
+        if self.is_extra {
+            self.ring.extra_filled.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The ring as its users meet it: real sockets, real memory, real processes that are killed.
 
-mod beside;
 mod budget;
 mod child;
 mod crowds;
 mod deaths;
 mod endpoint;
 mod ends;
+mod extra_slots;
 mod hostile_consumers;
 mod hostile_host;
 mod observer;

@@ -98,7 +98,7 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         resume: None,
         learning: Learning::FromOwn,
         offsets: true,
-        inflates_beside: false,
+        inflates_in_background: false,
         workers: Workers::new(1),
         observers: Vec::new(),
     };

@@ -12,9 +12,9 @@ use std::time::Duration;
 use pipemill_types::{BatchPosition, Field};
 
 use super::position::InputPosition;
+use crate::batch::block_memory::BlockMemory;
+use crate::batch::copy::pieces::PieceQueue;
 use crate::batch::{Batch, BatchStart};
-use crate::block_memory::BlockMemory;
-use crate::parts::Parts;
 use crate::{Outcome, Sink, StopReason};
 
 /// Bytes of memory of one batch.
@@ -61,7 +61,7 @@ pub(super) fn connect() -> (InputSink, InputReader) {
         give_back,
         orders: orders.clone(),
         put_back: None,
-        parts: Parts::default(),
+        parts: PieceQueue::default(),
         epoch: 0,
         start: BatchStart::default(),
         is_resumed: None,
@@ -159,7 +159,7 @@ pub(super) struct InputReader {
     /// What comes next, if it was put back.
     put_back: Option<Next>,
     /// What it handed over last, and what was picked of it.
-    pub(super) parts: Parts,
+    pub(super) parts: PieceQueue,
     /// The epoch of the next record.
     epoch: u32,
     /// Where the last part comes from.

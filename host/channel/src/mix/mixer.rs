@@ -8,13 +8,13 @@ use super::draw::Draws;
 use super::input::{InputReader, Next};
 use super::{Place, Until, failure, position};
 use crate::batch::BatchStart;
-use crate::batch_builder::BatchBuilder;
+use crate::batch::builder::BatchBuilder;
+use crate::batch::copy::picked::PickedRecords;
+use crate::batch::copy::pieces::PiecePlace;
+use crate::batch::cut::CutPoint;
+use crate::batch::field_names::field_names;
 use crate::channel::{Outcome, end_whole, ends_before_state, report_dropped};
-use crate::cut::CutPoint;
-use crate::field_names::field_names;
-use crate::monitor::Monitor;
-use crate::parts::PartPlace;
-use crate::picked::PickedRecords;
+use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, Sink, Stage, StopReason};
 
 /// Bytes and records that go into a shuffle's window at once.
@@ -25,7 +25,7 @@ const PORTION_RECORDS: usize = 4_096;
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     input: usize,
-    place: PartPlace,
+    place: PiecePlace,
 }
 
 /// The records of a batch.
@@ -86,7 +86,7 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     /// The records of this epoch are left out.
     pub(super) is_silent: bool,
     /// Records that are left out, because they were given already.
-    pub(super) passed_over: u64,
+    pub(super) to_skip: u64,
 }
 
 impl<S: Sink> Mixer<'_, '_, S> {
@@ -98,11 +98,11 @@ impl<S: Sink> Mixer<'_, '_, S> {
                 self.mix_epoch(epoch, 0, true)?;
             }
         }
-        self.builder.pass_over(place.passed_over);
+        self.builder.skip_records(place.to_skip);
         for epoch in place.epoch..epochs {
             let first = if epoch == place.epoch { place.record } else { 0 };
             self.monitor.object_begins(epoch, &self.names.join(", "));
-            self.passed_over = self.builder.take_passed_over();
+            self.to_skip = self.builder.take_to_skip();
             let early = match self.mix_epoch(epoch, first, false) {
                 Err(StopReason::EpochEnded) => true,
                 other => other.map(|()| false)?,
@@ -152,10 +152,10 @@ impl<S: Sink> Mixer<'_, '_, S> {
         (self.drawn, self.is_silent) = (first, is_silent);
         while let Drawn::Record(input) = self.draw(&draws, epoch)? {
             self.drawn += 1;
-            if self.passed_over > 0 || is_silent {
+            if self.to_skip > 0 || is_silent {
                 self.readers[input].parts.take();
                 self.readers[input].release_taken();
-                self.passed_over = self.passed_over.saturating_sub(1);
+                self.to_skip = self.to_skip.saturating_sub(1);
             } else {
                 self.pick(input, epoch)?;
             }
@@ -274,9 +274,9 @@ impl<S: Sink> Mixer<'_, '_, S> {
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.monitor.enter(Stage::Consumer);
         self.drop_picks();
-        if self.passed_over > 0 {
+        if self.to_skip > 0 {
             // Else a window passes over what is left.
-            self.builder.pass_over(self.passed_over);
+            self.builder.skip_records(self.to_skip);
         }
         let (name, decoder) = (self.name, &self.decoders[0]);
         let early = early
@@ -286,8 +286,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
         if early {
             self.builder.end_epoch(epoch, true)?;
         }
-        self.builder.pass_over(0);
-        self.passed_over = 0;
+        self.builder.skip_records(0);
+        self.to_skip = 0;
         let dropped = self.builder.take_dropped();
         report_dropped(self.name, Some(self.size), epoch, dropped);
         self.monitor.object_ends();

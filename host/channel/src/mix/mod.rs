@@ -29,11 +29,11 @@ pub use self::position::{Comparison, is_same_input};
 
 use self::mixer::Mixer;
 use crate::batch::BatchStart;
-use crate::batch_builder::BatchBuilder;
+use crate::batch::builder::BatchBuilder;
 use crate::channel::{Channel, Outcome, no_window_thread, outcome};
-use crate::monitor::Monitor;
-use crate::observer::Observer;
 use crate::shuffle::with_window;
+use crate::stats::monitor::Monitor;
+use crate::stats::observer::Observer;
 use crate::{ChannelStats, Failure, Resume, Shuffle, Sink, StopReason};
 
 /// A channel of records that are drawn from other channels.
@@ -135,7 +135,7 @@ impl Mix {
         let mut place = Place {
             epoch: *epoch,
             record: first_record.saturating_sub(*records),
-            passed_over: resume.passed_over(),
+            to_skip: resume.to_skip(),
             inputs: None,
             schema: resume.schema.clone(),
             accepted: resume.accepted,
@@ -197,7 +197,7 @@ impl Mix {
                 start: BatchStart::default(),
                 drawn: 0,
                 is_silent: false,
-                passed_over: 0,
+                to_skip: 0,
             };
             let mixed = mixer.mix_epochs(&place, self.epochs);
             // Some of them may wait for bytes that the mix does not need.
@@ -229,7 +229,7 @@ struct Place {
     /// Number of the first record that is drawn, in its epoch.
     record: u64,
     /// Records from there on that were given already.
-    passed_over: u64,
+    to_skip: u64,
     /// The positions of the inputs, and whether they have ended in this epoch. `None`: at the start
     /// of the epoch.
     inputs: Option<Vec<(BatchPosition, bool)>>,

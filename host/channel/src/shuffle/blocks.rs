@@ -8,8 +8,8 @@ use pipemill_types::{ABSENT, Column};
 
 use super::queue::RecordPlace;
 use super::spare::SpareMemory;
+use crate::batch::block_memory::{BlockMemory, Bytes, has_room_for_index};
 use crate::batch::{Batch, BatchStart};
-use crate::block_memory::{BlockMemory, Bytes, has_room_for_index};
 
 /// A block is compact if its values take at least 7/8 of its memory.
 const COMPACT: (usize, usize) = (7, 8);

@@ -11,14 +11,14 @@
 //! **Way**: the batch builder writes into a [`WindowSink`], which looks to it like any sink. Each
 //! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
 //! later one can have a smaller key (`queue`). When the records of a batch are due, a second batch
-//! builder gets memory of the real sink, and each value is copied there, once (`selected`). The copies
-//! are made in a thread of their own, beside the decoder (`beside`).
+//! builder gets memory of the real sink, and each value is copied there, once (`selected`). The
+//! copies are made in a thread of their own, while the decoder works (`background`).
 //!
 //! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
 //! All records before that place have left. So who decodes from there on, with an empty window, gets
 //! the rest in the same order, after as many records as have left of those after the place.
 
-mod beside;
+mod background;
 mod blocks;
 mod delay;
 mod queue;
@@ -30,19 +30,19 @@ use std::sync::Arc;
 
 use pipemill_types::{BatchSize, Field, HUGE_PAGE, Tail, TakenMemory};
 
-pub(super) use self::beside::with_window;
+pub(super) use self::background::with_window;
 use self::blocks::{Blocks, Segment};
 use self::delay::Delays;
 use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use self::spare::SpareMemory;
-use super::batch_builder::BatchBuilder;
-use super::block_memory::BlockMemory;
-use super::cut::CutPoint;
-use super::sink::DeliveryCounts;
-use super::{Batch, Sink, StopReason};
+use crate::batch::block_memory::BlockMemory;
+use crate::batch::builder::BatchBuilder;
+use crate::batch::cut::CutPoint;
+use crate::sink::DeliveryCounts;
+use crate::{Batch, Sink, StopReason};
 
-/// What a record costs in a window of bytes, beside the bytes of its values: for its place in the
+/// What a record costs in a window of bytes, without the bytes of its values: for its place in the
 /// queue, and for each of its fields.
 const RECORD_COST: u64 = 32;
 const FIELD_COST: u64 = 8;
@@ -207,7 +207,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Hands over as many batches as are due.
     fn give_batches(&mut self) -> Result<(), StopReason> {
-        self.pass_over();
+        self.skip_records();
         while self.due.len() >= self.size.records {
             self.fill(self.size.records)?;
             self.out.cut_at(CutPoint::Decoded)?;
@@ -216,8 +216,8 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     }
 
     /// Leaves out the records that were given already.
-    fn pass_over(&mut self) {
-        let records = self.out.counts().passed_over.take(self.due.len() as u64);
+    fn skip_records(&mut self) {
+        let records = self.out.counts().to_skip.take(self.due.len() as u64);
         self.leave(records as usize);
     }
 
@@ -243,7 +243,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Lets all records leave, up to the tail: it is in the batch of `out` then.
     fn flush(&mut self) -> Result<(), StopReason> {
-        self.pass_over();
+        self.skip_records();
         while self.queue.take_next(&mut self.due) {
             self.give_batches()?;
         }

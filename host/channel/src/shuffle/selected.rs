@@ -2,7 +2,7 @@
 
 use super::blocks::Blocks;
 use super::queue::RecordPlace;
-use crate::picked::PickedRecords;
+use crate::batch::copy::picked::PickedRecords;
 
 /// The records of one batch, in their order.
 pub(crate) struct Selected<'a> {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::block_memory::{BlockMemory, Bytes};
+use crate::batch::block_memory::{BlockMemory, Bytes};
 
 /// The smallest page of memory, in bytes.
 const SMALL_PAGE: usize = 4 << 10;

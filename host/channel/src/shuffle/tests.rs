@@ -4,8 +4,8 @@
 use pipemill_types::{BatchAcross, Scalar};
 use proptest::prelude::*;
 
-use super::super::batch::BatchStart;
 use super::*;
+use crate::batch::BatchStart;
 
 /// Keeps the records that it gets: the first 8 bytes of the first field of each.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use pipemill_types::{BatchAcross, BatchSize, Field};
 
 use super::worker::MemoryPool;
 use crate::batch::Batch;
-use crate::batch_builder::BatchBuilder;
-use crate::block_memory::BlockMemory;
-use crate::cut::CutPoint;
+use crate::batch::block_memory::BlockMemory;
+use crate::batch::builder::BatchBuilder;
+use crate::batch::cut::CutPoint;
 use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
 use crate::{Sink, StopReason};
@@ -91,8 +91,8 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
     }
 
     /// Number of the first `records` records that are left out, because they were given already.
-    fn pass_over(&mut self, records: usize) -> usize {
-        self.out.counts().passed_over.take(records as u64) as usize
+    fn skip_records(&mut self, records: usize) -> usize {
+        self.out.counts().to_skip.take(records as u64) as usize
     }
 
     fn give_copy(
@@ -152,7 +152,7 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     }
 
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
-        let passed = self.pass_over(portion.records);
+        let passed = self.skip_records(portion.records);
         match self.size {
             None => self.give_copy(memory, portion, passed),
             Some(_) => self.append_copies(memory, portion, passed),
@@ -171,7 +171,7 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
 
     fn lend(&mut self, pool: &MemoryPool) {
         if self.size.is_none() {
-            while let Some(memory) = self.out.sink().memory_beside() {
+            while let Some(memory) = self.out.sink().extra_memory() {
                 pool.give_back(BlockMemory::lent(memory));
             }
         }

@@ -11,17 +11,17 @@
 //! the start of a record in their sections (`search`). To all others, a section is an object of its
 //! own that goes on where another one has ended.
 //!
-//! **Memory**: without a fixed number of records, a portion may lie in memory of the sink and leave as
-//! a batch without a copy. The sink has some of it beside that of the next batch, so a portion whose
-//! turn has not come never takes it from the one whose turn it is. What there is not for all goes
-//! into memory of the worker's own, and is copied.
+//! **Memory**: without a fixed number of records, a portion may lie in memory of the sink and leave
+//! as a batch without a copy. The sink lends workers extra memory. The memory of the next batch is
+//! separate, so workers never take it. When that memory runs out, a worker uses its own buffer, and
+//! the records are copied.
 //!
-//! **Turns**: it is the turn of the first object that was not taken to its end; in any order, of each
-//! object that is being taken, but not of its later sections. Workers of others
-//! wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`), or less while the
-//! channel's thread has enough to do. The worker whose turn it is waits only while something of its
-//! object is there to be taken. So each worker that waits, waits for the consumers or for an object or
-//! section before its own, and these chains end at the consumers.
+//! **AheadLimiter**: in strict order one object is current: the first that was not taken to its end. In
+//! any order each object that is being taken is current, but not its later sections. Workers of
+//! other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`), or
+//! less while the channel's thread has enough to do. The worker of the current object waits only
+//! while something of its object is there to be taken. So each worker that waits, waits for the
+//! consumers or for an object or section before its own, and these chains end at the consumers.
 //!
 //! **Fields**: decoders are told which fields the objects before had. So until an object has said
 //! its fields, one object is decoded at a time.
@@ -29,12 +29,12 @@
 //! **Errors** that are skipped come to the channel's thread with the number of the record before
 //! which they are, and the channel's policy decides there, in order.
 
+mod ahead_limiter;
 mod in_order;
 mod plan;
 mod search;
 mod sections;
 mod sequence;
-mod turns;
 mod worker;
 
 use std::io;
@@ -44,14 +44,14 @@ use std::thread;
 
 use pipemill_types::{ErrorKind, Fault};
 
+use self::ahead_limiter::{AheadLimit, AheadLimiter};
 pub(super) use self::in_order::{InOrderSink, PortionSink};
 use self::plan::{LONG_SECTION, Planner};
 use self::sequence::Sequencer;
-use self::turns::{AheadLimit, Turns};
 use self::worker::{MemoryPool, Worker};
-use crate::batch_builder::BatchBuilder;
-use crate::channel::{Channel, Parts};
-use crate::monitor::Monitor;
+use crate::batch::builder::BatchBuilder;
+use crate::channel::{Channel, RunContext};
+use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, Learning, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
@@ -132,13 +132,13 @@ impl Channel {
             Learning::Known(fields) => Some(fields.clone()),
             Learning::FromOwn | Learning::From { .. } => None,
         };
-        let (Parts { decoding, source, policy, batch }, resume) = self.parts();
-        builder.pass_over(resume.as_ref().map_or(0, Resume::passed_over));
+        let (RunContext { decoding, source, policy, batch }, resume) = self.parts();
+        builder.skip_records(resume.as_ref().map_or(0, Resume::to_skip));
         let ahead = stats.len() * AHEAD_BYTES;
         let while_busy = stats.len() * AHEAD_WHILE_BUSY;
-        let turns = Arc::new(Turns::new(AheadLimit { while_waiting: ahead, while_busy }));
+        let limiter = Arc::new(AheadLimiter::new(AheadLimit { while_waiting: ahead, while_busy }));
         if let Some(fields) = &known {
-            turns.know_fields(fields);
+            limiter.know_fields(fields);
         }
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
@@ -147,17 +147,17 @@ impl Channel {
         let (next_epoch, may_go_on) = channel();
         thread::scope(|scope| {
             // Ends the others also if this thread panics.
-            let _end = turns.end_at_drop();
+            let _end = limiter.end_at_drop();
             let no_thread = |error: io::Error| {
                 let remedy = "allow more threads, or set fewer `workers`";
                 let fault = Fault::new(ErrorKind::Host, error.to_string(), remedy);
                 StopReason::from(decoding.epoch_failure(0, fault))
             };
             for (number, stats) in stats.iter().enumerate() {
-                let (turns, memory) = (&turns, &memory);
+                let (limiter, memory) = (&limiter, &memory);
                 let policy = policy.unused();
                 let stats = stats.clone();
-                let worker = Worker { decoding, turns, memory, policy, stats, section_bytes };
+                let worker = Worker { decoding, limiter, memory, policy, stats, section_bytes };
                 let name = format!("worker-{number}-{}", decoding.channel);
                 let thread = thread::Builder::new().name(name);
                 thread.spawn_scoped(scope, move || worker.work()).map_err(no_thread)?;
@@ -165,7 +165,7 @@ impl Channel {
             let planner = Planner {
                 decoding,
                 source,
-                turns: &turns,
+                limiter: &limiter,
                 workers: stats.len(),
                 section_bytes,
                 planned,
@@ -182,7 +182,7 @@ impl Channel {
                 monitor,
                 plan,
                 next_epoch,
-                turns: &turns,
+                limiter: &limiter,
                 memory: &memory,
                 stats: &stats,
                 bytes,

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
+use super::ahead_limiter::AheadLimiter;
 use super::sections::{NextSection, Room, SectionPart, Sections};
-use super::turns::Turns;
 use super::worker::{Delivery, Job};
-use crate::object::{Begin, Decoding, NoInput, check_opened_again};
+use crate::pump::object::{Begin, Decoding, NoInput, check_opened_again};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
 /// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than that
@@ -54,7 +54,7 @@ pub(super) struct PlannedObject {
 pub(super) struct Planner<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) source: &'a mut dyn Source,
-    pub(super) turns: &'a Arc<Turns>,
+    pub(super) limiter: &'a Arc<AheadLimiter>,
     pub(super) workers: usize,
     /// Bytes of a short section. Objects that are not longer than two have one.
     pub(super) section_bytes: usize,
@@ -67,10 +67,10 @@ impl Planner<'_> {
     /// Plans all objects from this place on.
     pub(super) fn plan(mut self, resume: Option<Resume>) {
         // If this panics, nobody waits for bytes that will not come.
-        let end = self.turns.end_at_drop();
+        let end = self.limiter.end_at_drop();
         let planned = self.plan_objects(resume);
         std::mem::forget(end);
-        self.turns.all_planned();
+        self.limiter.all_planned();
         match planned {
             Ok(()) => self.send(Planned::End),
             Err(StopReason::Failed(failure)) => self.send(Planned::Failed(failure)),
@@ -82,7 +82,7 @@ impl Planner<'_> {
     fn send(&self, planned: Planned) {
         // Fails if nothing is wanted any more: the next wait says so.
         let _ = self.planned.send(planned);
-        self.turns.tell_planned();
+        self.limiter.tell_planned();
     }
 
     fn plan_objects(&mut self, mut resume: Option<Resume>) -> Result<(), StopReason> {
@@ -104,7 +104,7 @@ impl Planner<'_> {
                     (epoch, is_left) = (ended + 1, false);
                 }
                 SourceEvent::Object(_) if is_left => {}
-                SourceEvent::Object(object) if self.turns.is_over(object.epoch) => {
+                SourceEvent::Object(object) if self.limiter.is_over(object.epoch) => {
                     self.source.end_epoch();
                     is_left = true;
                 }
@@ -117,7 +117,7 @@ impl Planner<'_> {
                     if let Some(resume) = resume.as_ref().filter(|resume| resume.header() > 0) {
                         object = self.join_header(object, resume)?;
                     }
-                    let fields = self.turns.begin_decoding()?;
+                    let fields = self.limiter.begin_decoding()?;
                     let schema = fields.as_deref().and_then(schema_extension);
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));
                     if begin.resume.is_none() && self.is_divided(&object) {
@@ -128,7 +128,7 @@ impl Planner<'_> {
                     let ahead = if is_short { SHORT_AHEAD } else { 0 };
                     let (planned, job) = Self::job(number, object, begin, fields, None);
                     self.send(Planned::Object(planned));
-                    self.turns.hand_over(job, ahead)?;
+                    self.limiter.hand_over(job, ahead)?;
                     number += 1;
                 }
             }
@@ -156,14 +156,14 @@ impl Planner<'_> {
         (planned, Job { number, object, begin, fields, deliveries, section, worker })
     }
 
-    /// Whether several workers decode the object: it is long, and no other object can be read beside
-    /// it or its bytes need no more work than to be read.
+    /// Whether several workers decode the object: it is long and uncompressed, or it is the only
+    /// object that can be read now.
     fn is_divided(&self, object: &Object) -> bool {
         if !self.source.can_reread() {
             return true;
         }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
-        is_long && object.input.is_stored() && !self.turns.sections_are_wasted()
+        is_long && object.input.is_stored() && !self.limiter.sections_are_wasted()
     }
 
     /// Hands an object to workers section by section. Returns the next number of the plan.
@@ -181,11 +181,11 @@ impl Planner<'_> {
         let step = step(object.facts.size, self.workers, self.section_bytes, longest);
         let (most, epoch) = ((self.workers + 1) * step, object.epoch);
         let whole = reads_themselves.then(|| std::mem::replace(&mut input, Box::new(NoInput)));
-        let sections = Sections::new(self.turns.clone(), epoch, first, most, whole);
+        let sections = Sections::new(self.limiter.clone(), epoch, first, most, whole);
         let part = Some(sections.first());
         let (planned, job) = Self::job(first, copy(&copied), begin, fields, part);
         self.send(Planned::Object(planned));
-        self.turns.hand_over(job, 0)?;
+        self.limiter.hand_over(job, 0)?;
         if reads_themselves {
             self.divide_whole(first + 1, &sections, &copied, step as u64)
         } else {
@@ -202,7 +202,7 @@ impl Planner<'_> {
         step: u64,
     ) -> Result<u64, StopReason> {
         let size = object.facts.size.unwrap_or(0);
-        while !self.turns.is_over(object.epoch) {
+        while !self.limiter.is_over(object.epoch) {
             match sections.begin_after(number, step, size) {
                 NextSection::Begun(part) => {
                     self.plan_section(number, sections, object, part)?;
@@ -225,7 +225,7 @@ impl Planner<'_> {
         step: u64,
     ) -> Result<u64, StopReason> {
         let (mut read, mut next) = (0, step);
-        while !self.turns.is_over(object.epoch) {
+        while !self.limiter.is_over(object.epoch) {
             let most = match sections.room(next - read, self.source.can_reread()) {
                 Room::None => continue,
                 Room::Read(most) => most,
@@ -260,17 +260,17 @@ impl Planner<'_> {
         object: &Object,
         part: SectionPart,
     ) -> Result<(), StopReason> {
-        let fields = self.turns.fields();
+        let fields = self.limiter.fields();
         let begin = Begin::new(None, fields.as_deref().and_then(schema_extension));
         let (planned, job) = Self::job(number, copy(object), begin, fields, Some(part));
-        // Whoever has to take what was planned may wait for bytes of this object.
+        // Don't block: the sequencer may itself be waiting for bytes of this object.
         if job.fields.is_none() || self.planned.try_send(Planned::Object(planned)).is_err() {
             sections.drop_last();
             return Ok(());
         }
-        self.turns.tell_planned();
-        self.turns.begin_section();
-        self.turns.hand_over(job, usize::MAX)
+        self.limiter.tell_planned();
+        self.limiter.begin_section();
+        self.limiter.hand_over(job, usize::MAX)
     }
 
     /// An object whose bytes are its header, and then those from the place of a state on.
@@ -312,8 +312,9 @@ impl Planner<'_> {
     }
 }
 
-/// Bytes of the sections of an object. Each section costs the same work beside its records, so those
-/// of an object that has enough of them are longer: up to `longest` times as long as a short one.
+/// Bytes of the sections of an object. Each section costs the same work whatever its records are,
+/// so those of an object that has enough of them are longer: up to `longest` times as long as a
+/// short one.
 fn step(size: Option<u64>, workers: usize, short: usize, longest: usize) -> usize {
     let of_each_worker = size.unwrap_or(0) / (SECTIONS_OF_WORKER * workers) as u64;
     let times = usize::try_from(of_each_worker / short as u64).unwrap_or(longest);

@@ -7,7 +7,7 @@ use pipemill_decode::{Bytes, DecodeOutcome, Stream};
 use pipemill_source::{Input, Object, ReadOutcome};
 
 use super::sections::SectionPart;
-use crate::object::{Begin, Decoder};
+use crate::pump::object::{Begin, Decoder};
 use crate::{Resume, StopReason};
 
 /// Bytes that are read at a time.

@@ -10,16 +10,16 @@ use std::time::Duration;
 use pipemill_types::BatchSize;
 
 use super::PortionSink;
+use super::ahead_limiter::AheadLimiter;
 use super::plan::{Planned, PlannedObject};
-use super::turns::Turns;
 use super::worker::{Delivery, Ended, MemoryPool};
 use crate::batch::Batch;
-use crate::batch_builder::BatchBuilder;
-use crate::block_memory::BlockMemory;
+use crate::batch::block_memory::BlockMemory;
+use crate::batch::builder::BatchBuilder;
 use crate::channel::end_epoch;
-use crate::error_policy::SkippedError;
-use crate::monitor::Monitor;
-use crate::object::Decoding;
+use crate::errors::policy::SkippedError;
+use crate::pump::object::Decoding;
+use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, ErrorPolicy, Failure, Stage, StopReason};
 
 /// How often a wait for a worker is interrupted, to see what it does and what the consumers want.
@@ -35,7 +35,7 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) monitor: Monitor<'b>,
     pub(super) plan: Receiver<Planned>,
     pub(super) next_epoch: Sender<()>,
-    pub(super) turns: &'b Turns,
+    pub(super) limiter: &'b AheadLimiter,
     pub(super) memory: &'b MemoryPool,
     pub(super) stats: &'b [Arc<ChannelStats>],
     /// Bytes that the workers read, as far as they were counted.
@@ -90,7 +90,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// Takes all objects. Returns whether the consumers ended an epoch early.
     pub(super) fn take_all(mut self) -> Result<bool, StopReason> {
         loop {
-            let news = self.turns.news();
+            let wakeups = self.limiter.wakeups();
             self.open_planned()?;
             if self.progress.open.is_empty() {
                 match self.progress.after_open.take() {
@@ -103,7 +103,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             }
             match self.take_round() {
                 Ok(true) => {}
-                Ok(false) => self.wait(news),
+                Ok(false) => self.wait(wakeups),
                 Err(StopReason::EpochEnded) => self.leave_epoch(),
                 Err(other) => return Err(other),
             }
@@ -132,17 +132,17 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn open(&mut self, object: PlannedObject) {
         let mut open = self.progress.open.iter_mut();
         if self.progress.early {
-            self.turns.end(object.number);
+            self.limiter.end(object.number);
         } else if !object.goes_on {
             open.for_each(|other| other.is_last = false);
-            self.turns.begin(object.number);
+            self.limiter.begin(object.number);
             self.monitor.object_begins(object.epoch, &object.name);
             self.progress.open.push_back(OpenObject::new(object));
         } else if let Some(last) = open.find(|other| other.is_last) {
             last.later.push_back(object);
         } else {
             // The section before went beyond its start, to the end of the object.
-            self.turns.drop_job(object.number);
+            self.limiter.drop_job(object.number);
         }
     }
 
@@ -159,15 +159,15 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn leave_epoch(&mut self) {
         (self.progress.early, self.progress.left_early) = (true, true);
         for object in std::mem::take(&mut self.progress.open) {
-            self.turns.end_epoch(object.section.epoch);
+            self.limiter.end_epoch(object.section.epoch);
             self.close(object);
         }
     }
 
     fn close(&self, object: OpenObject) {
-        self.turns.end(object.section.number);
+        self.limiter.end(object.section.number);
         for section in object.later {
-            self.turns.drop_job(section.number);
+            self.limiter.drop_job(section.number);
         }
         self.monitor.object_ends();
     }
@@ -198,7 +198,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 self.close(object);
             }
             if matches!(taken, Err(StopReason::EpochEnded)) {
-                self.turns.end_epoch(epoch);
+                self.limiter.end_epoch(epoch);
             }
             taken?;
             self.check_wanted(epoch)?;
@@ -213,7 +213,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// The consumers want no more of this epoch.
     fn check_wanted(&mut self, epoch: u32) -> Result<(), StopReason> {
         if self.builder.wants_epoch_end(epoch) {
-            self.turns.end_epoch(epoch);
+            self.limiter.end_epoch(epoch);
             return Err(StopReason::EpochEnded);
         }
         Ok(())
@@ -227,12 +227,12 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 let _ = self.builder.set_schema(&fields);
             }
             Delivery::Skipped(mut error) => {
-                self.turns.taken(object.section.number, error.bytes());
+                self.limiter.taken(object.section.number, error.bytes());
                 object.count_from_start(&mut error.failure);
                 self.take_error(object, error)?;
             }
             Delivery::Records(memory, mut batch) => {
-                self.turns.taken(object.section.number, memory.as_ref().len());
+                self.limiter.taken(object.section.number, memory.as_ref().len());
                 batch.start.first_record += object.first_record;
                 self.give(memory, batch, &mut object.last_error)?;
             }
@@ -254,10 +254,10 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             self.builder.sink().object_ended()?;
             return Ok(true);
         };
-        self.turns.end(object.section.number);
+        self.limiter.end(object.section.number);
         object.section = self.section(object, next)?;
         object.first_record += records;
-        self.turns.begin(next);
+        self.limiter.begin(next);
         Ok(false)
     }
 
@@ -276,12 +276,12 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             if section.number == number {
                 return Ok(section);
             }
-            self.turns.drop_job(section.number);
+            self.limiter.drop_job(section.number);
         }
     }
 
     /// Waits until a worker or the planner has something, or for a short time.
-    fn wait(&mut self, news: u64) {
+    fn wait(&mut self, wakeups: u64) {
         // The channel waits for what the workers wait for.
         let reads = |object: &OpenObject| {
             object.section.worker.get().and_then(|worker| worker.stage()) == Some(Stage::Source)
@@ -290,7 +290,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         self.monitor.enter(if all_read { Stage::Source } else { Stage::Decoder });
         let Progress { open, after_open, .. } = &self.progress;
         let for_plan = open.len() < self.most_open && after_open.is_none();
-        self.turns.wait_for_news(news, for_plan, POLL_INTERVAL);
+        self.limiter.wait_for_wakeup(wakeups, for_plan, POLL_INTERVAL);
         self.builder.sink().lend(self.memory);
         self.count_bytes();
     }
@@ -338,7 +338,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         let records = batch.records;
         if self.builder.schema().is_none()
             // Another object has said them, whose deliveries may come later.
-            && let Some(fields) = self.turns.fields()
+            && let Some(fields) = self.limiter.fields()
         {
             let _ = self.builder.set_schema(&fields);
         }

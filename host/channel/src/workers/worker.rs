@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use pipemill_source::Object;
 use pipemill_types::{Column, Field};
 
+use super::ahead_limiter::AheadLimiter;
 use super::plan::HeaderAndRest;
 use super::search::{find_start, inside};
 use super::sections::SectionPart;
-use super::turns::Turns;
 use crate::batch::Batch;
-use crate::batch_builder::BatchBuilder;
-use crate::block_memory::BlockMemory;
-use crate::cut::CutPoint;
-use crate::error_policy::SkippedError;
-use crate::monitor::Monitor;
-use crate::object::{Begin, Decoder, Decoding, Reading};
-use crate::section_end::SectionEnd;
+use crate::batch::block_memory::BlockMemory;
+use crate::batch::builder::BatchBuilder;
+use crate::batch::cut::CutPoint;
+use crate::errors::policy::SkippedError;
+use crate::pump::object::{Begin, Decoder, Decoding, Reading};
+use crate::pump::section_end::SectionEnd;
+use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
 
-/// Bytes of a portion that its name and its index need at least, beside those of its records.
+/// Bytes of a portion that its name and its index need at least, without those of its records.
 const INDEX_BYTES: usize = 4 << 10;
 
 /// A portion of at most this many bytes, with its index, is copied: that takes less time than to use
@@ -132,7 +132,7 @@ impl MemoryPool {
 /// What a worker's thread has.
 pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
-    pub(super) turns: &'a Arc<Turns>,
+    pub(super) limiter: &'a Arc<AheadLimiter>,
     pub(super) memory: &'a MemoryPool,
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
@@ -145,9 +145,9 @@ impl Worker<'_> {
     /// Does the jobs that come, until no more do.
     pub(super) fn work(&self) {
         // If this panics, nobody waits for what it would have found.
-        let end = self.turns.end_at_drop();
+        let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
-        while let Some(mut job) = self.turns.next_job() {
+        while let Some(mut job) = self.limiter.next_job() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
@@ -160,8 +160,8 @@ impl Worker<'_> {
             };
             // Who took the records may be gone.
             let _ = job.deliveries.send(Delivery::Ended(ended));
-            self.turns.tell_of(job.number);
-            self.turns.end_decoding();
+            self.limiter.tell_of(job.number);
+            self.limiter.end_decoding();
         }
         std::mem::forget(end);
         self.stats.timer.stop();
@@ -202,12 +202,12 @@ impl Worker<'_> {
         section: Option<&mut (dyn SectionEnd + 'static)>,
         kept: &mut Kept<'_>,
     ) -> Ended {
-        let mut policy = self.policy.of_worker(forward_errors(job, self.turns.clone()));
+        let mut policy = self.policy.of_worker(forward_errors(job, self.limiter.clone()));
         let mut sink = PortionOutput {
             object: job.number,
             epoch: job.object.epoch,
             deliveries: &job.deliveries,
-            turns: self.turns,
+            limiter: self.limiter,
             memory: self.memory,
         };
         let mut builder = BatchBuilder::new(&mut sink, None);
@@ -241,13 +241,16 @@ impl Worker<'_> {
 }
 
 /// Hands the errors of an object over. It waits as long as what waits already takes too much memory.
-fn forward_errors(job: &Job, turns: Arc<Turns>) -> impl FnMut(SkippedError) + Send + 'static {
+fn forward_errors(
+    job: &Job,
+    limiter: Arc<AheadLimiter>,
+) -> impl FnMut(SkippedError) + Send + 'static {
     let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
     move |error| {
         // If nobody wants them, the worker sees it when it goes on.
-        if turns.hold(object, epoch, error.bytes()).is_ok() {
+        if limiter.hold(object, epoch, error.bytes()).is_ok() {
             let _ = errors.send(Delivery::Skipped(error));
-            turns.tell_of(object);
+            limiter.tell_of(object);
         }
     }
 }
@@ -257,13 +260,13 @@ struct PortionOutput<'a> {
     object: u64,
     epoch: u32,
     deliveries: &'a Sender<Delivery>,
-    turns: &'a Turns,
+    limiter: &'a AheadLimiter,
     memory: &'a MemoryPool,
 }
 
 impl PortionOutput<'_> {
     fn check_wanted(&self) -> Result<(), StopReason> {
-        if self.turns.is_unwanted(self.object, self.epoch) {
+        if self.limiter.is_unwanted(self.object, self.epoch) {
             return Err(StopReason::Stopped);
         }
         Ok(())
@@ -312,13 +315,13 @@ impl Sink for PortionOutput<'_> {
         if memory.is_dedicated() {
             return Some(size);
         }
-        // A portion that has its index beside it fits into a batch of the same size.
+        // A portion that has room for its index fits into a batch of the same size.
         let index = records.saturating_mul(8 * fields) + 128 * fields + texts + INDEX_BYTES;
         size.checked_sub(index)
     }
 
     fn schema(&mut self, fields: &Arc<[Field]>) {
-        self.turns.know_fields(fields);
+        self.limiter.know_fields(fields);
         let _ = self.deliveries.send(Delivery::Fields(fields.clone()));
     }
 
@@ -328,21 +331,21 @@ impl Sink for PortionOutput<'_> {
             let next = self.memory.batch_after(batch);
             std::mem::replace(batch, next)
         });
-        self.turns.hold(self.object, self.epoch, memory.as_ref().len())?;
+        self.limiter.hold(self.object, self.epoch, memory.as_ref().len())?;
         let delivery = Delivery::Records(memory, portion);
         // Fails if nobody takes the records of this object any more.
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
-        self.turns.tell_of(self.object);
+        self.limiter.tell_of(self.object);
         sent
     }
 
     fn has_demand(&self) -> bool {
         // A portion that has to wait may as well fill its memory.
-        self.turns.is_due(self.object)
+        self.limiter.is_due(self.object)
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {
-        self.turns.is_unwanted(self.object, epoch)
+        self.limiter.is_unwanted(self.object, epoch)
     }
 
     fn end_epoch(&mut self, _: u32, _: bool) -> Result<(), StopReason> {

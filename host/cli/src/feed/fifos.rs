@@ -15,7 +15,7 @@ use nix::unistd::mkfifo;
 
 use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent, Stop};
 
-use pipemill_telemetry::log::{above, flush, join};
+use pipemill_telemetry::log::{flush, join, suspend_progress};
 use pipemill_telemetry::progress::ProgressSnapshot;
 
 /// Bytes that are read and written at once: the largest usual capacity of a pipe.
@@ -319,7 +319,7 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
 /// Ends the process, with its last lines and without its progress display, unless nobody reads them.
 fn exit_at_once(code: i32) {
     flush();
-    let clear = move || above(|| std::process::exit(code));
+    let clear = move || suspend_progress(|| std::process::exit(code));
     if let Ok(clearing) = thread::Builder::new().name("pipemill-exit".into()).spawn(clear) {
         let _ = join(clearing);
     }

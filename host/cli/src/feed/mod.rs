@@ -177,7 +177,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
 }
 
 fn channels_of(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, ExitCode> {
-    args.s3.refuse_beside_config()?;
+    args.s3.refuse_with_config()?;
     let mut config = config::read_to_feed(file).map_err(exit::Refusal::report)?;
     if let Some(path) = &args.inputdataconfig {
         apply_input_data_config(&mut config, path)?;

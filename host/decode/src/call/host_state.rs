@@ -26,7 +26,8 @@ pub type Bytes = Arc<dyn ChunkMemory>;
 
 /// Messages that a decoder may log in a stream. The rest is dropped after a notice.
 const MAX_LOG_MESSAGES: u32 = 200;
-/// Bytes that an error counts beside its message: what the host keeps of it, and its work with it.
+/// Bytes that an error counts in addition to its message: what the host keeps of it, and its work
+/// with it.
 const ERROR_BYTES: u64 = 256;
 /// Fields that a schema may have.
 const MAX_FIELDS: usize = 65_536;

@@ -10,8 +10,8 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 #[cfg(target_arch = "aarch64")]
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// Features that these machines have beside those that all of the architecture have: those of
-/// x86-64-v3, which x86-64 servers have had since 2015.
+/// CPU features beyond the architecture's baseline: those of x86-64-v3, which x86-64 servers have
+/// had since 2015.
 #[cfg(target_arch = "x86_64")]
 const FEATURES: [&str; 11] = [
     "has_sse3",

@@ -61,7 +61,7 @@ impl Account {
         self.time.restart();
     }
 
-    /// Charges spans, and bytes that the host keeps beside them.
+    /// Charges spans, and bytes that the host keeps with them.
     ///
     /// # Errors
     /// The call has produced more than `limits.output`.

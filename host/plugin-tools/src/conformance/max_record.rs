@@ -88,7 +88,7 @@ fn before_end(run: &DecodeRun, size: usize) -> DecodeRun {
     run
 }
 
-/// Checks that records are lost only where there is an error, and few small ones beside each one.
+/// Checks that records are lost only where there is an error, and few small ones near each one.
 fn only_large_ones(base: &DecodeRun, run: &DecodeRun, max: u64) -> Result<(), String> {
     let mut left = base.records.iter();
     if let Some(other) = run.records.iter().find(|record| !left.any(|known| known == *record)) {

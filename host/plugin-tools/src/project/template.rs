@@ -61,7 +61,7 @@ const SDK: Embedded = files!["plugins/sdk/":
 /// The definition of the interface.
 pub(super) const WIT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
-/// The definition of the window, which a decoder may export beside it.
+/// The definition of the window, which a decoder may export, too.
 pub(super) const WINDOW_WIT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.2/window.wit"));
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";

@@ -39,8 +39,7 @@ const TYPES: [(&str, &str); 16] = [
 /// project has test data and native tests only if it wraps what the example wraps: they are in that
 /// format.
 ///
-/// # Errors
-/// There is no such decoder, or `sdk` is a folder without it beside.
+/// # Errors There is no such decoder, or `sdk` is a folder without it next to it.
 pub fn wrapping(name: &str, wrapped: &str, sdk: &Sdk) -> Result<Vec<File>, String> {
     let Some((_, wrapped_type)) = TYPES.iter().find(|(known, _)| *known == wrapped) else {
         let known: Vec<_> = TYPES.iter().map(|(known, _)| *known).collect();
@@ -85,7 +84,7 @@ fn dependencies(wrapped: &str, sdk: &Sdk) -> Result<[String; 2], String> {
             let decoder = path.with_file_name(wrapped);
             if !decoder.join("Cargo.toml").is_file() {
                 return Err(format!(
-                    "--wrap: expected the crate of `{wrapped}` in {}, beside the SDK: give the \
+                    "--wrap: expected the crate of `{wrapped}` in {}, next to the SDK: give the \
                      folder `plugins/sdk` of pipemill's sources as --sdk",
                     decoder.display()
                 ));

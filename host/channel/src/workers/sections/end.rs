@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Header, MAX_HEADER, POLL_INTERVAL, Section, SectionPart, SectionStage, State};
 use crate::StopReason;
-use crate::section_end::{DecodedTo, SectionEnd};
+use crate::pump::section_end::{DecodedTo, SectionEnd};
 
 /// Bytes after the start of the next section that a decoder is shown at first, if it does not say how
 /// many it wants.
@@ -64,7 +64,7 @@ impl SectionEnd for EndOfSection {
             let has_begun = matches!(stage, SectionStage::Begun | SectionStage::Over);
             if has_begun && state.fits(start, decoded) {
                 state.wasted = 0;
-                sections.turns.section_joined();
+                sections.limiter.section_joined();
                 self.next = Some(number);
                 return Ok(true);
             }

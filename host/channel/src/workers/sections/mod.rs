@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use pipemill_source::{Input, ReadOutcome, SourceError};
 
-use super::turns::Turns;
+use super::ahead_limiter::AheadLimiter;
 use crate::StopReason;
 
 /// Bytes that are read at a time.
@@ -44,7 +44,7 @@ pub(super) struct Sections {
     /// Something changed for the planner, which is not woken for anything else: it would take a core from
     /// a worker each time.
     changed_for_planner: Condvar,
-    turns: Arc<Turns>,
+    limiter: Arc<AheadLimiter>,
     epoch: u32,
     /// Bytes of the object that are kept, as long as nobody waits for more.
     most: u64,
@@ -244,7 +244,7 @@ impl Sections {
     /// Of an object of this epoch, of which nothing was read. `first` is the number of its first
     /// section, and `most` the bytes of it that are kept. With `whole`, workers read it by themselves.
     pub(super) fn new(
-        turns: Arc<Turns>,
+        limiter: Arc<AheadLimiter>,
         epoch: u32,
         first: u64,
         most: usize,
@@ -267,7 +267,7 @@ impl Sections {
         };
         let (state, most) = (Mutex::new(state), most as u64);
         let (changed, changed_for_planner) = Default::default();
-        Arc::new(Self { state, changed, changed_for_planner, turns, epoch, most })
+        Arc::new(Self { state, changed, changed_for_planner, limiter, epoch, most })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -278,12 +278,12 @@ impl Sections {
     /// Whether the records of this section are wanted.
     fn is_wanted(&self, state: &State, index: usize) -> bool {
         let section = &state.sections[index];
-        section.is_there() && !self.turns.is_unwanted(section.number, self.epoch)
+        section.is_there() && !self.limiter.is_unwanted(section.number, self.epoch)
     }
 
     /// Whether no more sections are begun, because they don't help.
     fn has_given_up(&self, state: &State) -> bool {
-        let most = if self.turns.has_joined() { MAX_WASTED } else { MAX_WASTED_AT_FIRST };
+        let most = if self.limiter.has_joined() { MAX_WASTED } else { MAX_WASTED_AT_FIRST };
         state.failed_searches >= MAX_FAILED_SEARCHES || state.wasted >= most
     }
 
@@ -291,14 +291,14 @@ impl Sections {
         if matches!(state.sections[index].stage, SectionStage::Begun | SectionStage::Over) {
             state.wasted += 1;
             if state.wasted >= MAX_WASTED_AT_FIRST {
-                self.turns.sections_were_wasted();
+                self.limiter.sections_were_wasted();
             }
         }
         state.sections[index].stage = SectionStage::Dropped;
         if let Some(before) = (0..index).rfind(|before| state.sections[*before].is_there()) {
             state.sections[before].beyond = 0;
         }
-        self.turns.drop_job(state.sections[index].number);
+        self.limiter.drop_job(state.sections[index].number);
         self.changed.notify_all();
         self.changed_for_planner.notify_one();
     }
@@ -393,7 +393,7 @@ impl Sections {
                 }
                 // Its decoder has seen more than a section, and could begin again nowhere in it.
                 state.header = Header::None;
-                self.turns.sections_were_wasted();
+                self.limiter.sections_were_wasted();
             }
             return NextSection::Done;
         };

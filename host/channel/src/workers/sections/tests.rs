@@ -1,7 +1,7 @@
-use super::super::turns::AheadLimit;
+use super::super::ahead_limiter::AheadLimit;
 use super::end::EndOfSection;
 use super::*;
-use crate::section_end::{DecodedTo, SectionEnd};
+use crate::pump::section_end::{DecodedTo, SectionEnd};
 
 struct Zeros;
 
@@ -17,14 +17,14 @@ impl Input for Zeros {
 }
 
 /// With room for no bytes ahead.
-fn turns() -> Arc<Turns> {
-    Arc::new(Turns::new(AheadLimit::default()))
+fn limiter() -> Arc<AheadLimiter> {
+    Arc::new(AheadLimiter::new(AheadLimit::default()))
 }
 
 #[test]
 fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside() {
     const MOST: usize = 3 * PIECE_BYTES;
-    let sections = Sections::new(turns(), 0, 0, MOST, None);
+    let sections = Sections::new(limiter(), 0, 0, MOST, None);
     let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
     for _ in 0..100 {
         if let Room::Read(most) = sections.room(u64::MAX, false) {
@@ -42,9 +42,9 @@ fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside(
 #[test]
 fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
     const STEP: u64 = 100;
-    let turns = turns();
+    let limiter = limiter();
     let whole: Option<Box<dyn Input>> = Some(Box::new(Zeros));
-    let sections = Sections::new(turns.clone(), 0, 0, 0, whole);
+    let sections = Sections::new(limiter.clone(), 0, 0, 0, whole);
     let (mut input, mut buf) = (sections.first().input(), vec![0; PIECE_BYTES]);
     let mut read = 0;
     while matches!(sections.begin_after(1, STEP, u64::MAX), NextSection::None) {
@@ -53,7 +53,7 @@ fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
         read += len as u64;
     }
     assert!(read >= MAX_HEADER, "a header is not as long as {read} bytes");
-    assert!(turns.sections_are_wasted(), "nor in later objects");
+    assert!(limiter.sections_are_wasted(), "nor in later objects");
     sections.first().end().can_restart(0);
     assert!(matches!(sections.begin_after(1, STEP, u64::MAX), NextSection::Done), "too late");
 }
@@ -61,7 +61,7 @@ fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
 /// Else the section that has found it, and the one after it, would both have its records.
 #[test]
 fn what_is_found_beyond_the_next_section_does_not_count() {
-    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(limiter(), 0, 0, 10 * PIECE_BYTES, None);
     sections.first().end().can_restart(0);
     let begin = |number| {
         assert!(matches!(sections.read_from(&mut Zeros, 100), Ok((_, false))));
@@ -89,23 +89,23 @@ fn begun(sections: &Arc<Sections>, number: u64) -> Option<SectionPart> {
 /// A decoder that never comes to the very start of the next section would decode all twice.
 #[test]
 fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
-    let turns = turns();
-    let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+    let limiter = limiter();
+    let sections = Sections::new(limiter.clone(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
     for number in 1..=2 {
-        assert!(!turns.sections_are_wasted());
+        assert!(!limiter.sections_are_wasted());
         assert!(begun(&sections, number).is_some(), "{number}");
         end.go_beyond();
     }
     assert!(begun(&sections, 3).is_none());
-    assert!(turns.sections_are_wasted(), "nor in later objects");
+    assert!(limiter.sections_are_wasted(), "nor in later objects");
 }
 
 #[test]
 fn sections_go_on_if_some_of_the_channel_were_of_use() {
-    let turns = turns();
-    let sections = Sections::new(turns.clone(), 0, 0, 10 * PIECE_BYTES, None);
+    let limiter = limiter();
+    let sections = Sections::new(limiter.clone(), 0, 0, 10 * PIECE_BYTES, None);
     sections.first().end().can_restart(0);
     let second = begun(&sections, 1).expect("a section");
     assert!(matches!(sections.first().end().reach(&decoded(100, 0)), Ok(true)));
@@ -114,7 +114,7 @@ fn sections_go_on_if_some_of_the_channel_were_of_use() {
         second.end().go_beyond();
     }
     assert!(begun(&sections, 10).is_none(), "eight in a row were in vain");
-    assert!(!turns.sections_are_wasted());
+    assert!(!limiter.sections_are_wasted());
 }
 
 /// A decoder came to `offset` and was shown the bytes up to `limit`; it could begin again there.
@@ -124,7 +124,7 @@ fn decoded(offset: u64, wants: u64) -> DecodedTo {
 
 /// Two sections of an object of which 100,000 bytes were read, the second one from byte 100 on.
 fn two_sections() -> (Arc<Sections>, EndOfSection) {
-    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(limiter(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
     assert!(begun(&sections, 1).is_some());
@@ -171,7 +171,7 @@ fn a_decoder_is_not_shown_much_beyond_the_end_of_its_section() {
 
 #[test]
 fn bytes_that_a_decoder_has_seen_beyond_its_section_stay_for_the_next_one() {
-    let sections = Sections::new(turns(), 0, 0, 10 * PIECE_BYTES, None);
+    let sections = Sections::new(limiter(), 0, 0, 10 * PIECE_BYTES, None);
     let mut end = sections.first().end();
     end.can_restart(0);
     let second = begun(&sections, 1).expect("a section");

@@ -1,0 +1,103 @@
+//! Takes records that were decoded before: those that were picked out of others, and those of other
+//! batches.
+
+use std::ops::Range;
+
+use super::BatchBuilder;
+use crate::batch::BatchStart;
+use crate::batch::copy::picked::PickedRecords;
+use crate::batch::copy::run::CopiedRun;
+use crate::batch::cut::CutPoint;
+use crate::{Batch, Sink, StopReason};
+
+impl<S: Sink> BatchBuilder<'_, S> {
+    /// Fills the empty batch with records that were picked, whose first one comes `after` records
+    /// after `start`: each value is copied to the place that it keeps. The batch does not leave yet.
+    pub(crate) fn fill(
+        &mut self,
+        epoch: u32,
+        start: &BatchStart,
+        after: u64,
+        records: &impl PickedRecords,
+    ) -> Result<(), StopReason> {
+        self.count_index(records.len())?;
+        let (places, payload) = records.layout(&self.row_sizes);
+        if self.grown == 0 {
+            self.ensure_memory()?;
+        }
+        let room = self.room_from(start, records.len(), self.batch.columns.len());
+        if room.is_none_or(|room| payload > room) {
+            self.replace_by_dedicated(payload)?;
+            self.grown = self.grown.max(payload).max(1);
+        }
+        self.batch.epoch = epoch;
+        self.batch.start.clone_from(start);
+        self.batch.start.pass(after);
+        let mut batch = std::mem::take(&mut self.batch);
+        records.copy_to(&mut batch, self.memory_mut(), &places);
+        batch.payload = payload;
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Adds copies of these records of another batch, which lies in `memory`. A batch leaves whenever
+    /// it is full. Only with a size.
+    pub(crate) fn append_copies(
+        &mut self,
+        memory: &[u8],
+        other: &Batch,
+        mut records: Range<usize>,
+    ) -> Result<(), StopReason> {
+        while let Some(size) = self.size.filter(|_| !records.is_empty()) {
+            let missing = size.records - self.batch.records;
+            let run = records.start..records.end.min(records.start + missing);
+            records.start = run.end;
+            self.append_run(&CopiedRun::new(other, memory, run))?;
+            self.cut_at(CutPoint::Decoded)?;
+        }
+        Ok(())
+    }
+
+    fn append_run(&mut self, run: &CopiedRun<'_>) -> Result<(), StopReason> {
+        if !self.has_records() {
+            run.begin(&mut self.batch);
+        }
+        self.count_index(self.batch.records + run.records())?;
+        let payload = self.batch.payload + run.payload();
+        self.make_room_for(payload, run.records())?;
+        let mut batch = std::mem::take(&mut self.batch);
+        run.append_to(&mut batch, self.memory_mut());
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a size.
+    pub(crate) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
+        let payload = batch.payload;
+        self.ensure_memory()?;
+        let room = self.room_from(&batch.start, batch.records, batch.columns.len());
+        if room.is_none_or(|room| payload > room) {
+            self.replace_by_dedicated(payload)?;
+        }
+        self.memory_mut()[..payload].copy_from_slice(&memory[..payload]);
+        std::mem::swap(&mut self.batch, batch);
+        let granted = self.grant();
+        std::mem::swap(&mut self.batch, batch);
+        granted
+    }
+
+    /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without a
+    /// size.
+    pub(crate) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
+        if !batch.columns.is_empty() {
+            let (fields, texts) = (batch.columns.len(), batch.start.facts());
+            let room = self.sink.room(&memory, batch.records, fields, texts);
+            if room.is_none_or(|room| batch.payload > room) {
+                return self.give_copy(memory.as_ref(), batch);
+            }
+        }
+        self.sink.grant(memory, batch)?;
+        self.counts.granted.add(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Puts the values of a field that have a fixed size one after the other, as one array with a row
+//! for each record, and fills a batch with copies of its last record.
+//!
+//! Both happen only in channels with a [`BatchSize`](crate::BatchSize), when a batch leaves: so a
+//! consumer gets an `n x d` array of such a field without a copy.
+
+use std::ops::Range;
+
+use pipemill_types::{ABSENT, Column, Field};
+
+use crate::Batch;
+use crate::batch::builder::ALIGN;
+
+/// Bytes of each field's values if they have a fixed size above 0; `None` for others.
+pub(crate) fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {
+    fields.iter().map(|field| field.fixed_size().filter(|size| *size > 0)).collect()
+}
+
+/// Whether the column's values lie one after the other from an aligned place on.
+fn is_dense(column: &Column, size: usize) -> bool {
+    let first = column.offsets.first().copied().unwrap_or(0) as usize;
+    let mut expected = (first..).step_by(size);
+    first.is_multiple_of(ALIGN)
+        && column.offsets.iter().all(|offset| expected.next() == Some(*offset as usize))
+}
+
+impl Batch {
+    /// Adds copies of the last record until there are `records`. Their values are the last one's.
+    pub(crate) fn pad(&mut self, records: usize) {
+        let missing = records.saturating_sub(self.records);
+        for column in &mut self.columns {
+            for list in [&mut column.offsets, &mut column.lengths] {
+                let last = list.last().copied();
+                list.extend(last.into_iter().cycle().take(missing));
+            }
+        }
+        let last = self.starts.last().copied();
+        self.starts.extend(last.into_iter().cycle().take(missing));
+        self.records += missing;
+        self.padding = missing;
+    }
+
+    /// The fields that have to be moved to become arrays, and the number of bytes of payload with
+    /// them.
+    pub(crate) fn scattered(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
+        let mut end = self.payload;
+        let mut scattered = Vec::new();
+        for (field, column) in self.columns.iter().enumerate() {
+            let Some(size) = row_sizes.get(field).copied().flatten() else { continue };
+            if !is_dense(column, size) && !column.offsets.contains(&ABSENT) {
+                scattered.push(field);
+                end = end.next_multiple_of(ALIGN) + size * self.records;
+            }
+        }
+        (scattered, end)
+    }
+
+    /// Copies the values of these fields to the end of the payload. `memory` has room for them.
+    pub(crate) fn gather(&mut self, memory: &mut [u8], fields: &[usize]) {
+        for field in fields {
+            let column = &mut self.columns[*field];
+            let mut to = self.payload.next_multiple_of(ALIGN);
+            for (offset, length) in column.offsets.iter_mut().zip(&column.lengths) {
+                let (from, length) = (*offset as usize, *length as usize);
+                memory.copy_within(Range { start: from, end: from + length }, to);
+                *offset = to as u32;
+                to += length;
+            }
+            self.payload = to;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Records that are picked out of others and become a batch: how their values lie in it, and how
+//! they are copied.
+
+use crate::batch::builder::ALIGN;
+use crate::batch::{Batch, push_copy};
+
+/// The records of one batch, in their order.
+pub(crate) trait PickedRecords {
+    /// Number of records.
+    fn len(&self) -> usize;
+
+    /// The value of a field of the record at this place; `None` if the record does not have it.
+    fn value(&self, at: usize, field: usize) -> Option<&[u8]>;
+
+    /// The length of this value: 0 if the record does not have it.
+    fn length(&self, at: usize, field: usize) -> u32;
+
+    /// Byte offset of the record in its object, if offsets are kept.
+    fn start_of(&self, at: usize) -> Option<u64>;
+
+    /// Where the values of each field begin, and the bytes of all. The values of a field lie one
+    /// after the other. `row_sizes` has the fields whose values all have one size: they begin at a
+    /// multiple of [`ALIGN`].
+    fn layout(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
+        let mut end = 0;
+        let of_field = |(field, row_size): (usize, &Option<usize>)| {
+            if row_size.is_some() {
+                end = usize::next_multiple_of(end, ALIGN);
+            }
+            let start = end;
+            end += (0..self.len()).map(|at| self.length(at, field) as usize).sum::<usize>();
+            start
+        };
+        (row_sizes.iter().enumerate().map(of_field).collect(), end)
+    }
+
+    /// Copies the records to an empty batch. Field after field: the copies of one field don't wait
+    /// for each other. `starts` is where the values of each field begin in `memory`.
+    fn copy_to(&self, batch: &mut Batch, memory: &mut [u8], starts: &[usize]) {
+        for ((field, column), start) in batch.columns.iter_mut().enumerate().zip(starts) {
+            let mut to = *start;
+            for at in 0..self.len() {
+                let value = self.value(at, field);
+                batch.absent |= value.is_none();
+                push_copy(column, memory, &mut to, value);
+            }
+        }
+        // All records have one, or none.
+        if self.len() > 0 && self.start_of(0).is_some() {
+            batch.starts.extend((0..self.len()).filter_map(|at| self.start_of(at)));
+        }
+        batch.records = self.len();
+    }
+}

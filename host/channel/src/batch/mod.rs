@@ -1,0 +1,217 @@
+//! A batch that is being filled: payload in a sink's memory, and the index of its records.
+//!
+//! `builder` owns the memory into which bytes are read, and decides by the rule in `cut` when the batch
+//! leaves. `density` says how close to each other records are, `field_names` names fields in messages.
+//! `block_memory` is memory for records on their way, `copy` copies them.
+
+pub mod block_memory;
+pub mod builder;
+pub mod copy;
+pub mod cut;
+pub mod density;
+pub mod field_names;
+
+use std::ops::Range;
+
+use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
+use pipemill_types::{ABSENT, BatchMemory, Column, ObjectIdentity};
+
+/// Records in one piece of memory: of one object, or of several one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Number of the epoch, from 0.
+    pub epoch: u32,
+    /// Where its first record comes from.
+    pub start: BatchStart,
+    /// Bytes of the memory that the records take, from its start.
+    pub payload: usize,
+    /// One column for each field. Offsets count from the start of the memory. None of them, if the
+    /// index was written into the memory already.
+    pub columns: Vec<Column>,
+    /// Byte offset of each record in its object; empty unless the stream was opened with `offsets`.
+    pub starts: Vec<u64>,
+    /// Number of records.
+    pub records: usize,
+    /// Number of copies of the last record at the end, which fill the batch.
+    pub padding: usize,
+    /// Whether a field of a record is absent.
+    pub absent: bool,
+}
+
+/// Where the first record of a batch comes from. With a window: where the oldest record comes from
+/// that has not left before the batch; [`BatchPosition`](pipemill_types::BatchPosition) says more.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchStart {
+    /// The object's name.
+    pub object: String,
+    /// Facts about the object that its decoder told: a JSON object of strings; empty if there are
+    /// none.
+    pub metadata: String,
+    /// Number of the record in the object, from 0.
+    pub first_record: u64,
+    /// A byte offset in the object at or before the record.
+    pub object_offset: u64,
+    /// Number of the object in its epoch on this machine, from 0.
+    pub object_number: u64,
+    /// Shows that the object is still the same.
+    pub identity: ObjectIdentity,
+    /// Bytes at the object's start that its decoder has to see before it can decode from
+    /// `restart_offset` on.
+    pub restart_header: u32,
+    /// A byte offset in the object from which its decoder can decode again.
+    pub restart_offset: u64,
+    /// Number of records from there to the first record.
+    pub restart_records: u64,
+}
+
+impl BatchStart {
+    /// Bytes of the facts about the object.
+    pub(crate) fn facts(&self) -> usize {
+        self.metadata.len() + self.identity.text().len()
+    }
+
+    /// Moves the place this many records on, in the same object.
+    pub(crate) fn pass(&mut self, records: u64) {
+        self.first_record += records;
+        self.restart_records += records;
+    }
+}
+
+impl Batch {
+    /// Writes the index into the batch's memory, if it has a place there, and returns what is to be
+    /// handed over. Then this batch keeps the memory of its columns.
+    pub(crate) fn with_written_index(&mut self, memory: &mut impl BatchMemory) -> Option<Batch> {
+        let texts = self.start.object.len() + self.start.facts();
+        if !memory.write_index(self.payload, texts, &self.columns) {
+            return None;
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let written = self.clone();
+        self.columns = columns;
+        Some(written)
+    }
+
+    /// Takes the columns out of the batch's memory, if the index was written there.
+    pub(crate) fn take_columns(&mut self, memory: &mut impl BatchMemory) {
+        if let Some(columns) = memory.take_index() {
+            self.columns = columns;
+        }
+    }
+
+    /// Removes all records.
+    pub(crate) fn restart(&mut self) {
+        for column in &mut self.columns {
+            column.offsets.clear();
+            column.lengths.clear();
+        }
+        self.starts.clear();
+        self.payload = 0;
+        self.records = 0;
+        self.padding = 0;
+        self.absent = false;
+    }
+
+    /// Keeps the first `records` records.
+    pub(crate) fn truncate(&mut self, records: usize) {
+        for column in &mut self.columns {
+            column.offsets.truncate(records);
+            column.lengths.truncate(records);
+        }
+        self.starts.truncate(records);
+        self.records = self.records.min(records);
+        self.look_for_absent();
+    }
+
+    /// Removes the first `records` records.
+    pub(crate) fn remove_first(&mut self, records: usize) {
+        for column in &mut self.columns {
+            column.offsets.drain(..records);
+            column.lengths.drain(..records);
+        }
+        self.starts.drain(..records.min(self.starts.len()));
+        self.records -= records;
+        self.start.pass(records as u64);
+        if records > 0 {
+            self.look_for_absent();
+        }
+    }
+
+    /// Fields may be absent in fewer records than before.
+    fn look_for_absent(&mut self) {
+        self.absent = self.absent && self.columns.iter().any(|of| of.offsets.contains(&ABSENT));
+    }
+
+    /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
+    /// chunk and of the call's payload in the batch's memory, or how far before its start they would
+    /// begin, as a negative number that wraps; `from` is the offset of the chunk in the object.
+    pub(crate) fn add_in_place(
+        &mut self,
+        decoded: &DecodedRecords,
+        records: Range<usize>,
+        chunk: usize,
+        payload: usize,
+        from: u64,
+    ) {
+        let (chunk, payload) = (chunk as u32, payload as u32);
+        let plain = !decoded.has_payload && !decoded.absent;
+        for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
+            to.lengths.extend_from_slice(&column.lengths[records.clone()]);
+            let offsets = &column.offsets[records.clone()];
+            if plain {
+                to.offsets.extend(offsets.iter().map(|offset| offset.wrapping_add(chunk)));
+                continue;
+            }
+            to.offsets.extend(offsets.iter().map(|offset| match *offset {
+                ABSENT => ABSENT,
+                offset if offset & IN_PAYLOAD != 0 => (offset - IN_PAYLOAD).wrapping_add(payload),
+                offset => offset.wrapping_add(chunk),
+            }));
+        }
+        let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);
+        self.absent |= decoded.absent && decoded.columns.iter().any(is_absent);
+        // `starts` is empty, or has all records.
+        let starts = decoded.starts.get(records.clone()).unwrap_or_default();
+        self.starts.extend(starts.iter().map(|start| from + u64::from(*start)));
+        self.records += records.len();
+    }
+
+    /// Adds one record of a call by copying its bytes to the end of the payload.
+    pub(crate) fn add_copied(
+        &mut self,
+        memory: &mut [u8],
+        decoded: &DecodedRecords,
+        record: usize,
+        chunk: &[u8],
+        from: u64,
+    ) {
+        for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
+            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let value = (offset != ABSENT).then(|| {
+                let source = if offset & IN_PAYLOAD != 0 { &decoded.payload } else { chunk };
+                &source[(offset & !IN_PAYLOAD) as usize..][..length]
+            });
+            self.absent |= value.is_none();
+            push_copy(to, memory, &mut self.payload, value);
+        }
+        if let Some(start) = decoded.starts.get(record) {
+            self.starts.push(from + u64::from(*start));
+        }
+        self.records += 1;
+    }
+}
+
+/// Adds a copy of a value to a column. `end` is the offset in the memory at which its bytes are written; it
+/// becomes the offset after them.
+#[inline]
+pub(crate) fn push_copy(
+    column: &mut Column,
+    memory: &mut [u8],
+    end: &mut usize,
+    value: Option<&[u8]>,
+) {
+    let (offset, bytes) = value.map_or((ABSENT, &[][..]), |value| (*end as u32, value));
+    column.offsets.push(offset);
+    column.lengths.push(bytes.len() as u32);
+    memory[*end..*end + bytes.len()].copy_from_slice(bytes);
+    *end += bytes.len();
+}

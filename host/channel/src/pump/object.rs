@@ -1,0 +1,228 @@
+//! Decodes one object, from its beginning or from where a state goes on, with a stream of its own.
+
+use std::time::Duration;
+
+use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_types::{ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, split_identity};
+
+use crate::batch::builder::BatchBuilder;
+use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
+use crate::pump::section_end::SectionEnd;
+use crate::stats::monitor::Monitor;
+use crate::{ErrorPolicy, Failure, Resume, Sink, StopReason};
+
+/// What all objects of a channel are decoded with.
+#[derive(Clone, Copy)]
+pub(crate) struct Decoding<'a> {
+    pub(crate) channel: &'a str,
+    pub(crate) plugin: &'a Plugin,
+    pub(crate) options: &'a [(String, String)],
+    pub(crate) limits: &'a Limits,
+    pub(crate) max_record: u64,
+    pub(crate) offsets: bool,
+    pub(crate) linger: Duration,
+}
+
+/// Where decoding of an object begins, and what its stream is told.
+#[derive(Default)]
+pub(crate) struct Begin {
+    /// A place in the object; `None` for its start.
+    pub(crate) resume: Option<Resume>,
+    /// The fields that objects before it had, as decoders get them.
+    pub(crate) schema: Option<(String, String)>,
+}
+
+/// Where the bytes of an object come from, if decoding begins inside of it, and where they end.
+pub(crate) enum Reading<'a> {
+    /// The source reads the object again, from the place on.
+    Source(&'a mut dyn Source),
+    /// The object's input goes on at the place, after the header.
+    Input,
+    /// The same, and it is a section that is decoded.
+    Section(&'a mut (dyn SectionEnd + 'static)),
+}
+
+impl Begin {
+    /// At the place of a state in the object, if it has one.
+    pub(crate) fn new(resume: Option<Resume>, schema: Option<(String, String)>) -> Self {
+        Self { resume: resume.filter(|resume| resume.offset() > 0), schema }
+    }
+
+    fn extensions(&self) -> Vec<(String, String)> {
+        match &self.resume {
+            Some(resume) => resume.extensions(),
+            None => self.schema.clone().into_iter().collect(),
+        }
+    }
+}
+
+/// What a thread decodes objects with, one after the other.
+pub(crate) struct Decoder<'a> {
+    decoding: Decoding<'a>,
+    /// The instance that had the last stream, if it may have another one.
+    instance: Option<DecoderInstance>,
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(decoding: Decoding<'a>) -> Self {
+        Self { decoding, instance: None }
+    }
+
+    /// A stream for an object that is decoded from there on.
+    ///
+    /// # Errors
+    /// As [`Stream::open`].
+    pub(crate) fn stream(&mut self, object: &Object, begin: &Begin) -> Result<Stream, Fault> {
+        let Decoding { channel, plugin, options, limits, max_record, offsets, .. } = self.decoding;
+        let info = StreamInfo {
+            channel: channel.to_owned(),
+            epoch: object.epoch,
+            object: object.name.clone(),
+            max_record,
+            offsets,
+            facts: object.facts.clone(),
+            extensions: begin.extensions(),
+        };
+        match self.instance.take() {
+            Some(instance) => Stream::open_in(instance, options, &info),
+            None => Stream::open(plugin, options, &info, limits),
+        }
+    }
+
+    /// A stream has come to its end.
+    pub(crate) fn close(&mut self, stream: Stream) {
+        self.instance = stream.close();
+    }
+
+    /// Decodes an object to its end, or a section of it.
+    pub(crate) fn decode<S: Sink>(
+        &mut self,
+        object: &mut Object,
+        begin: &Begin,
+        from: Reading<'_>,
+        builder: &mut BatchBuilder<'_, S>,
+        policy: &mut ErrorPolicy,
+        monitor: Monitor<'_>,
+    ) -> Result<(), StopReason> {
+        let decoding = self.decoding;
+        let stream = self.stream(object, begin);
+        let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
+        let (source, section) = match from {
+            Reading::Source(source) => (Some(source), None),
+            Reading::Input => (None, None),
+            Reading::Section(section) => (None, Some(section)),
+        };
+        let context = Context {
+            channel: decoding.channel,
+            decoder: decoding.plugin.name(),
+            max_record: decoding.max_record,
+            linger: decoding.linger,
+            monitor,
+        };
+        let (mut after_header, identity) = (None, object.identity.clone());
+        let mut decode_loop = DecodeLoop {
+            context,
+            builder,
+            policy,
+            epoch: object.epoch,
+            object: &object.name,
+            input: &mut *object.input,
+            stream,
+            section,
+            progress: Progress::default(),
+        };
+        if let Some(resume) = &begin.resume {
+            begin_inside(resume, source, &identity, &mut after_header, &mut decode_loop)?;
+        }
+        decode_loop.run()?;
+        self.close(decode_loop.stream);
+        Ok(())
+    }
+}
+
+impl Decoding<'_> {
+    /// The failure of an object before its first byte.
+    pub(crate) fn failure(&self, object: &Object, fault: Fault) -> Failure {
+        self.failure_at(Position::object(object.epoch, &object.name), fault)
+    }
+
+    /// The failure of an epoch.
+    pub(crate) fn epoch_failure(&self, epoch: u32, fault: Fault) -> Failure {
+        self.failure_at(Position::epoch(epoch), fault)
+    }
+
+    /// The failure of a source that has no next object. `epoch` is the one of the last object.
+    pub(crate) fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
+        let kind = if error.refused { ErrorKind::Refused } else { ErrorKind::Source };
+        let fault = Fault::new(kind, error.message, error.remedy);
+        let epoch = error.epoch.unwrap_or(epoch);
+        let position = Position { object: error.object, ..Position::epoch(epoch) };
+        Failure { missing: error.missing, ..self.failure_at(position, fault) }
+    }
+
+    fn failure_at(&self, position: Position, fault: Fault) -> Failure {
+        Failure::new(self.channel, self.plugin.name(), position, fault)
+    }
+}
+
+/// Checks that an object that was opened again, after its header was read, is the same. `header` read
+/// the header of the object that was known by `then`.
+///
+/// # Errors
+/// It is another one.
+pub(crate) fn check_opened_again(
+    header: &dyn Input,
+    then: &ObjectIdentity,
+    now: &Object,
+) -> Result<(), SourceError> {
+    header.check_unchanged()?;
+    let ((_, then), (_, found)) =
+        (split_identity(then.text()), split_identity(now.identity.text()));
+    if then == found {
+        return Ok(());
+    }
+    let message =
+        format!("changed while it was read: its header is of {then}, and it is {found} now");
+    let remedy = "don't change objects while they are read: write new data under new names";
+    Err(SourceError::new(&now.name, message, remedy))
+}
+
+/// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
+fn begin_inside<'a, S: Sink>(
+    resume: &Resume,
+    source: Option<&mut dyn Source>,
+    identity: &ObjectIdentity,
+    after_header: &'a mut Option<Object>,
+    decode_loop: &mut DecodeLoop<'a, '_, S>,
+) -> Result<(), StopReason> {
+    if resume.header() > 0 {
+        decode_loop.show_header(resume.header())?;
+        match source {
+            Some(source) if source.can_reread() => {
+                let begun = source.start_at(resume.after_header()).and_then(|()| source.next());
+                match begun.map_err(|error| decode_loop.source_failure(error))? {
+                    SourceEvent::Object(object) => {
+                        check_opened_again(decode_loop.input, identity, &object)
+                            .map_err(|error| decode_loop.source_failure(error))?;
+                        decode_loop.input = &mut *after_header.insert(object).input;
+                    }
+                    SourceEvent::EpochEnd(_) | SourceEvent::End => return Err(StopReason::Stopped),
+                }
+            }
+            Some(_) => decode_loop.throw_away_to(resume.offset())?,
+            None => {}
+        }
+    }
+    decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
+    Ok(())
+}
+
+/// In the place of an input that somebody else reads.
+pub(crate) struct NoInput;
+
+impl Input for NoInput {
+    fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        Ok(ReadOutcome::End)
+    }
+}

@@ -1,0 +1,339 @@
+//! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
+//! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
+//!
+//! `monitor` counts and tells the `observer`s each step, `stage_timer` measures the stages, `log_fields` are
+//! the totals as fields of a log record.
+
+pub mod log_fields;
+pub mod monitor;
+pub mod observer;
+pub mod stage_timer;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipemill_types::ErrorKind;
+
+use crate::stats::stage_timer::{Stage, StageTimer};
+
+/// What a channel did, and how long each stage took, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatsSnapshot {
+    /// Bytes read, inflated.
+    pub bytes: u64,
+    /// Records that the decoder emitted.
+    pub records: u64,
+    /// Batches granted.
+    pub batches: u64,
+    /// Objects begun.
+    pub objects: u64,
+    /// Decode errors skipped.
+    pub decode_errors: u64,
+    /// Time spent reading the source, waiting for it included.
+    pub source: Duration,
+    /// Time spent decoding.
+    pub decoder: Duration,
+    /// Time spent handing batches over, waiting for memory that consumers hold included.
+    pub consumer: Duration,
+}
+
+impl StatsSnapshot {
+    /// The time of all stages.
+    pub fn time(&self) -> Duration {
+        self.source + self.decoder + self.consumer
+    }
+
+    /// The time of a stage.
+    pub fn of(&self, stage: Stage) -> Duration {
+        match stage {
+            Stage::Source => self.source,
+            Stage::Decoder => self.decoder,
+            Stage::Consumer => self.consumer,
+        }
+    }
+
+    /// The difference to an earlier snapshot of the same channel.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            bytes: self.bytes - earlier.bytes,
+            records: self.records - earlier.records,
+            batches: self.batches - earlier.batches,
+            objects: self.objects - earlier.objects,
+            decode_errors: self.decode_errors - earlier.decode_errors,
+            source: self.source.saturating_sub(earlier.source),
+            decoder: self.decoder.saturating_sub(earlier.decoder),
+            consumer: self.consumer.saturating_sub(earlier.consumer),
+        }
+    }
+}
+
+/// The statistics of one epoch that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochStats {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Whether its consumers asked to end it before its end.
+    pub early: bool,
+    /// What the channel did in it.
+    pub totals: StatsSnapshot,
+}
+
+/// Upper bounds, inclusive, of the buckets in the histogram of the decoder's call times. Longer
+/// calls count in one more bucket.
+pub const DECODE_BUCKETS: [Duration; 9] = {
+    let micros = [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000];
+    let mut bounds = [Duration::ZERO; 9];
+    let mut at = 0;
+    while at < bounds.len() {
+        bounds[at] = Duration::from_micros(micros[at]);
+        at += 1;
+    }
+    bounds
+};
+
+/// A stage of this time or more is one in which the source is not listened to. Shorter ones lie
+/// between two reads of a source that is silent.
+const LONG_STAGE: Duration = Duration::from_millis(500);
+
+/// Epochs whose statistics are kept; older ones are dropped.
+const MAX_EPOCHS: usize = 1000;
+
+/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each
+/// number stands for itself.
+#[derive(Default)]
+pub struct ChannelStats {
+    pub(crate) timer: StageTimer,
+    bytes: AtomicU64,
+    records: AtomicU64,
+    batches: AtomicU64,
+    objects: AtomicU64,
+    /// By kind of error.
+    decode_errors: [AtomicU64; ErrorKind::ALL.len()],
+    epoch: AtomicU32,
+    calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
+    call_nanos: AtomicU64,
+    decoder_memory: AtomicU64,
+    /// Nanoseconds from the timer's origin since when the source has given nothing; 0 if it has.
+    source_silent: AtomicU64,
+    history: Mutex<EpochHistory>,
+}
+
+/// The current object and the epochs that have ended. It changes only with an object or epoch.
+#[derive(Default)]
+struct EpochHistory {
+    /// Name of the object that began last.
+    object: Option<String>,
+    /// Whether that object has not ended.
+    is_reading: bool,
+    epochs: VecDeque<EpochStats>,
+    /// The sum of all epochs that have ended.
+    ended: StatsSnapshot,
+}
+
+impl ChannelStats {
+    /// All counts and times so far.
+    pub fn snapshot(&self) -> StatsSnapshot {
+        let ([source, decoder, consumer], _) = self.timer.read();
+        StatsSnapshot {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            batches: self.batches.load(Ordering::Relaxed),
+            objects: self.objects.load(Ordering::Relaxed),
+            decode_errors: self.decode_errors().iter().map(|(_, count)| count).sum(),
+            source,
+            decoder,
+            consumer,
+        }
+    }
+
+    /// Counts and times of the current epoch so far.
+    pub fn this_epoch(&self) -> StatsSnapshot {
+        // Read under the lock: the sum of the ended epochs can't grow meanwhile.
+        let history = self.history();
+        self.snapshot().since(&history.ended)
+    }
+
+    /// Decode errors that were skipped, by kind.
+    pub fn decode_errors(&self) -> [(ErrorKind, u64); ErrorKind::ALL.len()] {
+        ErrorKind::ALL.map(|kind| (kind, self.decode_errors[kind as usize].load(Ordering::Relaxed)))
+    }
+
+    /// The stage that the channel is at; `None` before its start and after its end.
+    pub fn stage(&self) -> Option<Stage> {
+        self.timer.read().1
+    }
+
+    /// Number of the current epoch, from 0.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Name of the object that began last.
+    pub fn object(&self) -> Option<String> {
+        self.history().object.clone()
+    }
+
+    /// Name of the object that is read now; `None` between two objects.
+    pub fn current_object(&self) -> Option<String> {
+        let history = self.history();
+        history.object.clone().filter(|_| history.is_reading)
+    }
+
+    /// Since when the channel reads its source, and the source has given nothing: no byte, no
+    /// object, no end of an object or epoch. `None` if it gave something since it was last asked.
+    pub fn source_silent_since(&self) -> Option<Instant> {
+        let since = self.source_silent.load(Ordering::Relaxed);
+        (since > 0).then(|| self.timer.at(Duration::from_nanos(since)))
+    }
+
+    /// The epochs that have ended, in order; only the last 1,000 of them.
+    pub fn epochs(&self) -> Vec<EpochStats> {
+        self.history().epochs.iter().copied().collect()
+    }
+
+    /// Number of the decoder's calls in each bucket of [`DECODE_BUCKETS`]. The last number counts
+    /// the calls that took longer.
+    pub fn calls(&self) -> [u64; DECODE_BUCKETS.len() + 1] {
+        std::array::from_fn(|bucket| self.calls[bucket].load(Ordering::Relaxed))
+    }
+
+    /// The time of all calls of the decoder.
+    pub fn call_time(&self) -> Duration {
+        Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Size of the linear memory of the decoder's last instance, in bytes; with workers, of all their
+    /// last instances.
+    pub fn decoder_memory(&self) -> u64 {
+        self.decoder_memory.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.source_gave();
+    }
+
+    pub(crate) fn add_call(&self, elapsed: Duration, memory: u64) {
+        let bucket = DECODE_BUCKETS.partition_point(|bound| *bound < elapsed);
+        self.calls[bucket].fetch_add(1, Ordering::Relaxed);
+        self.call_nanos.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
+        self.decoder_memory.store(memory, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_records(&self, records: usize) {
+        self.records.fetch_add(records as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_batches(&self, batches: u64) {
+        self.batches.store(batches, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_decode_error(&self, kind: ErrorKind) {
+        self.decode_errors[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_errors_of(&self, inputs: &[Arc<ChannelStats>]) {
+        for (kind, count) in self.decode_errors.iter().enumerate() {
+            let of_input =
+                |input: &Arc<ChannelStats>| input.decode_errors[kind].load(Ordering::Relaxed);
+            count.store(inputs.iter().map(of_input).sum(), Ordering::Relaxed);
+        }
+    }
+
+    /// The calls of the decoder are those of these workers. Returns the bytes that they read.
+    pub(crate) fn set_calls_of(&self, workers: &[Arc<ChannelStats>]) -> u64 {
+        let sum = |get: &dyn Fn(&ChannelStats) -> &AtomicU64| {
+            workers.iter().map(|worker| get(worker).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        for bucket in 0..self.calls.len() {
+            self.calls[bucket].store(sum(&|worker| &worker.calls[bucket]), Ordering::Relaxed);
+        }
+        self.call_nanos.store(sum(&|worker| &worker.call_nanos), Ordering::Relaxed);
+        self.decoder_memory.store(sum(&|worker| &worker.decoder_memory), Ordering::Relaxed);
+        sum(&|worker| &worker.bytes)
+    }
+
+    pub(crate) fn begin_object(&self, epoch: u32, name: &str) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.source_gave();
+        let mut history = self.history();
+        (history.object, history.is_reading) = (Some(name.to_owned()), true);
+    }
+
+    pub(crate) fn end_object(&self) {
+        self.source_gave();
+        self.history().is_reading = false;
+    }
+
+    pub(crate) fn end_epoch(&self, number: u32, early: bool) -> EpochStats {
+        let snapshot = self.snapshot();
+        self.source_gave();
+        let mut history = self.history();
+        let epoch = EpochStats { number, early, totals: snapshot.since(&history.ended) };
+        history.ended = snapshot;
+        if history.epochs.len() == MAX_EPOCHS {
+            history.epochs.pop_front();
+        }
+        history.epochs.push_back(epoch);
+        self.epoch.store(number + 1, Ordering::Relaxed);
+        epoch
+    }
+
+    /// The source is read from now on. `elapsed`: how long the stage before this one took. A source
+    /// was not silent for as long as nobody listened.
+    pub(crate) fn source_asked(&self, elapsed: Duration) {
+        if self.source_silent.load(Ordering::Relaxed) == 0 || elapsed >= LONG_STAGE {
+            self.source_silent.store(self.timer.moment().max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn source_gave(&self) {
+        self.source_silent.store(0, Ordering::Relaxed);
+    }
+
+    fn history(&self) -> MutexGuard<'_, EpochHistory> {
+        // A panic can't leave it half changed.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_silent_from_when_it_is_asked_until_it_gives() {
+        let stats = ChannelStats::default();
+        assert_eq!(stats.source_silent_since(), None);
+        stats.source_asked(Duration::ZERO);
+        let first = stats.source_silent_since().expect("it is asked");
+        // It is asked again and again.
+        stats.source_asked(LONG_STAGE - Duration::from_nanos(1));
+        assert_eq!(stats.source_silent_since(), Some(first));
+        stats.add_bytes(1);
+        assert_eq!(stats.source_silent_since(), None);
+    }
+
+    #[test]
+    fn a_source_is_not_silent_while_the_channel_waits_for_others() {
+        let stats = ChannelStats::default();
+        stats.source_asked(Duration::ZERO);
+        let first = stats.source_silent_since().expect("it is asked");
+        while stats.timer.at(Duration::from_nanos(stats.timer.moment())) == first {}
+        stats.source_asked(LONG_STAGE);
+        assert!(stats.source_silent_since().is_some_and(|since| since > first));
+    }
+
+    #[test]
+    fn the_object_that_is_read_has_not_ended() {
+        let stats = ChannelStats::default();
+        stats.begin_object(0, "a");
+        assert_eq!(stats.current_object().as_deref(), Some("a"));
+        stats.end_object();
+        assert_eq!((stats.current_object(), stats.object().as_deref()), (None, Some("a")));
+    }
+}

@@ -1,0 +1,519 @@
+//! Whose turn it is, and how far the others may be ahead.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pipemill_types::Field;
+
+use super::worker::Job;
+use crate::StopReason;
+
+/// What the threads of a channel with workers wait for. Each of them is woken for what it waits for and
+/// for nothing else: with short objects, a wake-up costs more than to decode one.
+pub(super) struct AheadLimiter {
+    state: Mutex<State>,
+    /// For the planner.
+    plan_changed: Condvar,
+    /// For workers without a job.
+    jobs_changed: Condvar,
+    /// For workers whose records have to wait.
+    room_changed: Condvar,
+    /// Bytes that may wait for their turn.
+    limit: AheadLimit,
+    wakeups: Mutex<Wakeups>,
+    woken: Condvar,
+    /// A section has gone on where the one before had ended.
+    has_joined: AtomicBool,
+    /// Sections were decoded in vain.
+    has_wasted: AtomicBool,
+}
+
+/// How many bytes may wait for their turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AheadLimit {
+    /// While the channel's thread waits for the object whose turn it is.
+    pub(super) while_waiting: usize,
+    /// While it has something to do. What waits longer than that for its turn has left the caches of
+    /// the cores when it comes, and is not needed before.
+    pub(super) while_busy: usize,
+}
+
+/// What came for the channel's thread.
+#[derive(Default)]
+struct Wakeups {
+    /// How often something came.
+    count: u64,
+    /// It waits for the next time.
+    is_awaited: bool,
+    /// It also waits for what is planned.
+    awaits_plan: bool,
+}
+
+/// What the planner waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum PlannerWait {
+    #[default]
+    Nothing,
+    /// Fewer than this many jobs that no worker is free for.
+    Jobs(usize),
+    /// The fields of the records, or the end of what is decoded.
+    Fields,
+}
+
+/// What a worker waits for before it hands over records.
+#[derive(Debug, Clone, Copy)]
+struct RoomWait {
+    epoch: u32,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// The channel's thread waits for records.
+    is_awaited: bool,
+    planner: PlannerWait,
+    /// Workers whose records have to wait, by the numbers of their objects.
+    waiting: BTreeMap<u64, RoomWait>,
+    /// Bytes that wait for their turn.
+    held: usize,
+    /// Bytes of them that are of each object, by its number.
+    of_object: HashMap<u64, usize>,
+    /// Numbers of the objects whose turn it is: one in strict order.
+    due: BTreeSet<u64>,
+    /// Objects of epochs before this one are not wanted any more.
+    first_epoch: u32,
+    stopped: bool,
+    /// The fields of the records, once an object has said them.
+    fields: Option<Arc<[Field]>>,
+    /// Objects that are decoded now, or that the planner is about to hand to a worker.
+    running: usize,
+    /// What waits for a worker.
+    jobs: VecDeque<Job>,
+    /// Workers that wait for a job.
+    idle: usize,
+    /// No more jobs come.
+    all_planned: bool,
+    /// Numbers of sections that belong to the section before them: nobody wants their records.
+    dropped: BTreeSet<u64>,
+}
+
+impl State {
+    fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
+        self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
+    }
+
+    /// Whether this object may have `bytes` more bytes that wait for its turn.
+    fn may_hold(&self, object: u64, bytes: usize, limit: AheadLimit) -> bool {
+        let AheadLimit { while_waiting, while_busy } = limit;
+        let limit = if self.is_awaited { while_waiting } else { while_busy };
+        let has_none = self.of_object.get(&object).is_none_or(|own| *own == 0);
+        has_none && self.due.contains(&object) || self.held + bytes <= limit
+    }
+
+    /// Whether there are fewer than `most` jobs that no worker is free for.
+    fn has_few_jobs(&self, most: usize) -> bool {
+        self.jobs.len() < self.idle.saturating_add(most)
+    }
+
+    /// Whether the planner's wait may be over. Then it is woken, and says it if it waits again.
+    fn wakes_planner(&mut self) -> bool {
+        let wakes = match self.planner {
+            PlannerWait::Nothing => false,
+            // Not for each single job.
+            PlannerWait::Jobs(most) => self.has_few_jobs(most.div_ceil(2)),
+            PlannerWait::Fields => self.fields.is_some() || self.running == 0,
+        };
+        if wakes {
+            self.planner = PlannerWait::Nothing;
+        }
+        wakes
+    }
+
+    /// Whether the wait of a worker for room may be over. As above.
+    fn wakes_for_room(&mut self, limit: AheadLimit) -> bool {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let before = waiting.len();
+        waiting.retain(|object, RoomWait { epoch, bytes }| {
+            !self.is_unwanted(*object, *epoch) && !self.may_hold(*object, *bytes, limit)
+        });
+        self.waiting = waiting;
+        self.waiting.len() < before
+    }
+}
+
+/// Ends all waits when it is dropped.
+pub(super) struct EndAtDrop<'a>(&'a AheadLimiter);
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.stopped = true;
+        self.0.wake(state);
+        self.0.tell();
+    }
+}
+
+impl AheadLimiter {
+    /// `limit`: how many bytes wait for their turn at most.
+    pub(super) fn new(limit: AheadLimit) -> Self {
+        let (state, wakeups, woken) = Default::default();
+        let (plan_changed, jobs_changed, room_changed) = Default::default();
+        let (has_joined, has_wasted) = Default::default();
+        Self {
+            state,
+            plan_changed,
+            jobs_changed,
+            room_changed,
+            limit,
+            wakeups,
+            woken,
+            has_joined,
+            has_wasted,
+        }
+    }
+
+    /// Ends all waits when the result is dropped.
+    pub(super) fn end_at_drop(&self) -> EndAtDrop<'_> {
+        EndAtDrop(self)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic can't leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a change of the state: wakes those whose wait may be over.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let is_over = state.idle > 0 && (state.stopped || state.all_planned);
+        let planner = state.wakes_planner() || state.stopped;
+        let room = state.wakes_for_room(self.limit) || state.stopped;
+        let jobs = state.idle > 0 && !state.jobs.is_empty();
+        drop(state);
+        if planner {
+            self.plan_changed.notify_all();
+        }
+        if room {
+            self.room_changed.notify_all();
+        }
+        if is_over {
+            self.jobs_changed.notify_all();
+        } else if jobs {
+            self.jobs_changed.notify_one();
+        }
+    }
+
+    fn lock_wakeups(&self) -> MutexGuard<'_, Wakeups> {
+        self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something came, which wakes the channel's thread if that waits for it.
+    fn wake_sequencer(&self, waits_for_it: impl FnOnce(&Wakeups) -> bool) {
+        let mut wakeups = self.lock_wakeups();
+        wakeups.count += 1;
+        let is_awaited = waits_for_it(&wakeups) && std::mem::take(&mut wakeups.is_awaited);
+        drop(wakeups);
+        if is_awaited {
+            self.woken.notify_one();
+        }
+    }
+
+    /// There is something for the channel's thread.
+    pub(super) fn tell(&self) {
+        self.wake_sequencer(|_| true);
+    }
+
+    /// Something was planned.
+    pub(super) fn tell_planned(&self) {
+        self.wake_sequencer(|wakeups| wakeups.awaits_plan);
+    }
+
+    /// Something of this object was handed over to the channel's thread. If its turn has not come, that
+    /// looks for it when it comes.
+    pub(super) fn tell_of(&self, object: u64) {
+        if self.is_due(object) {
+            self.tell();
+        }
+    }
+
+    /// How often something came for the channel's thread.
+    pub(super) fn wakeups(&self) -> u64 {
+        self.lock_wakeups().count
+    }
+
+    /// Waits until something has come since there was this wakeups, or for this time. `for_plan`: also for
+    /// what is planned.
+    pub(super) fn wait_for_wakeup(&self, since: u64, for_plan: bool, most: Duration) {
+        let mut state = self.state();
+        state.is_awaited = true;
+        self.wake(state);
+        let mut wakeups = self.lock_wakeups();
+        (wakeups.is_awaited, wakeups.awaits_plan) = (wakeups.count == since, for_plan);
+        // Whether something came shows where it is looked for.
+        let waited = self.woken.wait_timeout_while(wakeups, most, |wakeups| wakeups.is_awaited);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_awaited = false;
+        self.state().is_awaited = false;
+    }
+
+    /// Whether it is the turn of this object.
+    pub(super) fn is_due(&self, object: u64) -> bool {
+        self.state().due.contains(&object)
+    }
+
+    /// Waits until this object may have `bytes` more bytes that wait for its turn.
+    ///
+    /// # Errors
+    /// Nobody wants them any more.
+    pub(super) fn hold(&self, object: u64, epoch: u32, bytes: usize) -> Result<(), StopReason> {
+        let mut state = self.state();
+        while !state.is_unwanted(object, epoch) && !state.may_hold(object, bytes, self.limit) {
+            state.waiting.insert(object, RoomWait { epoch, bytes });
+            state = self.room_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting.remove(&object);
+        }
+        if state.is_unwanted(object, epoch) {
+            return Err(StopReason::Stopped);
+        }
+        state.held += bytes;
+        *state.of_object.entry(object).or_default() += bytes;
+        Ok(())
+    }
+
+    /// Bytes of this object were taken.
+    pub(super) fn taken(&self, object: u64, bytes: usize) {
+        let mut state = self.state();
+        state.held -= bytes;
+        if let Some(own) = state.of_object.get_mut(&object) {
+            *own -= bytes;
+        }
+        self.wake(state);
+    }
+
+    /// A section has gone on where the one before had ended.
+    pub(super) fn section_joined(&self) {
+        self.has_joined.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any section has joined the one before it.
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::Relaxed)
+    }
+
+    /// Several sections of an object were decoded in vain.
+    pub(super) fn sections_were_wasted(&self) {
+        self.has_wasted.store(true, Ordering::Relaxed);
+    }
+
+    /// True when every section so far was wasted: stop dividing objects.
+    pub(super) fn sections_are_wasted(&self) -> bool {
+        self.has_wasted.load(Ordering::Relaxed) && !self.has_joined()
+    }
+
+    /// It is the turn of this object.
+    pub(super) fn begin(&self, object: u64) {
+        let mut state = self.state();
+        state.due.insert(object);
+        self.wake(state);
+    }
+
+    /// Nothing more of this object is taken.
+    pub(super) fn end(&self, object: u64) {
+        let mut state = self.state();
+        state.due.remove(&object);
+        let left = state.of_object.remove(&object).unwrap_or(0);
+        state.held -= left;
+        self.wake(state);
+    }
+
+    /// Nothing more of this epoch is wanted.
+    pub(super) fn end_epoch(&self, epoch: u32) {
+        let mut state = self.state();
+        state.first_epoch = state.first_epoch.max(epoch + 1);
+        self.wake(state);
+    }
+
+    /// Whether nothing of this epoch is wanted any more.
+    pub(super) fn is_over(&self, epoch: u32) -> bool {
+        let state = self.state();
+        state.stopped || epoch < state.first_epoch
+    }
+
+    /// Whether nobody wants the records of this object any more.
+    pub(super) fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
+        self.state().is_unwanted(object, epoch)
+    }
+
+    /// Nobody wants the records of this section any more.
+    pub(super) fn drop_job(&self, number: u64) {
+        let mut state = self.state();
+        state.dropped.insert(number);
+        let left = state.of_object.remove(&number).unwrap_or(0);
+        state.held -= left;
+        self.wake(state);
+    }
+
+    /// Waits until this is so for the planner, which waits for `what`.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    fn wait_as_planner(
+        &self,
+        what: PlannerWait,
+        is_so: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>, StopReason> {
+        let mut state = self.state();
+        while !state.stopped && !is_so(&state) {
+            state.planner = what;
+            state = self.plan_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.planner = PlannerWait::Nothing;
+        if state.stopped { Err(StopReason::Stopped) } else { Ok(state) }
+    }
+
+    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one. With
+    /// `usize::MAX`, at once.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn hand_over(&self, job: Job, ahead: usize) -> Result<(), StopReason> {
+        let has_few = |state: &State| state.has_few_jobs(ahead);
+        let mut state = self.wait_as_planner(PlannerWait::Jobs(ahead), has_few)?;
+        state.jobs.push_back(job);
+        self.wake(state);
+        Ok(())
+    }
+
+    /// The next job for a worker. `None` if no more come.
+    pub(super) fn next_job(&self) -> Option<Job> {
+        let mut state = self.state();
+        state.idle += 1;
+        loop {
+            if let Some(job) = state.jobs.pop_front().filter(|_| !state.stopped) {
+                state.idle -= 1;
+                self.wake(state);
+                return Some(job);
+            }
+            if state.stopped || state.all_planned {
+                state.idle -= 1;
+                return None;
+            }
+            if state.wakes_planner() {
+                self.plan_changed.notify_all();
+            }
+            state = self.jobs_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// No more jobs come.
+    pub(super) fn all_planned(&self) {
+        let mut state = self.state();
+        state.all_planned = true;
+        self.wake(state);
+    }
+
+    /// The fields of the records, if objects have said them.
+    pub(super) fn fields(&self) -> Option<Arc<[Field]>> {
+        self.state().fields.clone()
+    }
+
+    /// A section of an object is decoded while others are.
+    pub(super) fn begin_section(&self) {
+        self.state().running += 1;
+    }
+
+    /// Waits until one more object may be decoded. Returns the fields of the records, once they are
+    /// known: until then, one object is decoded at a time.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn begin_decoding(&self) -> Result<Option<Arc<[Field]>>, StopReason> {
+        let may_begin = |state: &State| state.fields.is_some() || state.running == 0;
+        let mut state = self.wait_as_planner(PlannerWait::Fields, may_begin)?;
+        state.running += 1;
+        Ok(state.fields.clone())
+    }
+
+    /// An object was decoded to its end.
+    pub(super) fn end_decoding(&self) {
+        let mut state = self.state();
+        state.running -= 1;
+        self.wake(state);
+    }
+
+    /// An object said the fields of its records.
+    pub(super) fn know_fields(&self, fields: &Arc<[Field]>) {
+        let mut state = self.state();
+        state.fields.get_or_insert_with(|| fields.clone());
+        self.wake(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LIMIT: AheadLimit = AheadLimit { while_waiting: 10, while_busy: 4 };
+
+    #[test]
+    fn what_is_ahead_waits_while_the_channel_s_thread_is_busy() {
+        let mut state = State { held: 4, ..State::default() };
+        state.of_object.insert(2, 4);
+        state.due.insert(1);
+        assert!(!state.may_hold(2, 1, LIMIT));
+        assert!(state.may_hold(1, 100, LIMIT), "it is its turn, and nothing of it is there");
+        state.is_awaited = true;
+        assert!(state.may_hold(2, 6, LIMIT));
+        assert!(!state.may_hold(2, 7, LIMIT));
+        state.of_object.insert(1, 1);
+        assert!(!state.may_hold(1, 7, LIMIT), "something of it is there to be taken");
+    }
+
+    #[test]
+    fn only_those_whose_wait_may_be_over_are_woken() {
+        let mut state = State { held: 4, running: 1, ..State::default() };
+        for object in [2, 3] {
+            state.waiting.insert(object, RoomWait { epoch: 0, bytes: 1 });
+        }
+        state.planner = PlannerWait::Fields;
+        assert!(!state.wakes_for_room(LIMIT) && !state.wakes_planner());
+        state.due.insert(3);
+        assert!(state.wakes_for_room(LIMIT));
+        assert_eq!(state.waiting.keys().collect::<Vec<_>>(), [&2]);
+        state.running = 0;
+        assert!(state.wakes_planner());
+        assert!(!state.wakes_for_room(LIMIT) && !state.wakes_planner(), "they were woken");
+        state.first_epoch = 1;
+        assert!(state.wakes_for_room(LIMIT), "nobody wants its records");
+    }
+
+    #[test]
+    fn a_planner_is_woken_once_when_a_worker_is_free() {
+        let mut state = State { planner: PlannerWait::Jobs(0), ..State::default() };
+        assert!(!state.wakes_planner(), "no worker is free");
+        state.idle = 1;
+        assert!(state.wakes_planner());
+        assert!(!state.wakes_planner(), "it was woken");
+    }
+
+    /// Otherwise nothing would be decoded while an object takes long.
+    #[test]
+    fn who_waits_goes_on_when_the_channel_s_thread_waits() {
+        let limiter = AheadLimiter::new(LIMIT);
+        limiter.begin(1);
+        let since = limiter.wakeups();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    limiter.hold(2, 0, 4).expect("it is wanted");
+                }
+                limiter.tell();
+            });
+            limiter.wait_for_wakeup(since, false, Duration::MAX);
+        });
+        assert_eq!(limiter.state().held, 8);
+        assert!(!limiter.state().is_awaited);
+    }
+}
