@@ -9,12 +9,14 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
+use crate::epoch_end::end_epoch;
 use crate::pump::background_inflate::BackgroundInflate;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
+use crate::run_context::RunContext;
 use crate::shuffle::{WindowSink, with_window};
 use crate::stats::monitor::Monitor;
 use crate::stats::observer::Observer;
-use crate::workers::{InOrderSink, Workers};
+use crate::workers::{InOrderSink, PortionSink, Workers};
 use crate::{
     ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, Stage, StopReason,
 };
@@ -81,12 +83,12 @@ impl Channel {
             (Some(shuffle), Some(size)) if has_workers => {
                 let mut window = WindowSink::new(sink, shuffle, size);
                 let builder = BatchBuilder::of_picked(&mut window, None);
-                self.run_into(builder, stats, Self::decode_side_by_side)
+                self.run_into(builder, stats, Self::decode_with_workers)
             }
             (_, size) if has_workers => {
                 let mut in_order = InOrderSink::new(sink, size);
                 let builder = BatchBuilder::of_picked(&mut in_order, None);
-                self.run_into(builder, stats, Self::decode_side_by_side)
+                self.run_into(builder, stats, Self::decode_with_workers)
             }
             (Some(shuffle), Some(size)) => {
                 let name = format!("window-{}", self.name);
@@ -212,6 +214,24 @@ impl Channel {
         }
     }
 
+    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
+    fn decode_with_workers<S: PortionSink>(
+        &mut self,
+        builder: &mut BatchBuilder<'_, S>,
+        monitor: Monitor<'_>,
+    ) -> Result<bool, StopReason> {
+        let known = match &self.learning {
+            Learning::Known(fields) => Some(fields.clone()),
+            Learning::FromOwn | Learning::From { .. } => None,
+        };
+        // The context borrows the rest of the channel.
+        let workers = std::mem::replace(&mut self.workers, Workers::new(1));
+        let (context, resume) = self.parts();
+        let decoded = workers.decode(context, resume, known, builder, monitor);
+        self.workers = workers;
+        decoded
+    }
+
     /// What the channel decodes with, and where it begins.
     pub(super) fn parts(&mut self) -> (RunContext<'_>, Option<Resume>) {
         let decoding = Decoding {
@@ -236,57 +256,6 @@ impl Channel {
         );
         let remedy = "check that this decoder, with these `options`, fits the input";
         Some(Failure { fault: Fault::new(first.fault.kind, message, remedy), ..first.clone() })
-    }
-}
-
-/// The parts of a channel while it runs.
-pub(super) struct RunContext<'a> {
-    pub(super) decoding: Decoding<'a>,
-    pub(super) source: &'a mut dyn Source,
-    pub(super) policy: &'a mut ErrorPolicy,
-    /// The number of records of each batch.
-    pub(super) batch: Option<BatchSize>,
-}
-
-/// Ends an epoch, at its own end or early. Returns whether the consumers ended it early.
-pub(super) fn end_epoch<S: Sink>(
-    decoding: &Decoding<'_>,
-    batch: Option<BatchSize>,
-    builder: &mut BatchBuilder<'_, S>,
-    monitor: Monitor<'_>,
-    epoch: u32,
-    early: bool,
-) -> Result<bool, StopReason> {
-    monitor.enter(Stage::Consumer);
-    let early = early
-        || !end_whole(builder, epoch, |left| {
-            decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into()
-        })?;
-    if early {
-        builder.end_epoch(epoch, true)?;
-    }
-    builder.skip_records(0);
-    monitor.batches_granted(builder.granted());
-    report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
-    monitor.epoch_ends(epoch, early);
-    Ok(early)
-}
-
-/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no more
-/// of what is left of it. `too_short` is the failure of an epoch that has this many records too few
-/// for the state that it goes on at.
-pub(super) fn end_whole<S: Sink>(
-    builder: &mut BatchBuilder<'_, S>,
-    epoch: u32,
-    too_short: impl FnOnce(u64) -> StopReason,
-) -> Result<bool, StopReason> {
-    let ended = builder.finish().and_then(|()| match builder.left_to_skip() {
-        0 => builder.end_epoch(epoch, false),
-        left => Err(too_short(left)),
-    });
-    match ended {
-        Err(StopReason::EpochEnded) => Ok(false),
-        other => other.map(|()| true),
     }
 }
 
@@ -326,30 +295,4 @@ pub(super) fn no_window_thread(channel: &str, decoder: &str, error: &io::Error) 
     let remedy = "allow more threads, or leave `window` out";
     let fault = Fault::new(ErrorKind::Host, error.to_string(), remedy);
     Failure::new(channel, decoder, Position::epoch(0), fault)
-}
-
-/// The fault of an epoch that has `left` records too few for the state that it goes on at.
-pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
-    let message =
-        format!("epoch {epoch} ends {left} records before the place at which the state goes on");
-    changed_input(message)
-}
-
-/// The fault of an input that is not what it was when a state was taken.
-pub fn changed_input(message: String) -> Fault {
-    let remedy = "the input has changed since the state was taken: bring it back, or begin without \
-                  the state";
-    Fault::new(ErrorKind::Refused, message, remedy)
-}
-
-/// Says how many records of an epoch were left out by `tail = "drop"`.
-pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: u64) {
-    if let Some(size) = size.filter(|_| dropped > 0) {
-        log::info!(
-            channel = name, epoch, records = dropped;
-            "channel `{name}`, epoch {epoch}: {dropped} records at the end were left out, because \
-            they don't fill a batch of {} (tail = \"drop\")",
-            size.records
-        );
-    }
 }

@@ -4,24 +4,28 @@
 //! they leave for the `sink`: the ring, standard output, or a `memory_sink`. With a `shuffle`, a window
 //! between batch and sink changes the order of the records. `workers` decode several objects at the same
 //! time. A `mix` draws its records from several channels. `errors` says what happens to bytes that can't be
-//! decoded, `stats` counts what the channel does and tells its observers, and `resume` is where it goes on.
+//! decoded, `stats` counts what the channel does and tells its observers. `resume` is where it goes on, `run_context` what
+//! it works with, and `epoch_end` ends an epoch.
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod channel;
+mod epoch_end;
 mod errors;
 pub mod memory_sink;
 mod mix;
 mod pump;
 mod resume;
+mod run_context;
 mod shuffle;
 mod sink;
 mod stats;
 mod workers;
 
 pub use batch::{Batch, BatchStart};
-pub use channel::{Channel, Outcome, changed_input};
+pub use channel::{Channel, Outcome};
+pub use epoch_end::changed_input;
 pub use errors::failure::Failure;
 pub use errors::policy::{ErrorPolicy, OnError, OnPluginError};
 pub use mix::{Comparison, Mix, MixInput, Until, is_same_input};

@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipemill_ring::host::{
-    Admitted, ConsumerId, Delivery, Denied, Ring, RingConfig, Table, check_rank_is_free,
-    check_shard, credits, is_same_division,
+    Admitted, ConsumerId, Delivery, Denied, LockedRing, Request, Ring, RingConfig, Table,
+    check_rank_is_free, check_shard, credits, is_same_division,
 };
 use pipemill_ring::protocol::{BatchPlace, ErrorReport, Hello, Mode, Resumed, Tail};
 use pipemill_types::schema_extension;
@@ -112,10 +112,10 @@ impl ChannelDelivery {
     /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if they
     /// asked for other ones. Otherwise it is theirs if no batch was granted from there on.
     pub fn fail_request(&self, ring: &Ring, report: &ErrorReport, has_no_memory: bool) -> bool {
-        let is_request = ring.locked(|ring| {
+        let is_request = ring.locked(|table| {
             let state = self.state();
             let other_batches = state.now.batch != state.configured.batch;
-            let is_at_fault = !ring.table.has_granted() || has_no_memory && other_batches;
+            let is_at_fault = !table.has_granted() || has_no_memory && other_batches;
             state.is_requested && is_at_fault
         });
         is_request
@@ -172,37 +172,48 @@ impl ChannelDelivery {
     }
 }
 
+/// The request of a consumer, as a whole configuration.
+struct Requested<'a> {
+    delivery: &'a ChannelDelivery,
+    hello: &'a Hello,
+    /// Where the channel began before the request.
+    now: StreamConfig,
+    asked: StreamConfig,
+    credits: u32,
+}
+
+impl Request for Requested<'_> {
+    fn admit(self: Box<Self>, mut ring: LockedRing<'_>) -> Result<Admitted, Denied> {
+        let Requested { delivery, hello, now, asked, credits } = *self;
+        let rank = hello.shard.map_or(0, |shard| shard.rank);
+        if asked.mode == Mode::Shard && asked.is_cut_and_divided_as(&now) {
+            check_rank_is_free(ring.table, hello.shard.unwrap_or_default())?;
+        }
+        let state = &mut *delivery.state();
+        let (policy, has_state) = (&*delivery.policy, hello.state.is_some());
+        let mut placement =
+            Placement { policy, state, ring: &mut ring, now: &now, rank, has_state };
+        if let Some(again) = placement.place(asked)? {
+            if let Some(resumed) = &again.resumed {
+                state.recent.expect(rank, resumed);
+            }
+            delivery.restart(state, ring.table, again, has_state.then_some(rank));
+            state.is_requested = true;
+        }
+        let StreamConfig { mode, settings, resumed, .. } = state.now.clone();
+        let resumed = resumed.map(|_| state.now.state_of(rank));
+        Ok(Admitted { rank, credits, mode, resumed, settings })
+    }
+}
+
 impl Delivery for ChannelDelivery {
-    fn admit(&self, ring: &Ring, hello: &Hello) -> Result<Admitted, Denied> {
+    fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String> {
         let now = self.config();
         let asked = self.requested(&now, hello)?;
-        let (mode, world) = (asked.mode, asked.consumers);
-        let tail = asked.batch.map(|batch| batch.tail);
         let wanted = hello.credits.unwrap_or(self.ring.credits);
-        let credits = credits(self.ring.slots, wanted, mode, world, tail)?;
-        let rank = hello.shard.map_or(0, |shard| shard.rank);
-        ring.locked(|locked| {
-            if mode == Mode::Shard && asked.is_cut_and_divided_as(&now) {
-                check_rank_is_free(locked.table, hello.shard.unwrap_or_default())?;
-            }
-            let (state, batches) = (&mut *self.state(), ring.batches());
-            let has_state = hello.state.is_some();
-            let policy = &*self.policy;
-            let mut placement =
-                Placement { policy, state, ring: locked, now: &now, rank, has_state, batches };
-            let again = placement.place(asked)?;
-            if let Some(again) = again {
-                if let Some(resumed) = &again.resumed {
-                    state.recent.expect(rank, resumed);
-                }
-                self.restart(state, locked.table, again, has_state.then_some(rank));
-                state.is_requested = true;
-            }
-            let StreamConfig { mode, settings, resumed, .. } = state.now.clone();
-            let resumed = resumed.map(|_| state.now.state_of(rank));
-            let failures = locked.failures;
-            Ok(Admitted { rank, credits, mode, resumed, settings, failures })
-        })
+        let tail = asked.batch.map(|batch| batch.tail);
+        let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)?;
+        Ok(Box::new(Requested { delivery: self, hello, now, asked, credits }))
     }
 
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)> {

@@ -23,8 +23,6 @@ pub(crate) struct Placement<'a, 'r> {
     pub(crate) rank: u32,
     /// Whether the consumer has a state.
     pub(crate) has_state: bool,
-    /// Number of the ring's batches so far.
-    pub(crate) batches: u64,
 }
 
 impl Placement<'_, '_> {
@@ -134,7 +132,7 @@ impl Placement<'_, '_> {
         }
         let number = asked.position.batch;
         let is_restarting = self.ring.table.is_restarting();
-        let next = if is_restarting { self.now.first_batch() } else { self.batches };
+        let next = if is_restarting { self.now.first_batch() } else { self.ring.batches };
         match self.state.recent.find(number) {
             Some(batch) => self.policy.is_same_batch(asked, batch, Match::Strict),
             // Of a FIFO's later epochs the numbers may be others: they are sought.
@@ -156,7 +154,7 @@ impl Placement<'_, '_> {
     /// Whether the writer gets to this batch, or has got to it, without going back or far ahead.
     fn is_behind_writer(&self, first: BatchPlace) -> bool {
         let is_inside = first.number > 0;
-        let is_next = is_inside && first.number <= self.batches;
+        let is_next = is_inside && first.number <= self.ring.batches;
         is_next || !is_inside && first.epoch <= self.ring.table.writing()
     }
 

@@ -3,22 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use super::ring::Ring;
+use super::config::RingConfig;
 use super::table::{ConsumerId, Table};
 use crate::protocol::{BatchPlace, Hello, Mode, Resumed, Shard, Tail};
 
 /// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers what
 /// its [`RingConfig`](super::RingConfig) says.
 ///
-/// All methods but [`admit`](Self::admit) are called under the ring's lock: they must not wait, and must
-/// not call the ring.
+/// All methods but [`request`](Self::request) are called under the ring's lock: they must not wait, and
+/// must not call the ring.
 pub trait Delivery: Send + Sync {
-    /// A consumer wants to connect. The channel may be made to restart elsewhere for it, with
-    /// [`Table::restart`].
+    /// A consumer wants to connect.
     ///
     /// # Errors
-    /// Why the consumer is not welcome.
-    fn admit(&self, ring: &Ring, hello: &Hello) -> Result<Admitted, Denied>;
+    /// Why its HELLO asks for what can't be.
+    fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String>;
 
     /// A batch was filled, whose place this is, with the number of its real records. Returns consumers
     /// that are refused because of it, with the reasons.
@@ -34,6 +33,16 @@ pub trait Delivery: Send + Sync {
     fn epoch_ended(&self, next: BatchPlace);
 }
 
+/// The request of a consumer that wants to connect.
+pub trait Request {
+    /// Lets the consumer in. The channel may be made to restart elsewhere for it, with
+    /// [`Table::restart`]. Called under the ring's lock: see [`Delivery`].
+    ///
+    /// # Errors
+    /// Why the consumer is not welcome.
+    fn admit(self: Box<Self>, ring: LockedRing<'_>) -> Result<Admitted, Denied>;
+}
+
 /// What a welcome consumer gets.
 #[derive(Clone, Debug)]
 pub struct Admitted {
@@ -47,8 +56,6 @@ pub struct Admitted {
     pub resumed: Option<Resumed>,
     /// The settings that a state of the channel depends on.
     pub settings: BTreeMap<String, String>,
-    /// [`LockedRing::failures`] when it was admitted.
-    pub failures: u64,
 }
 
 /// Why a consumer is not welcome, for people.
@@ -72,31 +79,21 @@ pub struct LockedRing<'a> {
     pub table: &'a mut Table,
     /// The writer has come to its end or failed, and can't restart.
     pub writer_ended: bool,
-    /// How often [`Ring::end_consumers`] has ended all consumers.
-    pub failures: u64,
+    /// Number of batches so far, with those of the runs before this one.
+    pub batches: u64,
+    /// The ring's settings.
+    pub config: &'a RingConfig,
 }
 
 /// The delivery of a ring without one.
 pub(super) struct AsConfigured;
 
 impl Delivery for AsConfigured {
-    fn admit(&self, ring: &Ring, hello: &Hello) -> Result<Admitted, Denied> {
-        let (config, (mode, world)) = (ring.config(), ring.division());
-        check_shard(mode, world, hello.shard)?;
-        if hello.batch.is_some() || hello.state.is_some() || !is_same_division(mode, world, hello) {
-            let why = "this host can't go on at a state, and can't change its batches";
-            return Err(Denied::Because(why.into()));
+    fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String> {
+        if hello.batch.is_some() || hello.state.is_some() {
+            return Err(ONLY_AS_CONFIGURED.into());
         }
-        let wanted = hello.credits.unwrap_or(config.credits);
-        let credits = credits(config.slots, wanted, mode, world, None)?;
-        ring.locked(|locked| {
-            if mode == Mode::Shard {
-                check_rank_is_free(locked.table, hello.shard.unwrap_or_default())?;
-            }
-            let rank = hello.shard.map_or(0, |shard| shard.rank);
-            let (resumed, settings, failures) = (None, BTreeMap::new(), locked.failures);
-            Ok(Admitted { rank, credits, mode, resumed, settings, failures })
-        })
+        Ok(Box::new(hello))
     }
 
     fn filled(&self, _: &Table, _: Resumed) -> Vec<(ConsumerId, String)> {
@@ -108,6 +105,27 @@ impl Delivery for AsConfigured {
     fn found(&self, _: u32, _: u64) {}
 
     fn epoch_ended(&self, _: BatchPlace) {}
+}
+
+/// The refusal of a consumer that asks for something else.
+const ONLY_AS_CONFIGURED: &str = "this host can't go on at a state, and can't change its batches";
+
+/// Of a consumer that takes the batches as they are configured.
+impl Request for &Hello {
+    fn admit(self: Box<Self>, ring: LockedRing<'_>) -> Result<Admitted, Denied> {
+        let (mode, world) = ring.table.division();
+        check_shard(mode, world, self.shard)?;
+        if !is_same_division(mode, world, &self) {
+            return Err(Denied::Because(ONLY_AS_CONFIGURED.into()));
+        }
+        let wanted = self.credits.unwrap_or(ring.config.credits);
+        let credits = credits(ring.config.slots, wanted, mode, world, None)?;
+        if mode == Mode::Shard {
+            check_rank_is_free(ring.table, self.shard.unwrap_or_default())?;
+        }
+        let rank = self.shard.map_or(0, |shard| shard.rank);
+        Ok(Admitted { rank, credits, mode, resumed: None, settings: BTreeMap::new() })
+    }
 }
 
 /// Whether a consumer can have this shard of a channel that is divided among `world` consumers.

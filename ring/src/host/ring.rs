@@ -145,11 +145,8 @@ impl Ring {
     }
 
     /// Looks at the table and changes it, under the ring's lock. `work` must not wait.
-    pub fn locked<T>(&self, work: impl FnOnce(&mut LockedRing<'_>) -> T) -> T {
-        self.change(|state, _| {
-            let (writer_ended, failures) = (state.writer_ended, state.failure.0);
-            work(&mut LockedRing { table: &mut state.table, writer_ended, failures })
-        })
+    pub fn locked<T>(&self, work: impl FnOnce(&mut Table) -> T) -> T {
+        self.change(|state, _| work(&mut state.table))
     }
 
     /// Whether the channel is to restart elsewhere. Nothing that is granted or ended counts until
@@ -567,11 +564,11 @@ impl Ring {
         id: ConsumerId,
         peer: Peer,
         hello: &Hello,
-        admitted: Admitted,
+        admitted: (Admitted, u64),
         socket: Arc<OwnedFd>,
         poller: Arc<Epoll>,
     ) -> nix::Result<()> {
-        let Admitted { rank, credits, mode, resumed, settings, failures } = admitted;
+        let (Admitted { rank, credits, mode, resumed, settings }, failures) = admitted;
         let welcome = protocol::welcome(&Welcome {
             protocol: PROTOCOL,
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
@@ -695,9 +692,18 @@ impl Ring {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
-    /// Admits a consumer, or refuses it.
-    pub(super) fn admit(&self, hello: &Hello) -> Result<Admitted, Denied> {
-        self.delivery().admit(self, hello)
+    /// Admits a consumer, or refuses it. Also says how often all consumers had been ended before that.
+    pub(super) fn admit(&self, hello: &Hello) -> Result<(Admitted, u64), Denied> {
+        let request = self.delivery().request(hello)?;
+        self.change(|state, _| {
+            let admitted = request.admit(LockedRing {
+                writer_ended: state.writer_ended,
+                batches: self.batches(),
+                config: &self.config,
+                table: &mut state.table,
+            })?;
+            Ok((admitted, state.failure.0))
+        })
     }
 
     fn delivery(&self) -> &dyn Delivery {

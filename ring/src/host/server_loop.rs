@@ -394,7 +394,7 @@ impl ServerLoop {
 
     /// Lets the channel begin as HELLO asks for. Consumers that stand in its way and have hung up
     /// are noticed here, if they were not before.
-    fn prepare(&mut self, ring: &Ring, hello: &Hello) -> Result<Admitted, String> {
+    fn prepare(&mut self, ring: &Ring, hello: &Hello) -> Result<(Admitted, u64), String> {
         let mut fewest = usize::MAX;
         loop {
             match ring.admit(hello) {

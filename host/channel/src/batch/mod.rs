@@ -16,6 +16,10 @@ use std::ops::Range;
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 use pipemill_types::{ABSENT, BatchMemory, Column, ObjectIdentity};
 
+/// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
+/// and the alignment that Arrow prefers.
+pub(crate) const ALIGN: usize = 64;
+
 /// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {

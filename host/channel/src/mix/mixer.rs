@@ -13,7 +13,8 @@ use crate::batch::copy::picked::PickedRecords;
 use crate::batch::copy::pieces::PiecePlace;
 use crate::batch::cut::CutPoint;
 use crate::batch::field_names::field_names;
-use crate::channel::{Outcome, end_whole, ends_before_state, report_dropped};
+use crate::channel::Outcome;
+use crate::epoch_end::{end_whole, ends_before_state, report_dropped};
 use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, Sink, Stage, StopReason};
 

@@ -1,13 +1,12 @@
-//! Whose turn it is, and how far the others may be ahead.
+//! Which objects are current, how far workers of others may be ahead, and who waits for what.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pipemill_types::Field;
 
-use super::worker::Job;
 use crate::StopReason;
 
 /// What the threads of a channel with workers wait for. Each of them is woken for what it waits for and
@@ -89,8 +88,8 @@ struct State {
     fields: Option<Arc<[Field]>>,
     /// Objects that are decoded now, or that the planner is about to hand to a worker.
     running: usize,
-    /// What waits for a worker.
-    jobs: VecDeque<Job>,
+    /// Jobs that wait for a worker.
+    jobs: usize,
     /// Workers that wait for a job.
     idle: usize,
     /// No more jobs come.
@@ -114,7 +113,7 @@ impl State {
 
     /// Whether there are fewer than `most` jobs that no worker is free for.
     fn has_few_jobs(&self, most: usize) -> bool {
-        self.jobs.len() < self.idle.saturating_add(most)
+        self.jobs < self.idle.saturating_add(most)
     }
 
     /// Whether the planner's wait may be over. Then it is woken, and says it if it waits again.
@@ -189,7 +188,7 @@ impl AheadLimiter {
         let is_over = state.idle > 0 && (state.stopped || state.all_planned);
         let planner = state.wakes_planner() || state.stopped;
         let room = state.wakes_for_room(self.limit) || state.stopped;
-        let jobs = state.idle > 0 && !state.jobs.is_empty();
+        let jobs = state.idle > 0 && state.jobs > 0;
         drop(state);
         if planner {
             self.plan_changed.notify_all();
@@ -371,32 +370,33 @@ impl AheadLimiter {
         if state.stopped { Err(StopReason::Stopped) } else { Ok(state) }
     }
 
-    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one. With
-    /// `usize::MAX`, at once.
+    /// Waits until a worker is free, or fewer than `ahead` jobs wait for one.
     ///
     /// # Errors
     /// No object is wanted any more.
-    pub(super) fn hand_over(&self, job: Job, ahead: usize) -> Result<(), StopReason> {
+    pub(super) fn wait_for_few_jobs(&self, ahead: usize) -> Result<(), StopReason> {
         let has_few = |state: &State| state.has_few_jobs(ahead);
-        let mut state = self.wait_as_planner(PlannerWait::Jobs(ahead), has_few)?;
-        state.jobs.push_back(job);
-        self.wake(state);
-        Ok(())
+        self.wait_as_planner(PlannerWait::Jobs(ahead), has_few).map(drop)
     }
 
-    /// The next job for a worker. `None` if no more come.
-    pub(super) fn next_job(&self) -> Option<Job> {
+    /// One more job waits for a worker.
+    pub(super) fn add_job(&self) {
+        let mut state = self.state();
+        state.jobs += 1;
+        self.wake(state);
+    }
+
+    /// Waits for a job, and takes it. False if no more come.
+    pub(super) fn take_job(&self) -> bool {
         let mut state = self.state();
         state.idle += 1;
         loop {
-            if let Some(job) = state.jobs.pop_front().filter(|_| !state.stopped) {
+            let is_there = state.jobs > 0 && !state.stopped;
+            if is_there || state.stopped || state.all_planned {
                 state.idle -= 1;
+                state.jobs -= usize::from(is_there);
                 self.wake(state);
-                return Some(job);
-            }
-            if state.stopped || state.all_planned {
-                state.idle -= 1;
-                return None;
+                return is_there;
             }
             if state.wakes_planner() {
                 self.plan_changed.notify_all();

@@ -30,7 +30,10 @@
 //! which they are, and the channel's policy decides there, in order.
 
 mod ahead_limiter;
+mod header_and_rest;
 mod in_order;
+mod job;
+mod job_queue;
 mod plan;
 mod search;
 mod sections;
@@ -42,17 +45,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-use pipemill_types::{ErrorKind, Fault};
+use pipemill_types::{ErrorKind, Fault, Field};
 
 use self::ahead_limiter::{AheadLimit, AheadLimiter};
 pub(super) use self::in_order::{InOrderSink, PortionSink};
+use self::job_queue::JobQueue;
 use self::plan::{LONG_SECTION, Planner};
 use self::sequence::Sequencer;
 use self::worker::{MemoryPool, Worker};
 use crate::batch::builder::BatchBuilder;
-use crate::channel::{Channel, RunContext};
+use crate::run_context::RunContext;
 use crate::stats::monitor::Monitor;
-use crate::{ChannelStats, Learning, Resume, StopReason};
+use crate::{ChannelStats, Resume, StopReason};
 
 /// Bytes of records that wait for the turn of their objects, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
@@ -119,20 +123,20 @@ impl Workers {
     }
 }
 
-impl Channel {
-    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
-    pub(super) fn decode_side_by_side<S: PortionSink>(
-        &mut self,
+impl Workers {
+    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early. `known`:
+    /// the fields of the records, as far as they are known by now.
+    pub(super) fn decode<S: PortionSink>(
+        &self,
+        context: RunContext<'_>,
+        resume: Option<Resume>,
+        known: Option<Arc<[Field]>>,
         builder: &mut BatchBuilder<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
-        let Workers { stats, order, section_bytes } = &self.workers;
-        let (stats, order, section_bytes) = (stats.clone(), *order, *section_bytes);
-        let known = match &self.learning {
-            Learning::Known(fields) => Some(fields.clone()),
-            Learning::FromOwn | Learning::From { .. } => None,
-        };
-        let (RunContext { decoding, source, policy, batch }, resume) = self.parts();
+        let Workers { stats, order, section_bytes } = self;
+        let (order, section_bytes) = (*order, *section_bytes);
+        let RunContext { decoding, source, policy, batch } = context;
         builder.skip_records(resume.as_ref().map_or(0, Resume::to_skip));
         let ahead = stats.len() * AHEAD_BYTES;
         let while_busy = stats.len() * AHEAD_WHILE_BUSY;
@@ -140,6 +144,7 @@ impl Channel {
         if let Some(fields) = &known {
             limiter.know_fields(fields);
         }
+        let jobs = JobQueue::new(limiter.clone());
         let portion_bytes = builder.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
         builder.sink().lend(&memory);
@@ -154,10 +159,11 @@ impl Channel {
                 StopReason::from(decoding.epoch_failure(0, fault))
             };
             for (number, stats) in stats.iter().enumerate() {
-                let (limiter, memory) = (&limiter, &memory);
+                let (limiter, jobs, memory) = (&limiter, &jobs, &memory);
                 let policy = policy.unused();
                 let stats = stats.clone();
-                let worker = Worker { decoding, limiter, memory, policy, stats, section_bytes };
+                let worker =
+                    Worker { decoding, limiter, jobs, memory, policy, stats, section_bytes };
                 let name = format!("worker-{number}-{}", decoding.channel);
                 let thread = thread::Builder::new().name(name);
                 thread.spawn_scoped(scope, move || worker.work()).map_err(no_thread)?;
@@ -166,6 +172,7 @@ impl Channel {
                 decoding,
                 source,
                 limiter: &limiter,
+                jobs: &jobs,
                 workers: stats.len(),
                 section_bytes,
                 planned,
@@ -173,7 +180,7 @@ impl Channel {
             };
             let thread = thread::Builder::new().name(format!("planner-{}", decoding.channel));
             thread.spawn_scoped(scope, move || planner.plan(resume)).map_err(no_thread)?;
-            let bytes = monitor.calls_of(&stats);
+            let bytes = monitor.calls_of(stats);
             let sequencer = Sequencer {
                 decoding,
                 batch,
@@ -184,7 +191,7 @@ impl Channel {
                 next_epoch,
                 limiter: &limiter,
                 memory: &memory,
-                stats: &stats,
+                stats,
                 bytes,
                 most_open: match order {
                     RecordOrder::Strict => 1,

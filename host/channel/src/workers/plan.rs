@@ -3,12 +3,14 @@
 use std::sync::mpsc::{Receiver, SyncSender, channel};
 use std::sync::{Arc, OnceLock};
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
 use super::ahead_limiter::AheadLimiter;
+use super::header_and_rest::HeaderAndRest;
+use super::job::{Delivery, Job};
+use super::job_queue::JobQueue;
 use super::sections::{NextSection, Room, SectionPart, Sections};
-use super::worker::{Delivery, Job};
 use crate::pump::object::{Begin, Decoding, NoInput, check_opened_again};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
@@ -55,6 +57,7 @@ pub(super) struct Planner<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) source: &'a mut dyn Source,
     pub(super) limiter: &'a Arc<AheadLimiter>,
+    pub(super) jobs: &'a JobQueue,
     pub(super) workers: usize,
     /// Bytes of a short section. Objects that are not longer than two have one.
     pub(super) section_bytes: usize,
@@ -128,7 +131,7 @@ impl Planner<'_> {
                     let ahead = if is_short { SHORT_AHEAD } else { 0 };
                     let (planned, job) = Self::job(number, object, begin, fields, None);
                     self.send(Planned::Object(planned));
-                    self.limiter.hand_over(job, ahead)?;
+                    self.jobs.hand_over(job, ahead)?;
                     number += 1;
                 }
             }
@@ -185,7 +188,7 @@ impl Planner<'_> {
         let part = Some(sections.first());
         let (planned, job) = Self::job(first, copy(&copied), begin, fields, part);
         self.send(Planned::Object(planned));
-        self.limiter.hand_over(job, 0)?;
+        self.jobs.hand_over(job, 0)?;
         if reads_themselves {
             self.divide_whole(first + 1, &sections, &copied, step as u64)
         } else {
@@ -270,7 +273,7 @@ impl Planner<'_> {
         }
         self.limiter.tell_planned();
         self.limiter.begin_section();
-        self.limiter.hand_over(job, usize::MAX)
+        self.jobs.hand_over(job, usize::MAX)
     }
 
     /// An object whose bytes are its header, and then those from the place of a state on.
@@ -329,45 +332,6 @@ fn copy(object: &Object) -> Object {
         facts: object.facts.clone(),
         input: Box::new(NoInput),
         ..*object
-    }
-}
-
-/// The bytes of a header, and then others.
-pub(super) struct HeaderAndRest {
-    header: Arc<Vec<u8>>,
-    /// Bytes of the header that were read.
-    read: usize,
-    rest: Box<dyn Input>,
-}
-
-impl HeaderAndRest {
-    pub(super) fn new(header: Arc<Vec<u8>>, rest: Box<dyn Input>) -> Self {
-        Self { header, read: 0, rest }
-    }
-}
-
-impl Input for HeaderAndRest {
-    fn is_stored(&self) -> bool {
-        self.rest.is_stored()
-    }
-
-    fn check_unchanged(&self) -> Result<(), SourceError> {
-        self.rest.check_unchanged()
-    }
-
-    fn read(
-        &mut self,
-        buf: &mut [u8],
-        timeout: Option<std::time::Duration>,
-    ) -> Result<ReadOutcome, SourceError> {
-        let left = &self.header[self.read..];
-        if left.is_empty() {
-            return self.rest.read(buf, timeout);
-        }
-        let count = left.len().min(buf.len());
-        buf[..count].copy_from_slice(&left[..count]);
-        self.read += count;
-        Ok(ReadOutcome::Bytes(count))
     }
 }
 

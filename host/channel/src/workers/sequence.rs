@@ -11,12 +11,13 @@ use pipemill_types::BatchSize;
 
 use super::PortionSink;
 use super::ahead_limiter::AheadLimiter;
+use super::job::{Delivery, Ended};
 use super::plan::{Planned, PlannedObject};
-use super::worker::{Delivery, Ended, MemoryPool};
+use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
 use crate::batch::builder::BatchBuilder;
-use crate::channel::end_epoch;
+use crate::epoch_end::end_epoch;
 use crate::errors::policy::SkippedError;
 use crate::pump::object::Decoding;
 use crate::stats::monitor::Monitor;

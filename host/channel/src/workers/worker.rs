@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pipemill_source::Object;
 use pipemill_types::{Column, Field};
 
 use super::ahead_limiter::AheadLimiter;
-use super::plan::HeaderAndRest;
+use super::header_and_rest::HeaderAndRest;
+use super::job::{Delivery, Ended, Job};
+use super::job_queue::JobQueue;
 use super::search::{find_start, inside};
 use super::sections::SectionPart;
 use crate::batch::Batch;
@@ -30,43 +31,6 @@ const INDEX_BYTES: usize = 4 << 10;
 const SHORT_PORTION: usize = 128 << 10;
 /// Bytes that a portion counts at least, where portions wait for their turn.
 const MIN_PORTION: usize = 1 << 10;
-
-/// What a worker hands over.
-pub(super) enum Delivery {
-    /// The fields of the records. Comes before the first records, if nobody knew the fields.
-    Fields(Arc<[Field]>),
-    /// A decode error that was skipped. Comes before records that are after it.
-    Skipped(SkippedError),
-    /// Records.
-    Records(BlockMemory, Batch),
-    /// How the object, or the section of it, ended.
-    Ended(Ended),
-}
-
-/// How an object, or a section of it, ended.
-pub(super) struct Ended {
-    pub(super) result: Result<(), StopReason>,
-    /// Number of the record after the last one, as the worker counts.
-    pub(super) records: u64,
-    /// Number of the section that goes on there. `None`: the object is at its end.
-    pub(super) next: Option<u64>,
-}
-
-/// An object to decode.
-pub(super) struct Job {
-    /// Its number in the plan.
-    pub(super) number: u64,
-    pub(super) object: Object,
-    pub(super) begin: Begin,
-    /// The fields of the records, if objects before have said them.
-    pub(super) fields: Option<Arc<[Field]>>,
-    /// Gets what is decoded.
-    pub(super) deliveries: Sender<Delivery>,
-    /// The section of the object that is decoded, if it is not all of it.
-    pub(super) section: Option<SectionPart>,
-    /// Gets the statistics of the worker that has the object.
-    pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
-}
 
 /// What a worker keeps from one job to the next.
 struct Kept<'a> {
@@ -133,6 +97,7 @@ impl MemoryPool {
 pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) limiter: &'a Arc<AheadLimiter>,
+    pub(super) jobs: &'a JobQueue,
     pub(super) memory: &'a MemoryPool,
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
@@ -147,7 +112,7 @@ impl Worker<'_> {
         // If this panics, nobody waits for what it would have found.
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
-        while let Some(mut job) = self.limiter.next_job() {
+        while let Some(mut job) = self.jobs.next() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 
-use super::{ALIGN, BatchBuilder};
+use super::BatchBuilder;
+use crate::batch::ALIGN;
 use crate::batch::copy::run::ValueSpan;
 use crate::batch::cut::CutPoint;
 use crate::{Sink, StopReason};

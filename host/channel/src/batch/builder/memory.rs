@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{ALIGN, BatchBuilder, MIN_READ};
+use super::{BatchBuilder, MIN_READ};
+use crate::batch::ALIGN;
 use crate::batch::BatchStart;
 use crate::batch::cut::CutPoint;
 use crate::{Sink, StopReason};

@@ -24,6 +24,7 @@ use pipemill_decode::Bytes;
 use pipemill_source::Object;
 use pipemill_types::{BatchSize, Column, Fault, Field, TakenMemory, schema_extension};
 
+use crate::batch::ALIGN;
 use crate::batch::BatchStart;
 use crate::batch::copy::dense::row_sizes;
 use crate::batch::cut::CutPoint;
@@ -32,9 +33,6 @@ use crate::batch::field_names::{other_fields_than_in_state, other_schema};
 use crate::sink::DeliveryCounts;
 use crate::{Batch, Sink, StopReason};
 
-/// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
-/// and the alignment that Arrow prefers.
-pub(crate) const ALIGN: usize = 64;
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 pub(crate) const MIN_READ: usize = 4 << 10;
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use pipemill_types::{ABSENT, Column, Field};
 
 use crate::Batch;
-use crate::batch::builder::ALIGN;
+use crate::batch::ALIGN;
 
 /// Bytes of each field's values if they have a fixed size above 0; `None` for others.
 pub(crate) fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {

@@ -1,7 +1,7 @@
 //! Records that are picked out of others and become a batch: how their values lie in it, and how
 //! they are copied.
 
-use crate::batch::builder::ALIGN;
+use crate::batch::ALIGN;
 use crate::batch::{Batch, push_copy};
 
 /// The records of one batch, in their order.

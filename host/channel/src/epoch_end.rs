@@ -1,0 +1,76 @@
+//! The end of an epoch: what is handed over, and what is told.
+
+use pipemill_types::{BatchSize, ErrorKind, Fault};
+
+use crate::batch::builder::BatchBuilder;
+use crate::pump::object::Decoding;
+use crate::stats::monitor::Monitor;
+use crate::{Sink, Stage, StopReason};
+
+/// Ends an epoch, at its own end or early. Returns whether the consumers ended it early.
+pub(super) fn end_epoch<S: Sink>(
+    decoding: &Decoding<'_>,
+    batch: Option<BatchSize>,
+    builder: &mut BatchBuilder<'_, S>,
+    monitor: Monitor<'_>,
+    epoch: u32,
+    early: bool,
+) -> Result<bool, StopReason> {
+    monitor.enter(Stage::Consumer);
+    let early = early
+        || !end_whole(builder, epoch, |left| {
+            decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into()
+        })?;
+    if early {
+        builder.end_epoch(epoch, true)?;
+    }
+    builder.skip_records(0);
+    monitor.batches_granted(builder.granted());
+    report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
+    monitor.epoch_ends(epoch, early);
+    Ok(early)
+}
+
+/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no more
+/// of what is left of it. `too_short` is the failure of an epoch that has this many records too few
+/// for the state that it goes on at.
+pub(super) fn end_whole<S: Sink>(
+    builder: &mut BatchBuilder<'_, S>,
+    epoch: u32,
+    too_short: impl FnOnce(u64) -> StopReason,
+) -> Result<bool, StopReason> {
+    let ended = builder.finish().and_then(|()| match builder.left_to_skip() {
+        0 => builder.end_epoch(epoch, false),
+        left => Err(too_short(left)),
+    });
+    match ended {
+        Err(StopReason::EpochEnded) => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// The fault of an epoch that has `left` records too few for the state that it goes on at.
+pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
+    let message =
+        format!("epoch {epoch} ends {left} records before the place at which the state goes on");
+    changed_input(message)
+}
+
+/// The fault of an input that is not what it was when a state was taken.
+pub fn changed_input(message: String) -> Fault {
+    let remedy = "the input has changed since the state was taken: bring it back, or begin without \
+                  the state";
+    Fault::new(ErrorKind::Refused, message, remedy)
+}
+
+/// Says how many records of an epoch were left out by `tail = "drop"`.
+pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: u64) {
+    if let Some(size) = size.filter(|_| dropped > 0) {
+        log::info!(
+            channel = name, epoch, records = dropped;
+            "channel `{name}`, epoch {epoch}: {dropped} records at the end were left out, because \
+            they don't fill a batch of {} (tail = \"drop\")",
+            size.records
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! What waits for a worker.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ahead_limiter::AheadLimiter;
+use super::job::Job;
+use crate::StopReason;
+
+/// Jobs in the order of the plan. Their number, and who waits for them, is known to the limiter.
+pub(super) struct JobQueue {
+    limiter: Arc<AheadLimiter>,
+    jobs: Mutex<VecDeque<Job>>,
+}
+
+impl JobQueue {
+    pub(super) fn new(limiter: Arc<AheadLimiter>) -> Self {
+        Self { limiter, jobs: Mutex::default() }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one. With
+    /// `usize::MAX`, at once.
+    ///
+    /// # Errors
+    /// No object is wanted any more.
+    pub(super) fn hand_over(&self, job: Job, ahead: usize) -> Result<(), StopReason> {
+        self.limiter.wait_for_few_jobs(ahead)?;
+        self.jobs().push_back(job);
+        self.limiter.add_job();
+        Ok(())
+    }
+
+    /// The next job for a worker. `None` if no more come.
+    pub(super) fn next(&self) -> Option<Job> {
+        if self.limiter.take_job() { self.jobs().pop_front() } else { None }
+    }
+}
