@@ -204,7 +204,7 @@ fn form(channel: &Reader, reader: &Reader) -> ReadResult<&'static SourceForm> {
         return Err(reader.unknown().unwrap_or_else(missing));
     };
     for second in &given[1..] {
-        let message = format!("a second kind of source, next to `{}`", form.key.name);
+        let message = format!("a second kind of source, as well as `{}`", form.key.name);
         reader.fault(second, message, "keep one of them".to_owned());
     }
     Ok(form)

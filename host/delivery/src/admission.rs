@@ -14,6 +14,7 @@ use pipemill_ring::host::{
 use pipemill_ring::protocol::{BatchPlace, ErrorReport, Hello, Mode, Resumed, Tail};
 use pipemill_types::schema_extension;
 
+use crate::delivery_state::DeliveryState;
 use crate::ledger::{Checkpoint, Ledger};
 use crate::placement::Placement;
 use crate::recent::RecentBatches;
@@ -26,21 +27,7 @@ pub struct ChannelDelivery {
     policy: Box<dyn RestartPolicy>,
     ring: RingConfig,
     /// Locked under the ring's lock, or without it. Nobody takes the ring's lock while it is held.
-    state: Mutex<State>,
-}
-
-/// What is known of the channel's batches.
-pub(crate) struct State {
-    /// Where the channel begins, or has begun.
-    pub(crate) now: StreamConfig,
-    /// Where it begins without a request of a consumer.
-    configured: StreamConfig,
-    /// A consumer has made it restart elsewhere.
-    is_requested: bool,
-    /// The batches of this run with which states are compared.
-    pub(crate) recent: RecentBatches,
-    /// What is done, where somebody asks for it.
-    pub(crate) ledger: Option<Ledger>,
+    state: Mutex<DeliveryState>,
 }
 
 impl ChannelDelivery {
@@ -58,7 +45,7 @@ impl ChannelDelivery {
             recent.expect(*rank, of_rank);
         }
         let (now, configured) = (start.clone(), start.clone());
-        let state = State { now, configured, is_requested: false, recent, ledger: None };
+        let state = DeliveryState { now, configured, is_requested: false, recent, ledger: None };
         let (restart, state) = (start.restart(&config), Mutex::new(state));
         let delivery = Arc::new(ChannelDelivery { policy, ring: config, state });
         ring.set_delivery(delivery.clone(), start.first_batch(), |table| {
@@ -127,7 +114,7 @@ impl ChannelDelivery {
             })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeliveryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,7 +134,7 @@ impl ChannelDelivery {
     /// on.
     fn restart(
         &self,
-        state: &mut State,
+        state: &mut DeliveryState,
         table: &mut Table,
         again: StreamConfig,
         only: Option<u32>,

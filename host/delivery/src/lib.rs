@@ -2,7 +2,7 @@
 //! and what is done. docs/delivery.md says what consumers see of it.
 //!
 //! `ring_sink` is the sink of a channel that writes into a ring, and `rounds` the batches there that wait
-//! for the rest of their round of all ranks. `admission` lets consumers in, and knows what is done:
+//! for the rest of their round of all ranks. `admission` lets consumers in, and knows what is done (`delivery_state`):
 //! `placement` decides where the channel restarts for one of them, `recent` compares states with the
 //! batches that come, `ledger` counts what is done. `stream_config` says where a channel begins,
 //! `restart_policy` what consumers may request, `settings` what must be the same then. `saved_state` is a
@@ -14,6 +14,7 @@
 mod admission;
 mod checkpoint_file;
 mod checkpoints;
+mod delivery_state;
 mod ledger;
 mod placement;
 mod recent;

@@ -3,7 +3,7 @@
 use pipemill_ring::host::{Denied, LockedRing, RecordPlace, Sought};
 use pipemill_ring::protocol::{BatchPlace, Mode, Resumed, Shard};
 
-use crate::admission::State;
+use crate::delivery_state::DeliveryState;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::{StreamConfig, is_inside};
 
@@ -15,7 +15,7 @@ const NOT_AMONG_THOSE: &str = "state: its last batch is not among those of this 
 /// The request of a consumer, and the ring under its lock.
 pub(crate) struct Placement<'a, 'r> {
     pub(crate) policy: &'a dyn RestartPolicy,
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut DeliveryState,
     pub(crate) ring: &'a mut LockedRing<'r>,
     /// Where the channel began before the request.
     pub(crate) now: &'a StreamConfig,

@@ -1,37 +1,18 @@
 //! The import `decompress`: a block of the chunk, decompressed at native speed into the payload of
 //! the call and into the sandbox.
 
-use std::ops::Range;
-
 use pipemill_codecs::{BlockReader, Codec};
 use pipemill_types::{Fault, printable};
 use wasmtime::StoreContextMut;
 use wasmtime::component::WasmStr;
 
 use crate::call::host_state::HostState;
+use crate::call::open_block::OpenBlock;
 use crate::interface::wit::pipemill::decoder::host::Decompressed;
 use crate::sandbox::account::WORK_PART;
 
 /// Bytes that one call decompresses at most. It bounds the copies that the host makes.
 const MAX_PART_BYTES: u64 = 1 << 20;
-
-/// A block that a decoder has decompressed a part of. It lives until the decoder begins another
-/// one, or ends a call without asking for more of the chunk.
-pub(crate) struct OpenBlock {
-    codec: Codec,
-    /// Where the block lies in the chunk.
-    range: Range<usize>,
-    reader: BlockReader,
-}
-
-impl OpenBlock {
-    /// The same block, in the chunk without its first `consumed` bytes. `None` if it begins before.
-    pub(crate) fn after(mut self, consumed: usize) -> Option<Self> {
-        let start = self.range.start.checked_sub(consumed)?;
-        self.range = start..self.range.end - consumed;
-        Some(self)
-    }
-}
 
 /// Decompresses a part of a block. A fault is the decoder's; the inner error is the block's.
 pub(crate) fn decompress(

@@ -12,8 +12,8 @@ use pipemill_types::log::log_with;
 use pipemill_types::{ChunkMemory, Fault, Field, StreamInfo, printable};
 
 use crate::call::decoded_records::DecodedRecords;
-use crate::call::decompress::OpenBlock;
 use crate::call::metadata::Metadata;
+use crate::call::open_block::OpenBlock;
 use crate::interface::field;
 use crate::interface::wit::pipemill::decoder::types;
 use crate::sandbox::account::Account;

@@ -17,7 +17,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use pipemill_types::printable;
 
-use crate::compile::load::machine_code;
+use crate::compile::machine_code::machine_code;
 use crate::sandbox::settings::settings;
 
 /// The word on the command line of a program that makes it the compiler: it calls

@@ -9,14 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use pipemill_types::{nearest, printable};
+use pipemill_types::nearest;
 use wasmtime::component::Component;
-use wit_component::ComponentEncoder;
 
 use crate::compile::builtin::Builtin;
-use crate::compile::compile_limits;
 use crate::compile::compiler_process;
 use crate::compile::digest::Digest;
+use crate::compile::machine_code::machine_code;
 use crate::engine::Engine;
 use crate::plugin::{Origin, Plugin};
 
@@ -33,11 +32,6 @@ pub struct PluginError {
 /// Size of the largest file that is loaded, in bytes: several times that of a plugin that contains
 /// a Python interpreter. A larger file could keep the compiler busy for long.
 const MAX_PLUGIN_BYTES: u64 = 64 << 20;
-
-/// First bytes of every WebAssembly file.
-const MAGIC: &[u8] = b"\0asm";
-/// First bytes of a core module. A component has others after [`MAGIC`].
-const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 impl Plugin {
     /// Loads the decoder `name`: a built-in one, or the file at this path, or the file `name.wasm`
@@ -269,43 +263,4 @@ fn compile_in_process(engine: &Engine, program: &Path, wasm: &[u8]) -> Result<Co
     // SAFETY: a process of this program made the file, which has no name: nobody else can write it.
     let loaded = unsafe { Component::deserialize_file(&engine.engine, code.path()) };
     loaded.map_err(|error| format!("{error:#}"))
-}
-
-/// The machine code of a plugin, for engines of these settings.
-pub(crate) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let component = as_component(wasm)?;
-    compile_limits::check(&component)?;
-    engine.precompile_component(&component).map_err(|why| {
-        let why = printable(&format!("{why:#}"));
-        format!("not a WebAssembly component that can be compiled: {why}")
-    })
-}
-
-/// The component in a file's bytes. A core module is wrapped.
-pub(crate) fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    if !wasm.starts_with(MAGIC) {
-        let found: Vec<_> = wasm.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        return Err(format!(
-            "its file is not WebAssembly: expected it to begin with 00 61 73 6d, found {}",
-            if found.is_empty() { "nothing".to_owned() } else { found.join(" ") }
-        ));
-    }
-    if !wasm.starts_with(CORE_MODULE) {
-        return Ok(Cow::Borrowed(wasm));
-    }
-    wrap(wasm).map(Cow::Owned).map_err(|why| {
-        format!(
-            "is a core module that can't be made a component: {why:#}; build it with \
-             pipemill-plugin for wasm32-unknown-unknown"
-        )
-    })
-}
-
-/// Makes a component of a core module. The module must describe the interface that it implements in
-/// a custom section, as the SDK does.
-///
-/// # Errors
-/// The module has no such section, or does not implement the interface.
-pub fn wrap(module: &[u8]) -> anyhow::Result<Vec<u8>> {
-    ComponentEncoder::default().module(module)?.validate(true).encode()
 }

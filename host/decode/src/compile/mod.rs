@@ -1,6 +1,6 @@
 //! From a file to checked machine code.
 //!
-//! `load` finds a plugin and compiles it in a `compiler_process`; `compile_limits` bounds before that what
+//! `load` finds a plugin and compiles it in a `compiler_process`, to `machine_code`; `compile_limits` bounds before that what
 //! compiling may cost. `cache` keeps compiled plugins in a folder by their `digest`. `precompiler` makes the
 //! machine code of the built-in decoders, which are a `builtin` each. `function_names` reads the names of
 //! functions out of a module.
@@ -12,4 +12,5 @@ pub mod compiler_process;
 pub mod digest;
 pub mod function_names;
 pub mod load;
+pub mod machine_code;
 pub mod precompiler;

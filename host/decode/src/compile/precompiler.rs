@@ -1,7 +1,7 @@
 //! Compiles plugins to machine code that a binary can embed.
 
 use crate::compile::cache::compatibility;
-use crate::compile::load::machine_code;
+use crate::compile::machine_code::machine_code;
 use crate::sandbox::settings::settings;
 
 /// The machines that the code runs on.
