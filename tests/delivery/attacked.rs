@@ -1,5 +1,5 @@
 //! A channel delivers a whole epoch while the host's sockets are attacked. Attacks of decoders are in
-//! `tests/sandbox/beside.rs`.
+//! `tests/sandbox/good_channel.rs`.
 
 use std::any::Any;
 use std::fs::File;

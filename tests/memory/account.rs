@@ -13,7 +13,7 @@ use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, inputs, pipemill, until};
 
 const MIB: u64 = 1 << 20;
-/// What the host takes beside its channels: code, threads, compiled plugins.
+/// What the host takes in addition to its channels: code, threads, compiled plugins.
 const HOST: u64 = 64 * MIB;
 
 /// Bytes that the channels of the configuration may take together, as `config check` says.

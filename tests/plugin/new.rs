@@ -352,7 +352,7 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
     place.write("sdk/Cargo.toml", "");
     plugin(&place, &[&elsewhere[..], &["sdk"]].concat())
         .with_code(64)
-        .says(&["expected the crate of `lines` in ", "beside the SDK"]);
+        .says(&["expected the crate of `lines` in ", "next to the SDK"]);
     assert!(!place.path("mine").exists());
 }
 

@@ -1,6 +1,6 @@
 //! What a decoder can do, and can't. `hostile.rs` is a program of its own.
 
-mod beside;
 mod compiling;
+mod good_channel;
 mod instance;
 mod misdeeds;

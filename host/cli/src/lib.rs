@@ -1,4 +1,37 @@
 //! The command line: the commands, their options, and the exit codes.
+//!
+//! - `cat`: `pipemill cat`: decodes sources and prints the records to standard output.
+//! - `completions`: `pipemill completions`: a script that completes the command line in a shell.
+//! - `config`: `pipemill config`: checks and shows a configuration.
+//! - `doctor`: `pipemill doctor`: says what is wrong with this machine, and what to do.
+//! - `exit`: exit codes, taken from BSD's sysexits, and the report of a command that fails.
+//! - `feed`: `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode
+//!   agent does.
+//! - `find_decoder`: the decoder of a source for which the command line names none: for `cat`,
+//!   `schema` and `init`.
+//! - `init`: `pipemill init`: writes a configuration and a training script for it, which run at
+//!   once.
+//! - `ls`: `pipemill ls`: lists the objects that a channel would read.
+//! - `man`: `pipemill man`: the manual pages.
+//! - `matching`: a source of those objects of another source whose names match a pattern: `--where
+//!   object=…`.
+//! - `order`: options for the order and the sharding of objects: for all commands that read objects
+//!   without a configuration.
+//! - `output`: standard output and standard error of the commands.
+//! - `outputs`: the outputs of a run that cover it from start to end: the report and the trace.
+//! - `plugin`: `pipemill plugin …`: commands for authors of plugins and for those who build images
+//!   with them.
+//! - `print`: prints batches to standard output: as a table, JSON lines, CSV, Arrow, raw bytes or a
+//!   count.
+//! - `propose`: proposes the option `fields` of decoders that can't tell the fields of their
+//!   records: for `schema` and `init`.
+//! - `run`: `pipemill run`: serves the channels of a configuration.
+//! - `s3`: options for the access to S3: for all commands that read from there.
+//! - `sample`: decodes the start of a source, to say what its records look like: for `schema` and
+//!   `init`.
+//! - `schema`: `pipemill schema`: what the records of a source look like, and how many there are.
+//! - `top`: `pipemill top`: shows the status of running hosts, on a live screen, or once as text or
+//!   JSON.
 
 #![forbid(unsafe_code)]
 

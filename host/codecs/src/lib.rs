@@ -1,6 +1,13 @@
 //! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors. Sources
 //! use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
+//!
+//! - `gzip_members`: gzip members, one after the other, from compressed bytes that come in pieces
+//!   of any size: RFC 1952.
+//! - `zlib_streams`: zlib streams, one after the other, from compressed bytes that come in pieces
+//!   of any size: RFC 1950.
+//! - `zstd_frames`: Zstandard frames, one after the other, from compressed bytes that come in
+//!   pieces of any size.
 
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,10 @@
 //! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
 //! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `named_decoders`,
 //! `show`.
+//!
+//! - `mix`: a mix: a channel whose source is other channels of the file.
+//! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe
+//!   the job, and the file that says why the job failed.
 
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,9 @@
 //!
 //! `machine`, `credentials`, `python` and `s3` collect [`Facts`]. `rules` makes findings of them,
 //! and asks nobody: its tests make the facts up.
+//!
+//! - `facts`: what was found at a machine.
+//! - `finding`: a finding: one line for people.
 
 #![forbid(unsafe_code)]
 

@@ -5,6 +5,15 @@
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
 //! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
 //! `in_process` is a run for tests.
+//!
+//! - `account`: the memory that a channel may take: one sum, which follows from its configuration.
+//! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
+//!   channels.
+//! - `factory`: makes a channel's source from its configuration.
+//! - `processes`: the processes that there are.
+//! - `wait`: waits for what comes first: a signal, an event of a channel, the end of the owner, or
+//!   a deadline.
+//! - `workers`: how many workers a channel gets.
 
 mod account;
 mod channel_task;

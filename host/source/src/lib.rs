@@ -3,6 +3,47 @@
 //!
 //! The feature `unstable` makes the parsers of manifests public for the fuzz targets. It promises
 //! nothing to others.
+//!
+//! - `awaited`: what a source waits for, as other threads see it.
+//! - `chain`: joins several inputs into one.
+//! - `container`: memory limit of the control group (cgroup) of this process, for example of its
+//!   container, and the number of processes that the kernel killed because of it.
+//! - `epoch_file`: a file with the number of the next epoch, so that a restarted process continues
+//!   with the right FIFO.
+//! - `error`: errors of sources.
+//! - `fifo`: FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch.
+//! - `file_identity`: the identity of files and of their list.
+//! - `file_system`: what the times and sizes of a file mean, which depends on its file system.
+//! - `file_version`: the state of a regular file, as the file system tells it.
+//! - `files`: files as a source: files that are named one by one, the files that match a pattern,
+//!   or all files in a folder.
+//! - `hidden`: names that are no data: hidden files, and the markers that Spark, Hive, Delta Lake
+//!   and Hadoop write next to their data.
+//! - `inflate`: inflates gzip, zlib and zstd while an object is read.
+//! - `list_digest`: digest of a list of objects.
+//! - `open`: opens a path: a regular file, a FIFO, a device or standard input.
+//! - `order`: order of an epoch's objects, and the shard of them that this machine reads: first the
+//!   list is shuffled by a seed, then it is divided.
+//! - `paths`: the names of a command line as a source: files, FIFOs, folders, objects in S3,
+//!   standard input.
+//! - `reading`: reading options that apply to files and to objects in S3 alike.
+//! - `regular_file`: the bytes of a regular file, all of the state in which it was opened.
+//! - `s3`: S3 as a source: objects by prefix, by name or by manifest, prefetched in parts.
+//! - `scheme`: addresses of stores that are not read: `gs://`, `https://`, `az://`, `hdfs://` and
+//!   others.
+//! - `selected`: what a folder or a pattern may select: regular files that somebody has stored.
+//! - `sharding`: divides an epoch's objects among shards.
+//! - `skip`: begins to read in the middle of an input that can't seek: a pipe, or compressed bytes.
+//! - `source`: the interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes
+//!   of one object.
+//! - `split_mix`: the random numbers of every shuffle: SplitMix64.
+//! - `start`: where a source begins: at its first byte, or in the middle, where an earlier process
+//!   stopped.
+//! - `stop`: a request to stop.
+//! - `total_size`: byte counts of epochs, from which progress displays compute what is left.
+//! - `wait`: waits for a file descriptor, with a timeout, until a stop is requested.
+//! - `walk`: walks through a folder and its subfolders.
+//! - `wrap`: wraps a whole object as one RecordIO record.
 
 #![forbid(unsafe_code)]
 

@@ -46,7 +46,7 @@ _SHARED = bytes(top for top in range(256) if not top & 0xC0 or top & 0x20)
 PAGE_BYTES = mmap.PAGESIZE
 #: A copy of some pages of a mapping: their offset in it, their size, and the copy's address.
 Run = Tuple[int, int, int]
-#: Copies of pages of a mapping, and of the private one beside it, in order.
+#: Copies of pages of a mapping, and of the private one with it, in order.
 Copy = Tuple[List[Run], List[Run]]
 
 

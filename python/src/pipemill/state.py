@@ -15,7 +15,7 @@ from .schema import Field
 VERSION = 2
 #: What may differ from what it was when a state was taken, if the program says so.
 ACCEPTED = ("objects", "decoder", "options", "schema")
-#: What a state says that is the beginning of its epoch, beside the epoch and its first batch.
+#: What a state says that is the beginning of its epoch, in addition to the epoch and its first batch.
 START_OF_EPOCH = {
     "given": 0,
     "object_number": 0,

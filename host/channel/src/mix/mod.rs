@@ -12,6 +12,8 @@
 //!
 //! **Restart**: a batch's position has the positions of all inputs at its first record (`position`),
 //! as the text that is an object's identity elsewhere. From there on, the same records are drawn.
+//!
+//! - `mixer`: the loop of a mix: draws record after record, and fills batches with them.
 
 mod draw;
 mod input;

@@ -17,6 +17,8 @@
 //! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
 //! All records before that place have left. So who decodes from there on, with an empty window, gets
 //! the rest in the same order, after as many records as have left of those after the place.
+//!
+//! - `spare`: memory that a window uses again: of blocks that all records have left.
 
 mod background;
 mod blocks;

@@ -28,6 +28,12 @@
 //!
 //! **Errors** that are skipped come to the channel's thread with the number of the record before
 //! which they are, and the channel's policy decides there, in order.
+//!
+//! - `ahead_limiter`: which objects are current, how far workers of others may be ahead, and who
+//!   waits for what.
+//! - `header_and_rest`: the header of an object before a later part of it.
+//! - `job`: an object, or a section of one, that a worker decodes, and what the worker hands over.
+//! - `job_queue`: what waits for a worker.
 
 mod ahead_limiter;
 mod header_and_rest;

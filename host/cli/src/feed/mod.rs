@@ -1,5 +1,8 @@
 //! `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode agent
 //! does.
+//!
+//! - `fifos`: feeds objects through FIFOs, one FIFO for each channel and epoch, as SageMaker's
+//!   Pipe-mode agent does.
 
 mod fifos;
 

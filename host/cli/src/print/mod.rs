@@ -1,4 +1,10 @@
 //! Prints batches to standard output: as a table, JSON lines, CSV, Arrow, raw bytes or a count.
+//!
+//! - `csv`: records as CSV: a header, then a row for each record.
+//! - `records`: the part of a batch that is printed: some of its records, and of these the chosen
+//!   fields.
+//! - `table`: records as a table for people: aligned columns that fit the terminal, and at the end
+//!   how many records there are.
 
 mod csv;
 mod records;

@@ -1,4 +1,14 @@
 //! `pipemill top`: shows the status of running hosts, on a live screen, or once as text or JSON.
+//!
+//! - `history`: earlier status answers of a host, and the rates that are computed from them.
+//! - `hosts`: finds the hosts of this user.
+//! - `picture`: the picture of the screen in the documents, docs/pictures/top.svg, drawn from the
+//!   terminal's own cells.
+//! - `screen`: draws a host's status: a line for each channel, and below them the details of the
+//!   selected channel.
+//! - `table`: formats a host's status as plain text.
+//! - `watch`: the live screen: it asks the hosts for their status at an interval, draws one of
+//!   them, and obeys the keys.
 
 mod history;
 mod hosts;

@@ -1,6 +1,17 @@
 //! Amazon SageMaker's contract with a training container: the files that describe the job, and the
 //! file that says why the job failed.
 //! <https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html>
+//!
+//! - `channels`: derives a channel's source and decoder from the platform's description of the
+//!   channel.
+//! - `environment`: the `SM_…` variables of SageMaker's training toolkit, for scripts that were
+//!   written for it.
+//! - `failure`: `output/failure`: the reason why the job failed.
+//! - `hyperparameters`: `input/config/hyperparameters.json`: a flat object whose values are
+//!   strings.
+//! - `input_data_config`: `input/config/inputdataconfig.json`: the job's channels.
+//! - `platform`: a job of SageMaker: reads the files in `input/config` that describe it.
+//! - `resource_config`: `input/config/resourceconfig.json`: the job's hosts.
 
 mod channels;
 mod environment;

@@ -1,4 +1,17 @@
 //! Tests of the configuration as a whole. Each file in this folder has one kind of tests.
+//!
+//! - `docs`: compares docs/configuration.md with the keys: each key has a row with its range and
+//!   default, there is no other row, and each example is a valid configuration.
+//! - `golden`: the texts of the messages: a file with many faults and the messages for it, and
+//!   short texts with one fault each.
+//! - `mixes`: channels that are mixed: where they end up, and what is wrong with them.
+//! - `properties`: properties of all texts and all configurations: no text makes the parser panic,
+//!   a configuration that was shown can be read back, and so can single values; variables are
+//!   replaced.
+//! - `renamed`: keys with a new name: the old name is refused, and the message says the new one.
+//! - `suggest`: the names that are suggested for a wrong name.
+//! - `values`: single values: valid sizes and times and the messages for others, both ends of each
+//!   range, and the defaults of a short file.
 
 mod docs;
 mod golden;

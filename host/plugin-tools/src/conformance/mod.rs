@@ -7,6 +7,14 @@
 //! damages single bytes. `checks`
 //! decides what is tried, `positions` in which order, and `budget` how much. `shrink` finds the
 //! smallest input that fails.
+//!
+//! - `compare`: compares runs, and shows records and errors in messages.
+//! - `expected`: what an author expects of an input: its records, as `pipemill cat` prints them,
+//!   and its errors, as `pipemill cat --on-error quarantine` writes them.
+//! - `offsets`: whether errors begin where the bad record begins: with its framing.
+//! - `random`: random pieces and random damage.
+//! - `run_check`: what must hold for every run, of whatever input: the decoder does not fail,
+//!   starts and errors are in order, and values have the type of their field.
 
 mod budget;
 mod case;

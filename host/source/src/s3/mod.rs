@@ -10,6 +10,13 @@
 //!
 //! Requests run on threads of their own. The channel's thread copies bytes from the responses'
 //! bodies into its slot: this is the only copy. Dropping a source aborts its requests.
+//!
+//! - `address`: addresses of objects in S3, written as `s3://bucket/key`.
+//! - `limit`: limits the bodies of responses that the SDK reads into memory as a whole: lists,
+//!   errors, and credentials.
+//! - `listing`: lists what a channel would read in an epoch, without reading it.
+//! - `settings`: settings of a channel's S3 source.
+//! - `wait`: how a channel's thread waits for tasks of the runtime.
 
 mod access;
 mod address;

@@ -2,7 +2,7 @@
 
 The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the next,
 as DuckDB does. A batch whose arrays live holds a credit. If a table could take all of them, it
-would never be whole; if it took all but one, no loop over batches would run beside it. So a batch
+would never be whole; if it took all but one, no loop over batches would run at the same time. So a batch
 is copied, and given back, where it would leave fewer credits than a loop has by default.
 """
 

@@ -9,6 +9,13 @@
 //! **Of a fixed size**: a channel may say how many records a batch has. Then a batch never leaves
 //! for want of memory: its memory grows. The records of one call of the decoder that belong to the
 //! next batch are copied; reads that end close to the end of a batch make that few.
+//!
+//! - `append`: adds the records of a call of the decoder to the batch.
+//! - `decoded_before`: takes records that were decoded before: those that were picked out of
+//!   others, and those of other batches.
+//! - `leave`: lets the batch leave.
+//! - `memory`: the memory of the chunk and of the batch: where the next bytes are read to, and how
+//!   room is made.
 
 mod append;
 mod decoded_before;

@@ -9,6 +9,8 @@
 //! sides fit together. Else it goes on, as if the section had never begun. So what a section looks for
 //! is a guess, and a wrong one costs time, but never gives a wrong record: each record that leaves was
 //! decoded from a place that a decoder had come to from the start of the object.
+//!
+//! - `input`: reads the bytes of a section.
 
 mod end;
 mod input;
