@@ -345,7 +345,7 @@ fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
 }
 
-/// The process id in the name of a [`private_socket`]; `None` if the name is another one.
+/// The process id in the name of a private host's socket; `None` if the name is another one.
 pub fn process_of_socket(name: &str) -> Option<u32> {
     let pid = name.strip_prefix("pipemill-").and_then(|name| name.strip_suffix(".sock"));
     pid.and_then(|pid| pid.parse().ok())
