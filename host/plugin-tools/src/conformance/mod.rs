@@ -49,7 +49,7 @@ pub use expected::{Expected, ExpectedErrors};
 pub struct ConformanceTest {
     /// Seed of the random cases.
     pub seed: u64,
-    /// Largest number of cases of each kind; `None` for [`DEFAULT_CASES`] random ones, and all others.
+    /// Largest number of cases of each kind; `None` for `DEFAULT_CASES` random ones, and all others.
     pub cases: Option<u32>,
     /// Time limit for the cases of each kind, and for the search for a smaller failing input. `None`
     /// limits the work that they cost: then the outcome does not depend on the machine.

@@ -22,7 +22,7 @@ pub struct Restart {
 
 impl Table {
     /// The channel is to begin elsewhere. All batches that wait are dropped, and so is what the
-    /// writer pushes before the writer [has restarted](super::Ring::restarted). To be called while no consumer holds a batch.
+    /// writer pushes before the writer has restarted. To be called while no consumer holds a batch.
     pub fn restart(&mut self, new: Restart) {
         for entry in std::mem::take(&mut self.queue) {
             if let Entry::Batch { slot, .. } = entry {
