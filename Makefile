@@ -1,5 +1,6 @@
 # What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
-# `make wheel`, `make c-library`, `make image`. Each sets up what it needs by itself, once, in the target folder.
+# `make wheel`, `make c-library`, `make image`. `make release` makes all files of a release. Each sets up what it needs by
+# itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -23,6 +24,8 @@ WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 CBINDGEN   := $(TARGET)/tools/bin/cbindgen
+CARGO_SBOM := $(TARGET)/tools/bin/cargo-sbom
+VERSION     = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
@@ -115,6 +118,11 @@ c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
+# A dry run: nothing is published. docs/releasing.md has the steps.
+release: wheel $(CARGO_SBOM) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
+	CARGO_SBOM=$(CARGO_SBOM) deploy/release $(RELEASE) $(VERSION) $(OUT)/pipemill $(WHEELS)
+RELEASE ?= $(TARGET)/release-$(VERSION)
+
 mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
 	@$(call build,debug,--workspace --bin pipemill --bin mutants)
 	PIPEMILL=$(TARGET)/debug/pipemill $(TARGET)/debug/mutants $(ONLY)
@@ -165,7 +173,9 @@ lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
 	for example in decoder-rust decoder-rust-wrap decoder-jpeg; do \
-	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
+	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --locked --all-targets -- -D warnings) || \
+	    exit 1; done
+	$(VENV)/bin/typos
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -190,6 +200,13 @@ HOST      = $(shell rustc --print host-tuple)
 deny: ## licences, sources and versions of all libraries, by cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
 	cargo deny check licenses bans sources
+
+advisories: ## known vulnerabilities of all libraries, by cargo-deny
+	cargo deny check advisories
+
+# A checkout that has other changes fails, too: for CI, after all else.
+unchanged: ## no file differs from the commit
+	git diff --exit-code --stat HEAD -- || { echo "make: these files differ from the commit" >&2; exit 1; }
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)
@@ -314,6 +331,10 @@ $(CBINDGEN):
 	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
 	@rm -rf $(TARGET)/tools/build
 
+$(CARGO_SBOM):
+	cargo install -q --locked --debug --version 0.10.0 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-sbom
+	@rm -rf $(TARGET)/tools/build
+
 # S3 servers other than the one that the tests build.
 $(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
@@ -360,5 +381,5 @@ $(DIGITS): | venv
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers deny docs clean
+.PHONY: c-library c-header miri sanitizers deny advisories release unchanged docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv
