@@ -24,7 +24,7 @@ WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 CBINDGEN   := $(TARGET)/tools/bin/cbindgen
-CARGO_SBOM := $(TARGET)/tools/bin/cargo-sbom
+CYCLONEDX  := $(TARGET)/tools/bin/cargo-cyclonedx
 VERSION     = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
@@ -119,8 +119,8 @@ image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
 # A dry run: nothing is published. docs/releasing.md has the steps.
-release: wheel $(CARGO_SBOM) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
-	CARGO_SBOM=$(CARGO_SBOM) deploy/release $(RELEASE) $(VERSION) $(OUT)/pipemill $(WHEELS)
+release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
+	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(OUT)/pipemill $(WHEELS)
 RELEASE ?= $(TARGET)/release-$(VERSION)
 
 mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
@@ -331,8 +331,8 @@ $(CBINDGEN):
 	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
 	@rm -rf $(TARGET)/tools/build
 
-$(CARGO_SBOM):
-	cargo install -q --locked --debug --version 0.10.0 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-sbom
+$(CYCLONEDX):
+	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-cyclonedx
 	@rm -rf $(TARGET)/tools/build
 
 # S3 servers other than the one that the tests build.
