@@ -34,7 +34,7 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # A part of what `make test` builds. The machine code of the decoders is left out: two of them are used.
-demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
+demo: wasm $(VENV)/numpy $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
 	cargo build --workspace --bin pipemill
 	@$(call run-demos,debug)
 	@echo "make: this was $(TARGET)/debug/pipemill, not optimized; make build builds $(TARGET)/release/pipemill"
@@ -313,18 +313,22 @@ has-chromium = { command -v chromium || command -v chromium-browser || command -
 
 venv: $(VENV)/ready
 
-# The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamp
-# holds the checkout's path: a target folder may be shared by several.
-ifneq ($(shell cat $(VENV)/ready 2>/dev/null),$(CURDIR))
-.PHONY: $(VENV)/ready
-endif
-$(VENV)/ready: python/pyproject.toml python/requirements-test.txt
+# The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamps
+# hold the checkout's path: a target folder may be shared by several.
+.PHONY: $(foreach stamp,numpy ready,$(if $(filter $(CURDIR),$(shell cat $(VENV)/$(stamp) 2>/dev/null)),,$(VENV)/$(stamp)))
+# What the examples need.
+$(VENV)/numpy: python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9))' || \
 	    { echo "make: Python 3.9 or later is needed; say which with PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	    { echo "make: Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
+	$(PY) -m pip install -q --disable-pip-version-check -e './python[numpy]'
+	@printf %s "$(CURDIR)" >$@
+
+# And the tests.
+$(VENV)/ready: python/requirements-test.txt $(VENV)/numpy
+	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt
 	@printf %s "$(CURDIR)" >$@
 
 # Not a dependency of a crate, because its libraries would be built with other features for all of the workspace.
@@ -376,7 +380,7 @@ python-to = $(shell for python in $(PYTHON) python3.13 python3.12 python3.11; do
     "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null && \
     { echo "$$python"; break; }; done)
 
-$(DIGITS): | venv
+$(DIGITS): | $(VENV)/numpy
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
