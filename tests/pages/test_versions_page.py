@@ -72,10 +72,22 @@ def test_the_oldest_rust_is_said_and_built_with():
     toolchain = tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]
     assert toolchain["channel"].startswith(f"{RUST}.")
     assert f"today {RUST}." in PAGE
+    assert f"`rust-toolchain.toml` names, {RUST}." in (ROOT / "README.md").read_text()
     assert f"This Rust, {RUST}, is also the oldest" in (ROOT / "CONTRIBUTING.md").read_text()
     assert f"ARG RUST=rust:{RUST}\n" in (ROOT / "deploy/Containerfile").read_text()
 
 
-def test_the_c_librarys_number():
+def test_the_number_of_the_c_library():
     assert "libpipemill.so.0.1" in PAGE
     assert "libpipemill.so.0.1" in (ROOT / "Makefile").read_text()
+
+
+def test_a_release_refuses_a_version_that_the_files_do_not_have(tmp_path):
+    folder = tmp_path / "release"
+    command = [ROOT / "deploy/release", folder, "9.9.9", "/bin/true", tmp_path]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and not folder.exists()
+    assert done.stderr == (
+        "release: python/pyproject.toml does not have version 9.9.9, which Cargo.toml has: expected a line like "
+        'version = "9.9.9"\n'
+    )
