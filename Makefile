@@ -119,9 +119,9 @@ c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
-# A dry run: nothing is published. docs/releasing.md has the steps.
+# A dry run: nothing is published. docs/releasing.md has the steps. BINARY names another binary, as for `wheel`.
 release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
-	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(OUT)/pipemill $(WHEELS)
+	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
 RELEASE ?= $(TARGET)/release-$(VERSION)
 
 mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
