@@ -24,8 +24,6 @@ WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 CBINDGEN   := $(TARGET)/tools/bin/cbindgen
-CYCLONEDX  := $(TARGET)/tools/bin/cargo-cyclonedx
-VERSION     = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
@@ -119,10 +117,25 @@ c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
+VERSION    = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+RELEASE   ?= $(TARGET)/release-$(VERSION)
+CYCLONEDX := $(TARGET)/tools/bin/cargo-cyclonedx
 # A dry run: nothing is published. docs/releasing.md has the steps. BINARY names another binary, as for `wheel`.
 release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
 	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
-RELEASE ?= $(TARGET)/release-$(VERSION)
+
+$(CYCLONEDX):
+	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-cyclonedx
+	@rm -rf $(TARGET)/tools/build
+
+advisories: $(CARGO_DENY) ## known vulnerabilities of all libraries, by cargo-deny
+	$(or $(CARGO_DENY),cargo-deny) check advisories
+
+# A checkout that has other changes fails, too: for CI, after all else.
+unchanged: ## no file differs from the commit
+	git diff --exit-code --stat HEAD -- || { echo "make: these files differ from the commit" >&2; exit 1; }
+
+.PHONY: release advisories unchanged
 
 mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
 	@$(call build,debug,--workspace --bin pipemill --bin mutants)
@@ -168,15 +181,16 @@ soak: wasm ## kill and stop everything at random for HOURS (1), and look at the 
 lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	$(VENV)/bin/typos
+	for lock in $(wildcard examples/*/Cargo.lock plugins/*/Cargo.lock); do \
+	    cargo metadata --locked --format-version=1 --manifest-path $${lock%.lock}.toml >/dev/null || exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@extra=$$(comm -23 <($(call features,-p pipemill-static)) <($(call features,--workspace -e dev))); \
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
 	for example in decoder-rust decoder-rust-wrap decoder-jpeg; do \
-	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --locked --all-targets -- -D warnings) || \
-	    exit 1; done
-	$(VENV)/bin/typos
+	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -201,13 +215,6 @@ HOST      = $(shell rustc --print host-tuple)
 deny: ## licences, sources and versions of all libraries, by cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
 	cargo deny check licenses bans sources
-
-advisories: ## known vulnerabilities of all libraries, by cargo-deny
-	cargo deny check advisories
-
-# A checkout that has other changes fails, too: for CI, after all else.
-unchanged: ## no file differs from the commit
-	git diff --exit-code --stat HEAD -- || { echo "make: these files differ from the commit" >&2; exit 1; }
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)
@@ -336,10 +343,6 @@ $(CBINDGEN):
 	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
 	@rm -rf $(TARGET)/tools/build
 
-$(CYCLONEDX):
-	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-cyclonedx
-	@rm -rf $(TARGET)/tools/build
-
 # S3 servers other than the one that the tests build.
 $(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
@@ -386,5 +389,5 @@ $(DIGITS): | $(VENV)/numpy
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers deny advisories release unchanged docs clean
+.PHONY: c-library c-header miri sanitizers deny docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv
