@@ -125,7 +125,8 @@ release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, im
 	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
 
 $(CYCLONEDX):
-	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cargo-cyclonedx
+	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build \
+	    cargo-cyclonedx
 	@rm -rf $(TARGET)/tools/build
 
 advisories: $(CARGO_DENY) ## known vulnerabilities of all libraries, by cargo-deny

@@ -1,4 +1,4 @@
-"""docs/versions.md and docs/releasing.md: the crates, the version and the Rust that they name are those of the repository."""
+"""docs/versions.md and docs/releasing.md: the crates, the version and the Rust are those of the repository."""
 
 import json
 import pathlib
