@@ -1,5 +1,6 @@
 # What a newcomer needs: `make demo`, `make test`, `make lint`, `make bench`; what an operator needs: `make static`,
-# `make wheel`, `make c-library`, `make image`. Each sets up what it needs by itself, once, in the target folder.
+# `make wheel`, `make c-library`, `make image`. `make release` makes all files of a release. Each sets up what it needs by
+# itself, once, in the target folder.
 # Needed beforehand: rustup's cargo, a C compiler, Python 3.9 or later with its venv module.
 
 SHELL       := /bin/bash
@@ -30,8 +31,9 @@ DEMOS  := examples/digits examples/two-consumers
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: wasm venv $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
-	@$(call build,debug,$(DEBUG))
+# A part of what `make test` builds. The machine code of the decoders is left out: two of them are used.
+demo: wasm $(VENV)/numpy $(DIGITS) ## train on the UCI digits, through FIFOs and with two consumers
+	cargo build --workspace --bin pipemill
 	@$(call run-demos,debug)
 	@echo "make: this was $(TARGET)/debug/pipemill, not optimized; make build builds $(TARGET)/release/pipemill"
 
@@ -115,6 +117,27 @@ c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 image: ## the image `pipemill`
 	$(or $(shell command -v podman),docker) build -t pipemill -f deploy/Containerfile .
 
+VERSION    = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+RELEASE   ?= $(TARGET)/release-$(VERSION)
+CYCLONEDX := $(TARGET)/tools/bin/cargo-cyclonedx
+# A dry run: nothing is published. docs/releasing.md has the steps. BINARY names another binary, as for `wheel`.
+release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
+	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
+
+$(CYCLONEDX):
+	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build \
+	    cargo-cyclonedx
+	@rm -rf $(TARGET)/tools/build
+
+advisories: $(CARGO_DENY) ## known vulnerabilities of all libraries, by cargo-deny
+	$(or $(CARGO_DENY),cargo-deny) check advisories
+
+# A checkout that has other changes fails, too: for CI, after all else.
+unchanged: ## no file differs from the commit
+	git diff --exit-code --stat HEAD -- || { echo "make: these files differ from the commit" >&2; exit 1; }
+
+.PHONY: release advisories unchanged
+
 mutants: wasm ## put mistakes into the decoders: does `pipemill plugin test` find them? Takes minutes; ONLY=… for some decoders
 	@$(call build,debug,--workspace --bin pipemill --bin mutants)
 	PIPEMILL=$(TARGET)/debug/pipemill $(TARGET)/debug/mutants $(ONLY)
@@ -159,6 +182,9 @@ soak: wasm ## kill and stop everything at random for HOURS (1), and look at the 
 lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	$(VENV)/bin/typos
+	for lock in $(wildcard examples/*/Cargo.lock plugins/*/Cargo.lock); do \
+	    cargo metadata --locked --format-version=1 --manifest-path $${lock%.lock}.toml >/dev/null || exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@extra=$$(comm -23 <($(call features,-p pipemill-static)) <($(call features,--workspace -e dev))); \
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
@@ -201,7 +227,7 @@ clean: ## remove the target folder
 build = cargo build $(2) && $(TARGET)/$(1)/pipemill plugin compile --builtin $(PIPEMILL_PRECOMPILED) && \
     cargo build -q $(2)
 
-# What the demo and the tests need. An example has the features of tests: so libraries are built once for all of it.
+# What the tests need. An example has the features of tests: so libraries are built once for all of it.
 DEBUG := --workspace --bin pipemill --bin s3-server --example serve_numbers
 
 # What the benches need.
@@ -295,18 +321,22 @@ has-chromium = { command -v chromium || command -v chromium-browser || command -
 
 venv: $(VENV)/ready
 
-# The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamp
-# holds the checkout's path: a target folder may be shared by several.
-ifneq ($(shell cat $(VENV)/ready 2>/dev/null),$(CURDIR))
-.PHONY: $(VENV)/ready
-endif
-$(VENV)/ready: python/pyproject.toml python/requirements-test.txt
+# The reader is installed as a link to python/, so only its pyproject.toml matters here. The stamps
+# hold the checkout's path: a target folder may be shared by several.
+.PHONY: $(foreach stamp,numpy ready,$(if $(filter $(CURDIR),$(shell cat $(VENV)/$(stamp) 2>/dev/null)),,$(VENV)/$(stamp)))
+# What the examples need.
+$(VENV)/numpy: python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9))' || \
 	    { echo "make: Python 3.9 or later is needed; say which with PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	    { echo "make: Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt -e ./python
+	$(PY) -m pip install -q --disable-pip-version-check -e './python[numpy]'
+	@printf %s "$(CURDIR)" >$@
+
+# And the tests.
+$(VENV)/ready: python/requirements-test.txt $(VENV)/numpy
+	$(PY) -m pip install -q --disable-pip-version-check -r python/requirements-test.txt
 	@printf %s "$(CURDIR)" >$@
 
 # Not a dependency of a crate, because its libraries would be built with other features for all of the workspace.
@@ -354,7 +384,7 @@ python-to = $(shell for python in $(PYTHON) python3.13 python3.12 python3.11; do
     "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null && \
     { echo "$$python"; break; }; done)
 
-$(DIGITS): | venv
+$(DIGITS): | $(VENV)/numpy
 	$(PY) examples/digits/fetch.py $@
 
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench

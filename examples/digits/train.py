@@ -17,6 +17,7 @@ def main():
     weights = softmax.new_weights()
     held_x, held_y = [], []
     records, learning, accuracy = 0, 0.0, 0.0
+    print("accuracy after each epoch:", end="", flush=True)
     started = time.perf_counter()
     with pipemill.connect("train") as stream:
         for epoch in stream.epochs():
@@ -30,13 +31,13 @@ def main():
                 softmax.learn(weights, x[~held], y[~held])
                 records += len(batch)
                 learning += time.perf_counter() - begun
-            rows = sum(map(len, held_y))
             right = softmax.right(weights, np.concatenate(held_x), np.concatenate(held_y))
-            accuracy = right / rows
-            print(f"epoch {epoch.number}: accuracy {accuracy:.3f} on {rows} rows not learned from")
+            accuracy = right / sum(map(len, held_y))
+            print(f" {accuracy:.3f}", end="", flush=True)
     seconds = time.perf_counter() - started
-    print(f"{records:,} records in {seconds:.2f} s: {records / seconds:,.0f} records/s")
-    print(f"train.py: {learning / seconds:.0%} of the time learning, the rest waiting for batches")
+    print(f", on {sum(map(len, held_y))} rows not learned from")
+    waited = f"train.py waited {1 - learning / seconds:.0%} of the time for batches"
+    print(f"{records:,} records in {seconds:.2f} s, {records / seconds:,.0f} records/s; {waited}")
     if not accuracy > softmax.EXPECTED:
         sys.exit(f"train.py: accuracy {accuracy:.3f}, expected more than {softmax.EXPECTED}")
 

@@ -45,6 +45,8 @@ def consumer(pipe, all_connected):
 def average_epochs(pipes):
     """Averages the weights of each epoch until the consumers end; returns the last accuracy."""
     accuracy, records, learning, started = 0.0, 0, [0.0] * len(pipes), None
+    read, held = [0] * len(pipes), 0
+    print("accuracy after each epoch:", end="", flush=True)
     for number in range(sys.maxsize):
         try:
             weights, rows, busy = zip(*[pipe.recv() for pipe in pipes])
@@ -56,17 +58,17 @@ def average_epochs(pipes):
             pipe.send(average.astype(np.float32))
         right, held = map(sum, zip(*[pipe.recv() for pipe in pipes]))
         accuracy = right / held
-        shares = " + ".join(map(str, rows))
-        tested = f"accuracy {accuracy:.3f} on {held} rows not learned from"
-        print(f"epoch {number}: {tested}; rows read: {shares}")
+        print(f" {accuracy:.3f}", end="", flush=True)
+        read = [total + new for total, new in zip(read, rows)]
         if number > 0:
             records += sum(rows)
             learning = [total + new for total, new in zip(learning, busy)]
     seconds = max(time.perf_counter() - (started or 0), 1e-9)
-    rate = f"{records / seconds:,.0f} records/s"
-    print(f"{records:,} records since the first epoch in {seconds:.2f} s: {rate}")
-    shares = " and ".join(f"{busy / seconds:.0%}" for busy in learning)
-    print(f"train.py: {shares} of the time learning, the rest waiting for batches and each other")
+    print(f", on {held} rows not learned from")
+    rate = f"{records / seconds:,.0f} records/s since the first epoch"
+    shares = " and ".join(f"{1 - busy / seconds:.0%}" for busy in learning)
+    waited = f"the two waited {shares} of the time for batches and each other"
+    print(f"{' + '.join(f'{rows:,}' for rows in read)} records read, {rate}; {waited}")
     return accuracy
 
 
