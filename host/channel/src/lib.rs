@@ -43,6 +43,7 @@ mod workers;
 
 pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome, changed_input};
+pub use decode_loop::MAX_FRAMING;
 pub use error_policy::{ErrorPolicy, OnError, OnPluginError};
 pub use failure::Failure;
 pub use learn::Learning;

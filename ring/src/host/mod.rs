@@ -8,6 +8,7 @@
 
 mod attendance;
 mod beginning;
+mod budget;
 mod config;
 mod connections;
 mod consumer_socket;
