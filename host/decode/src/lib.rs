@@ -13,6 +13,7 @@
 //! - `compile_limits`: bounds what compiling costs. `engine`: links.
 //! - `plugin`: a compiled decoder and its options.
 //! - `load`: finds and compiles a plugin, in a `compiler_process`. `stream`: one decoder that decodes one object.
+//! - `set_up`: what a decoder does before its first bytes, counted.
 
 mod account;
 mod builtin;
@@ -38,6 +39,7 @@ mod log_budget;
 mod metadata;
 mod plugin;
 mod precompiler;
+mod set_up;
 mod settings;
 mod store;
 mod stream;
