@@ -189,6 +189,11 @@ pub(super) struct Admitted {
 impl Ring {
     /// Lets the channel begin as a consumer asks for, or refuses the consumer.
     pub(super) fn admit(&self, hello: &Hello) -> Result<Admitted, Denied> {
+        // The consumers of what has failed get its error, and this one does not.
+        self.change(|state, _| self.begin_after_failure(state)).map_err(|others| {
+            let why = "what another consumer asked for has failed, and it is still connected; connect again";
+            Denied::WhileConnected(others, why.into())
+        })?;
         let now = self.beginning();
         let asked = self.asked_for(&now, hello)?;
         let rank = hello.shard.map_or(0, |shard| shard.rank);
@@ -416,28 +421,22 @@ impl Ring {
             let is_at_fault = !state.table.has_granted() || has_no_memory && other_batches;
             state.is_requested && is_at_fault
         };
-        if !is_request(&self.lock()) {
+        let message = protocol::error(report);
+        let mut state = self.lock();
+        if !is_request(&state) {
             return false;
         }
-        let message = protocol::error(report);
+        state.failing = Some(message.clone());
+        drop(state);
         loop {
             self.end_consumers(&message);
             let ended = self.change(|state, _| {
                 if state.stopped {
                     return Some(false);
                 }
-                // Another consumer has asked for something else since.
-                if state.table.begins_again() {
-                    return Some(true);
-                }
-                let is_alone = state.table.consumers().is_empty();
-                if is_alone {
-                    self.begin_again(state, state.configured.clone(), None);
-                    state.is_requested = false;
-                    // For a consumer that was admitted and is not connected yet.
-                    state.failed_requests = (state.failed_requests.0 + 1, message.clone());
-                }
-                is_alone.then_some(true)
+                // A consumer has asked for something since.
+                let begins_again = state.table.begins_again();
+                (begins_again || self.begin_after_failure(state).is_ok()).then_some(true)
             });
             if let Some(begins_again) = ended {
                 return begins_again;
@@ -445,14 +444,33 @@ impl Ring {
         }
     }
 
+    /// Lets the channel begin as it is configured, if what a consumer asked for has failed. The error has the
+    /// consumers that are connected: while they are, it can't begin.
+    fn begin_after_failure(&self, state: &mut RingState) -> Result<(), Vec<ConsumerId>> {
+        let others: Vec<_> = state.table.consumers().iter().map(|one| one.id).collect();
+        if state.failing.is_none() || state.table.begins_again() {
+            state.failing = None;
+            return Ok(());
+        }
+        if !others.is_empty() {
+            return Err(others);
+        }
+        let message = state.failing.take().unwrap_or_default();
+        self.begin_again(state, state.configured.clone(), None);
+        state.is_requested = false;
+        // For a consumer that was admitted and is not connected yet.
+        state.failed_requests = (state.failed_requests.0 + 1, message);
+        Ok(())
+    }
+
     /// Sends all consumers this message as the last one, and waits until none is connected.
     fn end_consumers(&self, message: &[u8]) {
         let mut state = self.lock();
         state.waits_for_none = true;
-        loop {
+        // Who has come since the channel begins again has not asked for what failed.
+        while !(state.stopped || state.table.begins_again()) {
             state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
-            let is_over = state.stopped || state.table.begins_again();
-            if is_over || state.table.consumers().is_empty() {
+            if state.table.consumers().is_empty() {
                 break;
             }
             state = self.wait(state);

@@ -35,6 +35,8 @@ pub(super) struct RingState {
     pub(super) configured: Beginning,
     /// A consumer has made it begin elsewhere.
     pub(super) is_requested: bool,
+    /// The message of what a consumer has asked for and that has failed, until the channel begins again.
+    pub(super) failing: Option<Vec<u8>>,
     /// How often that has failed, and the last message about it.
     pub(super) failed_requests: (u64, Vec<u8>),
     /// The writer waits until no consumer is connected.
@@ -63,6 +65,7 @@ impl RingState {
             beginning: Beginning::of(config),
             configured: Beginning::of(config),
             is_requested: false,
+            failing: None,
             failed_requests: (0, Vec::new()),
             waits_for_none: false,
             recent: RecentBatches::new(config.slots),
@@ -88,7 +91,7 @@ impl RingState {
         writer_waits.is_some_and(|wanted| ends_writers(wanted) || ends_both)
             || *drain_waits > 0 && (table.drained() || ends_both)
             || self.waits_for_start && (table.has_started() || ends_both)
-            || self.waits_for_none && table.consumers().is_empty()
+            || self.waits_for_none && (table.consumers().is_empty() || ends_both)
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.

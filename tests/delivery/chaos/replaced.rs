@@ -19,7 +19,7 @@ use super::world::World;
 const CHANNEL: &str = "rows";
 const FILES: usize = 3;
 /// Rows of a file, at most.
-const ROWS: usize = 3_000;
+const ROWS: usize = 30_000;
 /// Bytes of a row, and of a record: the first or the last bytes of the row.
 const ROW: usize = 16;
 const RECORD: usize = 8;
@@ -104,7 +104,7 @@ impl Run {
         let batch = if random.bool() { "batch = 64\ntail = 'keep'\n" } else { "" };
         let config = format!(
             "[[channel]]\nname = '{CHANNEL}'\ndecoder = {plugin:?}\nsource = {{ folder = {folder:?} }}\n\
-             workers = {}\n{batch}[channel.ring]\nslots = 4\nslot_size = '4KiB'\n",
+             workers = {}\n{batch}[channel.ring]\nslots = 4\nslot_size = '64KiB'\n",
             random.u8(1..4)
         );
         let current = Version::any(random);
