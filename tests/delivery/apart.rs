@@ -5,14 +5,17 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use nix::unistd::Pid;
 use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Pass, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 use pipemill_tests::consumer::connect_as;
 use pipemill_tests::host::Host;
+use pipemill_tests::process::state;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::tiny::tiny_with_window;
-use pipemill_tests::{BAD_PLUGIN, consumer, inputs, pipemill};
+use pipemill_tests::{BAD_PLUGIN, consumer, inputs, pipemill, until};
 
 use super::{lines, numbered};
 
@@ -276,11 +279,16 @@ fn holds(host: &Host) {
     assert!(rest > 0 && rest < 3 * RECORDS, "{rest} records");
 }
 
+/// A process that stops itself inside of its first batch, and is killed there.
 fn hangs_up(host: &Host) {
-    for _ in 0..20 {
-        let mut reader = host.connect(BAD);
-        let batch = reader.next().expect("the host is well");
-        drop((reader, batch));
+    for _ in 0..3 {
+        let mut command = Command::new(consumer!());
+        command.args([BAD, "1", "about", "0"]).env("PIPEMILL_SOCKET", &host.socket);
+        let mut reader = command.stdout(Stdio::null()).spawn().expect("it can be started");
+        let pid = Pid::from_raw(reader.id() as i32);
+        until("it stands in a batch", || state(pid).is_some_and(|(state, _)| state == 'T'));
+        reader.kill().expect("it is our own child");
+        reader.wait().expect("it is our own child");
     }
     is_whole(host);
 }
