@@ -35,8 +35,8 @@ fn writer_once_read(fifo: &Path) -> File {
     writer.expect("it is open")
 }
 
-/// The configuration, or the file of states, is a FIFO: the host is up, and not ready, for as long as
-/// nothing is written.
+/// The configuration, or the file of states, is a FIFO: the host is up, and not ready, for as long
+/// as nothing is written.
 #[test]
 fn a_signal_before_the_host_is_ready_starts_no_command() {
     const FILES: [&[&str]; 2] = [&["fifo"], &["c.toml", "--resume", "fifo"]];

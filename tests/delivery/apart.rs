@@ -1,6 +1,7 @@
-//! Failure stays where it was made: whatever the decoder, the data or a consumer of one channel does, another channel
-//! of the host delivers all of its records. There is a case for each row of docs/security.md that has no test with a
-//! second channel elsewhere: `tests/pages/test_security_page.py` compares.
+//! Failure stays where it was made: whatever the decoder, the data or a consumer of one channel
+//! does, another channel of the host delivers all of its records. There is a case for each row of
+//! docs/security.md that has no test with a second channel elsewhere:
+//! `tests/pages/test_security_page.py` compares.
 
 use std::fs::File;
 use std::io::Write;

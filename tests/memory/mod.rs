@@ -74,8 +74,8 @@ fn own_memory(pid: Pid) -> u64 {
     kib.expect("a number of kB") << 10
 }
 
-/// Reads all, and compares what the host takes with its account. Gives the records, and the host's own
-/// memory at the start, when it should have settled, and the most behind that.
+/// Reads all, and compares what the host takes with its account. Gives the records, and the host's
+/// own memory at the start, when it should have settled, and the most behind that.
 fn read(reader: &mut Reader, host: &Host, place: &TestDir) -> (u64, u64, u64) {
     let (mut records, mut bytes, mut settled, mut most) = (0, 0, 0, 0);
     let (pid, mut taken) = (host.process.pid(), Taken::by(host, place));

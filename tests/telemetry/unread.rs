@@ -184,8 +184,8 @@ fn a_trace_that_nobody_reads_holds_up_nobody() {
     drop(reader);
 }
 
-/// All outputs at once. Those that can be pipes are full before the signal comes, and nobody ever reads
-/// them; those that must be files are whole.
+/// All outputs at once. Those that can be pipes are full before the signal comes, and nobody ever
+/// reads them; those that must be files are whole.
 #[test]
 fn a_host_obeys_signals_while_all_outputs_are_blocked() {
     let place = TestDir::new();

@@ -70,8 +70,8 @@ impl Engine {
         Self::of(&settings(), builtins, cache, plugin_path)
     }
 
-    /// An engine without decoders, whose instances count their instructions. It compiles quickly, and
-    /// what it compiles is slow.
+    /// An engine without decoders, whose instances count their instructions. It compiles quickly,
+    /// and what it compiles is slow.
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -1,5 +1,5 @@
-//! How much a decoder does before it is shown its first bytes, counted in instructions: the count is the same
-//! on every machine, whatever else that does.
+//! How much a decoder does before it is shown its first bytes, counted in instructions: the count
+//! is the same on every machine, whatever else that does.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::stream::Stream;
 const NO_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Plugin {
-    /// Instructions of WebAssembly that a new instance and its stream take. The plugin is compiled again
-    /// for it. `None` for decoders that come with the host's binary, which have next to nothing to set up,
-    /// and where the stream can't be opened.
+    /// Instructions of WebAssembly that a new instance and its stream take. The plugin is compiled
+    /// again for it. `None` for decoders that come with the host's binary, which have next to
+    /// nothing to set up, and where the stream can't be opened.
     pub fn set_up_instructions(
         &self,
         options: &[(String, String)],

@@ -283,13 +283,13 @@ pub extern "C" fn pipemill_state(
     })
 }
 
-/// What the channel waits for, as the host sees it now, in words for a message: the rank that has left
-/// or has not come, the writer of a FIFO, an object. For a program whose `poll` of `pipemill_descriptor`
-/// was in vain for some seconds.
+/// What the channel waits for, as the host sees it now, in words for a message: the rank that has
+/// left or has not come, the writer of a FIFO, an object. For a program whose `poll` of
+/// `pipemill_descriptor` was in vain for some seconds.
 ///
 /// It stays valid until the next call of this function, or `pipemill_close`. Null where the channel
-/// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then `*error`
-/// says why, unless `error` is null: another thread uses the reader, or it is null.
+/// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then
+/// `*error` says why, unless `error` is null: another thread uses the reader, or it is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_waits_for(
     reader: Option<&Reader>,

@@ -444,8 +444,8 @@ impl Ring {
         }
     }
 
-    /// Lets the channel begin as it is configured, if what a consumer asked for has failed. The error has the
-    /// consumers that are connected: while they are, it can't begin.
+    /// Lets the channel begin as it is configured, if what a consumer asked for has failed. The
+    /// error has the consumers that are connected: while they are, it can't begin.
     fn begin_after_failure(&self, state: &mut RingState) -> Result<(), Vec<ConsumerId>> {
         let others: Vec<_> = state.table.consumers().iter().map(|one| one.id).collect();
         if state.failing.is_none() || state.table.begins_again() {

@@ -1,5 +1,5 @@
-//! The memory that a ring's channel may take: what is missing is waited for while consumers have it, and
-//! an error where nobody does.
+//! The memory that a ring's channel may take: what is missing is waited for while consumers have
+//! it, and an error where nobody does.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,11 +17,12 @@ impl Ring {
         &self.budget
     }
 
-    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the ring's.
-    /// Waits for consumers, if their batches take what is missing.
+    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the
+    /// ring's. Waits for consumers, if their batches take what is missing.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is missing.
+    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is
+    /// missing.
     pub fn take_memory(
         &self,
         taken: &mut Option<TakenMemory>,
@@ -36,8 +37,8 @@ impl Ring {
         })
     }
 
-    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried again after
-    /// each dedicated buffer that is freed.
+    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried
+    /// again after each dedicated buffer that is freed.
     pub(super) fn allocate<T>(
         &self,
         mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
@@ -50,7 +51,8 @@ impl Ring {
         }
     }
 
-    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in buffers.
+    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in
+    /// buffers.
     fn free_memory(&self, missing: OverBudget) -> Result<(), AcquireError> {
         let mut state = self.lock();
         let freed = loop {

@@ -35,7 +35,8 @@ pub(super) struct RingState {
     pub(super) configured: Beginning,
     /// A consumer has made it begin elsewhere.
     pub(super) is_requested: bool,
-    /// The message of what a consumer has asked for and that has failed, until the channel begins again.
+    /// The message of what a consumer has asked for and that has failed, until the channel begins
+    /// again.
     pub(super) failing: Option<Vec<u8>>,
     /// How often that has failed, and the last message about it.
     pub(super) failed_requests: (u64, Vec<u8>),

@@ -1,4 +1,5 @@
-//! Why no batch comes: the host is asked for its status, in which it says what the channel waits for.
+//! Why no batch comes: the host is asked for its status, in which it says what the channel waits
+//! for.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::status_client::StatusClient;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Reader {
-    /// What the channel waits for, as the host sees it now, in words for a message: the rank that has left
-    /// or has not come, the writer of a FIFO, an object. `None` where it waits for nothing, or where the
-    /// host does not say it within 5 seconds. It is meant for a program whose [`wait`](Reader::wait) was in
-    /// vain for some seconds.
+    /// What the channel waits for, as the host sees it now, in words for a message: the rank that
+    /// has left or has not come, the writer of a FIFO, an object. `None` where it waits for
+    /// nothing, or where the host does not say it within 5 seconds. It is meant for a program whose
+    /// [`wait`](Reader::wait) was in vain for some seconds.
     pub fn waits_for(&self) -> Option<String> {
         let address = self.connection.address();
         let client = if address.allow_other_users {

@@ -1,5 +1,6 @@
-//! A plugin that is replaced, while a host runs it and between two hosts: a host that has begun goes on with the
-//! decoder that it has loaded, and a state goes on exactly, or is refused by the name of what differs.
+//! A plugin that is replaced, while a host runs it and between two hosts: a host that has begun
+//! goes on with the decoder that it has loaded, and a state goes on exactly, or is refused by the
+//! name of what differs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -156,7 +157,8 @@ impl Run {
         }
     }
 
-    /// Reads some batches of a host, or all, while the plugin may be replaced. Whether all were read.
+    /// Reads some batches of a host, or all, while the plugin may be replaced. Whether all were
+    /// read.
     fn read(&mut self, reader: &mut Reader, world: &mut World) -> bool {
         // What is replaced now is not what the host has loaded.
         let loaded = self.current;

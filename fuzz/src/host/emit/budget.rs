@@ -1,6 +1,6 @@
 //! A channel's budget of memory under a decoder that emits what it likes, into a real ring with a
-//! consumer: the kernel never counts more than was taken of the budget, all of it is given back, and
-//! the records come as the model says, or the error names `limits.batches`.
+//! consumer: the kernel never counts more than was taken of the budget, all of it is given back,
+//! and the records come as the model says, or the error names `limits.batches`.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl Setup {
     }
 }
 
-/// Five bytes choose the fields, the ring, its budget, the batches and how they are read; the calls of
-/// `emit` follow.
+/// Five bytes choose the fields, the ring, its budget, the batches and how they are read; the calls
+/// of `emit` follow.
 pub(crate) fn budget(bytes: &[u8]) {
     let Some((choice, script)) = bytes.split_first_chunk() else { return };
     let setup = Setup::new(*choice);
@@ -117,7 +117,8 @@ fn run(
     read
 }
 
-/// The records up to the end of the stream or its error. Each batch is released before the next one.
+/// The records up to the end of the stream or its error. Each batch is released before the next
+/// one.
 fn read(mut reader: Reader) -> (Vec<Record>, Option<String>) {
     let mut records = Vec::new();
     loop {
@@ -164,8 +165,8 @@ fn check(
     }
 }
 
-/// Compares what the kernel counts with the budget, whenever a batch is filled: the thread that does it
-/// is the only one that allocates and frees the ring's memory.
+/// Compares what the kernel counts with the budget, whenever a batch is filled: the thread that
+/// does it is the only one that allocates and frees the ring's memory.
 struct KernelsSum {
     budget: Arc<MemoryBudget>,
     /// The most bytes that were not in the budget.

@@ -157,8 +157,8 @@ fn serve(
     }
 }
 
-/// What the run is to do: its configuration, with the states that it goes on from, and what the platform
-/// says.
+/// What the run is to do: its configuration, with the states that it goes on from, and what the
+/// platform says.
 fn read(args: &Args, base: Option<PathBuf>) -> Result<(Config, Option<Platform>), Refusal> {
     let refused = |why| Refusal { code: exit::USAGE, why };
     let platform = base.map(Platform::read).transpose();

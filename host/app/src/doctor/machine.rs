@@ -67,8 +67,8 @@ fn available(text: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Looks whether a socket could be made: whether the innermost folder that is there can be written, and
-/// whether the socket's own is this user's alone, unless other users are allowed.
+/// Looks whether a socket could be made: whether the innermost folder that is there can be written,
+/// and whether the socket's own is this user's alone, unless other users are allowed.
 pub(super) fn socket(path: PathBuf, allow_other_users: bool) -> Socket {
     let folder = path.ancestors().skip(1).find(|folder| folder.exists());
     let folder = folder.unwrap_or(Path::new(".")).to_owned();

@@ -51,8 +51,8 @@ impl Work {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Lets each new instance cost what the instructions of its set-up do. Returns whether that is more
-    /// than usual.
+    /// Lets each new instance cost what the instructions of its set-up do. Returns whether that is
+    /// more than usual.
     pub(super) fn count_set_up(&self, instructions: u64) -> bool {
         let is_long = instructions > SHORT_SET_UP;
         if is_long {

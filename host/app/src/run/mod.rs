@@ -245,9 +245,9 @@ pub fn run(
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
-/// Works on a thread of its own, so that a signal or the owner's end can end the run meanwhile: to open a
-/// pipe, to compile a plugin, or to list objects, may take long. Returns what the work gives, or the exit
-/// code of a run that was ended. The thread then ends with the process.
+/// Works on a thread of its own, so that a signal or the owner's end can end the run meanwhile: to
+/// open a pipe, to compile a plugin, or to list objects, may take long. Returns what the work
+/// gives, or the exit code of a run that was ended. The thread then ends with the process.
 ///
 /// # Errors
 /// There is no thread, or the work panicked.

@@ -84,8 +84,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
         Ok(())
     }
 
-    /// Counts the index of a batch of a fixed size with this many records, before it has them. It is held
-    /// as columns, whose vectors may have twice their room, and as it is written into the batch's memory.
+    /// Counts the index of a batch of a fixed size with this many records, before it has them. It
+    /// is held as columns, whose vectors may have twice their room, and as it is written into the
+    /// batch's memory.
     pub(super) fn count_index(&mut self, records: usize) -> Result<(), StopReason> {
         let bytes = 24 * records as u64 * self.batch.columns.len() as u64;
         if bytes <= self.index_bytes {
@@ -104,8 +105,8 @@ impl<S: Sink> BatchBuilder<'_, S> {
         if self.size.is_some() { self.grow(payload) } else { self.cut_at(CutPoint::NoRoom) }
     }
 
-    /// Gives the batch memory for at least `payload` bytes. The batch and the chunk stay. The sink takes
-    /// more than that for what will follow, if it may have more.
+    /// Gives the batch memory for at least `payload` bytes. The batch and the chunk stay. The sink
+    /// takes more than that for what will follow, if it may have more.
     pub(super) fn grow(&mut self, payload: usize) -> Result<(), StopReason> {
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         let memory = match memory {

@@ -57,8 +57,8 @@ pub(super) struct BatchBuilder<'s, S: Sink> {
     /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
     /// other memory. Without a size, the batch leaves as soon as it holds a record.
     dedicated: bool,
-    /// The bytes that the largest batch of a fixed size needed so far that did not fit a slot; 0 without
-    /// one. The next batches begin in a dedicated buffer of this size.
+    /// The bytes that the largest batch of a fixed size needed so far that did not fit a slot; 0
+    /// without one. The next batches begin in a dedicated buffer of this size.
     grown: usize,
     /// The index of a batch of a fixed size, in the channel's budget.
     index_taken: Option<TakenMemory>,
