@@ -46,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "messages", run: host::messages },
     Target { name: "hello", run: host::hello },
     Target { name: "emit", run: host::emit },
+    Target { name: "budget", run: host::budget },
     Target { name: "component", run: host::component },
     Target { name: "table", run: pipemill_ring::host::check_table },
 ];

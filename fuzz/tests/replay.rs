@@ -118,6 +118,7 @@ replays! {
     messages: "messages",
     hello: "hello",
     emit: "emit",
+    budget: "budget",
     component: "component",
     table: "table",
 }

@@ -256,6 +256,15 @@ int32_t pipemill_descriptor(const pipemill_reader *reader);
 // the channel has other consumers.
 const char *pipemill_state(const pipemill_reader *reader, pipemill_error **error);
 
+// What the channel waits for, as the host sees it now, in words for a message: the rank that has
+// left or has not come, the writer of a FIFO, an object. For a program whose `poll` of
+// `pipemill_descriptor` was in vain for some seconds.
+//
+// It stays valid until the next call of this function, or `pipemill_close`. Null where the channel
+// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then
+// `*error` says why, unless `error` is null: another thread uses the reader, or it is null.
+const char *pipemill_waits_for(const pipemill_reader *reader, pipemill_error **error);
+
 // Requests to skip the rest of this epoch. Batches that were granted before still come, and then
 // the epoch's end. Without effect where it is not the current epoch.
 //

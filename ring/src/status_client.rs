@@ -3,6 +3,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::endpoint::EndpointError;
 use crate::protocol::{self, StatusPart, ToConsumer};
@@ -83,6 +88,15 @@ impl StatusClient {
         let client = StatusClient::connect(path)?;
         trust::check_peer(path, &client.socket)?.map_err(StatusClientError::OtherUser)?;
         Ok(client)
+    }
+
+    /// An answer that takes longer is an error.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = TimeVal::microseconds(timeout.as_micros() as i64);
+        Ok(setsockopt(&self.socket, ReceiveTimeout, &timeout)?)
     }
 
     /// The host's status as JSON text. docs/operate.md describes its keys. May be called again and

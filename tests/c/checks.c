@@ -169,6 +169,8 @@ static int misuse(void) {
     say("state");
     if (pipemill_end_epoch(NULL, 0, &error)) abort();
     say("end_epoch");
+    if (pipemill_waits_for(NULL, &error) != NULL) abort();
+    say("waits_for");
     if (pipemill_find_field(NULL, "x", &error) != -1) abort();
     say("find_field");
     if (pipemill_descriptor(NULL) != -1) abort();
@@ -257,6 +259,16 @@ static int in_a_child(void) {
     return 0;
 }
 
+// Says what the channel waits for, as soon as it waits for something.
+static int waits(void) {
+    pipemill_reader *reader = connected(NULL);
+    const char *what;
+    while ((what = pipemill_waits_for(reader, &error)) == NULL) sched_yield();
+    printf("waits for %s\n", what);
+    pipemill_close(reader);
+    return 0;
+}
+
 // Skips the rest of the first epoch at its first batch.
 static int skip(void) {
     pipemill_reader *reader = connected(NULL);
@@ -305,6 +317,7 @@ int main(int count, char **arguments) {
     if (strcmp(job, "threads") == 0) return threads();
     if (strcmp(job, "child") == 0) return in_a_child();
     if (strcmp(job, "skip") == 0) return skip();
-    fprintf(stderr, "usage: checks records|any|rank|schema|misuse|hold|threads|child|skip\n");
+    if (strcmp(job, "waits") == 0) return waits();
+    fprintf(stderr, "usage: checks records|any|rank|schema|misuse|hold|threads|child|skip|waits\n");
     return 64;
 }

@@ -153,7 +153,7 @@ def test_two_ranks_divide_the_batches(begin, tmp_path):
 
 def test_misuse_is_an_error_with_a_text(begin, tmp_path):
     lines = begin(csv(tmp_path)).run("misuse")
-    assert len(lines) == 16 and lines[-1] == "nothing: 0: no error"
+    assert len(lines) == 17 and lines[-1] == "nothing: 0: no error"
     for number, begins in enumerate(
         (
             "no channel: 1: pipemill_connect: channel is NULL; expected a text",
@@ -187,6 +187,11 @@ def test_a_second_thread_is_told(begin, tmp_path):
     assert "busy: 1: another thread is in a function of this reader" in child.stdout.readline()
     (tmp_path / "train_0").write_text("a row\n")
     assert finished(child) == ["the thread got event 1"]
+
+
+def test_what_the_channel_waits_for_is_told(begin, tmp_path):
+    (line,) = begin(fifo(tmp_path)).run("waits")
+    assert line.startswith("waits for ") and "train_0" in line
 
 
 def test_a_forked_child_is_told(begin, tmp_path):

@@ -2,7 +2,6 @@
 //! nothing is left.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -36,24 +35,24 @@ fn writer_once_read(fifo: &Path) -> File {
     writer.expect("it is open")
 }
 
-/// The configuration is a FIFO: the host is up, and not ready, for as long as nothing is written.
+/// The configuration, or the file of states, is a FIFO: the host is up, and not ready, for as long
+/// as nothing is written.
 #[test]
 fn a_signal_before_the_host_is_ready_starts_no_command() {
+    const FILES: [&[&str]; 2] = [&["fifo"], &["c.toml", "--resume", "fifo"]];
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
-        for command in [&["--", "touch", "started"][..], &[]] {
+        let command = ["--", "touch", "started"].as_slice();
+        for (files, command) in FILES.iter().flat_map(|files| [(files, command), (files, &[])]) {
             let place = TestDir::new();
             place.make_folder("run");
-            let config =
-                numbered(&place, 100, &format!("socket = {:?}", place.path("run/host.sock")));
-            let fifo = place.fifo("fifo.toml");
+            place.write("c.toml", numbered(&place, 100, ""));
+            let fifo = place.fifo("fifo");
             let mut host = Command::new(pipemill!());
-            host.args(["run", "--config", "fifo.toml"]).args(command).stdin(Stdio::null());
+            host.args(["run", "--config"]).args(*files).args(command).stdin(Stdio::null());
             let process = Process::start(host.current_dir(place.folder()));
-            // The host takes the signals before it reads.
-            let mut fifo = writer_once_read(&fifo);
+            // The host takes the signals before it reads. Nothing is ever written.
+            let _fifo = writer_once_read(&fifo);
             process.signal(signal);
-            fifo.write_all(config.as_bytes()).expect("it is read");
-            drop(fifo);
             process.wait().with_code(128 + signal as i32).says(&["before anything was started"]);
             assert!(!place.path("started").exists());
             nothing_is_left(&place);

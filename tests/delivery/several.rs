@@ -1,11 +1,14 @@
 //! Several consumers of a channel, and channels beside each other.
 
 use std::thread;
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
+use pipemill_ring::protocol::{Hello, Shard};
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{consumer, pipemill};
+use pipemill_tests::{consumer, pipemill, until};
 
 use super::{lines, numbered};
 
@@ -91,4 +94,32 @@ with pipemill.connect('train') as stream:
     let bytes: usize = records.iter().map(Vec::len).sum();
     let line = |epoch| format!("{epoch} {} {bytes}\n", records.len());
     assert_eq!(ended.text(), [line(0), line(1), line(2)].concat());
+}
+
+/// A rank that gets no batch asks which one has left.
+#[test]
+fn a_rank_is_told_which_other_one_has_left() {
+    let place = TestDir::new();
+    let records = numbered(3_000, 100);
+    let config = lines(&place, "train", &records, "batch = 10\ntail = 'drop'");
+    let host = Host::start(&pipemill!(), &place, &config);
+    let rank = |rank| {
+        let shard = Some(Shard { rank, world: 2 });
+        let hello = Hello { shard, credits: Some(1), ..Hello::new("train", "test") };
+        consumer::connect_as(&host.socket, &hello).expect("it is a rank of two")
+    };
+    let (mut stays, leaves) = (rank(0), rank(1));
+    drop(leaves);
+    let mut told = None;
+    until("the host waits for rank 1", || {
+        while stays.wait(Duration::ZERO).expect("the host is well") {
+            stays.next().expect("the host is well");
+        }
+        told = stays.waits_for();
+        told.as_ref().is_some_and(|what| what.contains("rank 1"))
+    });
+    let told = told.expect("it was waited for");
+    assert!(told.contains("`train`") && told.contains("has left"), "{told}");
+    host.process.signal(Signal::SIGTERM);
+    host.wait().with_code(143);
 }

@@ -2,6 +2,7 @@
 //! part to the last, and a machine whose /dev/shm is small will do.
 
 mod account;
+mod taken;
 
 use std::fs::File;
 use std::io::Write;
@@ -16,6 +17,8 @@ use pipemill_tests::host::{self, Host};
 use pipemill_tests::process::{Process, finish};
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, inputs, pipemill, skip_test};
+
+use taken::Taken;
 
 const MIB: u64 = 1 << 20;
 /// The host's own memory, the ring left out: code, plugins, a decoder's sandbox.
@@ -71,10 +74,11 @@ fn own_memory(pid: Pid) -> u64 {
     kib.expect("a number of kB") << 10
 }
 
-/// Reads all. Gives the records, and the host's own memory at the start, when it should have settled,
-/// and the most behind that.
-fn read(reader: &mut Reader, pid: Pid) -> (u64, u64, u64) {
+/// Reads all, and compares what the host takes with its account. Gives the records, and the host's
+/// own memory at the start, when it should have settled, and the most behind that.
+fn read(reader: &mut Reader, host: &Host, place: &TestDir) -> (u64, u64, u64) {
     let (mut records, mut bytes, mut settled, mut most) = (0, 0, 0, 0);
+    let (pid, mut taken) = (host.process.pid(), Taken::by(host, place));
     loop {
         match reader.next().expect("the host is well") {
             Event::Batch(batch) => {
@@ -85,9 +89,13 @@ fn read(reader: &mut Reader, pid: Pid) -> (u64, u64, u64) {
                 } else if batch.number() % 8 == 0 {
                     most = own_memory(pid).max(most);
                 }
+                taken.measure();
             }
             Event::EpochEnd(_) => {}
-            Event::StreamEnd => return (records, settled, most),
+            Event::StreamEnd => {
+                taken.check();
+                return (records, settled, most);
+            }
         }
     }
 }
@@ -100,7 +108,7 @@ fn the_hosts_own_memory_stays_flat() {
     let host = Host::start(&pipemill!(), &place, &config(&place));
     let mut reader = host.connect("train");
     let started = Instant::now();
-    let (records, settled, most) = read(&mut reader, host.process.pid());
+    let (records, settled, most) = read(&mut reader, &host, &place);
     println!(
         "{} MiB in {:?}; own memory of the host: {} MiB, then {} MiB",
         size() / MIB,
@@ -134,7 +142,7 @@ fn a_window_and_a_mix_stay_within_their_bytes() {
     }
     let host = Host::start(&pipemill!(), &place, &config);
     let mut reader = host.connect("train");
-    let (records, settled, most) = read(&mut reader, host.process.pid());
+    let (records, settled, most) = read(&mut reader, &host, &place);
     println!("own memory of the host: {} MiB, then {} MiB", settled / MIB, most / MIB);
     let written: u64 = writers.into_iter().map(|one| one.join().expect("it writes")).sum();
     assert_eq!(records, written);
@@ -163,7 +171,7 @@ fn a_ring_larger_than_dev_shm_works() {
     let mut reader = consumer::connect(&place.path("run/host.sock"), "train", Some(30));
     // As many as the ring has at once, so that all of it is in use.
     let mut held = Vec::new();
-    let mut records = 0;
+    let (mut records, mut taken) = (0, Taken::by_process(process.pid(), &place));
     loop {
         match reader.next().expect("the host is well") {
             Event::Batch(batch) => {
@@ -171,12 +179,14 @@ fn a_ring_larger_than_dev_shm_works() {
                 held.push(batch);
                 if held.len() == 24 {
                     held.clear();
+                    taken.measure();
                 }
             }
             Event::EpochEnd(_) => {}
             Event::StreamEnd => break,
         }
     }
+    taken.check();
     assert_eq!(records, writer.join().expect("writing does not panic"));
     process.wait().with_code(0);
 }

@@ -1,6 +1,7 @@
 """The host's own memory stays flat, and it needs no /dev/shm."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -10,10 +11,29 @@ from e2e import PATIENCE, PIPEMILL, finish, in_background, tfrecord
 #: How much is streamed; `PIPEMILL_TEST_GIB=4` streams more.
 GIB = float(os.environ.get("PIPEMILL_TEST_GIB", "0.5"))
 
+#: Counts the records, and says the most bytes that the host ever had, without those of its files.
 COUNT = """
+import os
+
 with pipemill.connect(channel="train") as stream:
-    print(sum(len(batch) for batch in stream), flush=True)
+    records = sum(len(batch) for batch in stream)
+with open(f"/proc/{os.getppid()}/status") as status:
+    fields = dict(line.split(":", 1) for line in status)
+peak, files = (int(fields[name].split()[0]) * 1024 for name in ["VmHWM", "RssFile"])
+print(records, peak - files, flush=True)
 """
+
+#: What the host takes in addition to its channels: code, threads, compiled plugins.
+HOST = 64 << 20
+
+
+def check_account(config, peak):
+    """The host took no more than `config check` says."""
+    args = [PIPEMILL, "config", "check", str(config)]
+    said = subprocess.run(args, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    sums = re.findall(r": takes at most (\d+)(MiB|GiB):", said.stdout)
+    account = sum(int(number) << {"MiB": 20, "GiB": 30}[unit] for number, unit in sums)
+    assert 0 < peak < account + HOST, f"{peak} bytes, of {account}"
 
 
 def own_memory(pid):
@@ -24,7 +44,7 @@ def own_memory(pid):
 
 
 @pytest.mark.parametrize("size, decoder", [(1000, "tfrecord"), (100_000, "tfrecord"), (100, "csv")])
-def test_memory_is_flat(host, fifos, size, decoder):
+def test_memory_is_flat(host, fifos, tmp_path, size, decoder):
     block = tfrecord(b"x" * size) if decoder == "tfrecord" else b'"%s",2\n' % (b"x" * size)
     block *= (1 << 20) // len(block) + 1
     blocks = int(GIB * (1 << 30)) // len(block)
@@ -47,7 +67,9 @@ def test_memory_is_flat(host, fifos, size, decoder):
     code, out, log = finish(child, 4 * PATIENCE)
     writer.join(PATIENCE)
     per_block = block.count(b"\n") if decoder == "csv" else len(block) // len(tfrecord(b"x" * size))
-    assert (code, int(out)) == (0, blocks * per_block), log
+    records, peak = map(int, out.split())
+    assert (code, records) == (0, blocks * per_block), log
+    check_account(tmp_path / "pipemill.toml", peak)
     assert seen and max(seen) < 100 << 20, f"{max(seen)} bytes"
     # From the first quarter to the end it does not grow by more than what a slot's index may add.
     assert max(seen) - seen[len(seen) // 4] < 16 << 20, seen
@@ -76,4 +98,7 @@ def test_a_small_dev_shm_is_enough(tmp_path):
     )
     if "unshare failed" in done.stderr:
         pytest.skip("mount namespaces are not permitted here")
-    assert (done.returncode, done.stdout) == (0, "2000\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    records, peak = map(int, done.stdout.split())
+    assert records == 2000
+    check_account(config, peak)

@@ -1,4 +1,4 @@
-"""docs/security.md: its limits are those of the program."""
+"""docs/security.md: its limits are those of the program, and each of its rows has a test."""
 
 import pathlib
 import re
@@ -59,3 +59,97 @@ def test_each_limit_of_compiling_is_told():
     text = (ROOT / "host/decode/src/compile/compile_limits.rs").read_text()
     told = {name for file, name in LIMITS.values() if file.endswith("compile_limits.rs")}
     assert set(re.findall(r"^const (MAX_\w+)", text, re.M)) == told
+
+
+APART = "tests/delivery/apart.rs"
+MISDEEDS = "tests/sandbox/misdeeds.rs"
+COMPILING = "tests/sandbox/compiling.rs"
+S3 = "tests/sources/s3/hostile.rs"
+CHAOS = "tests/delivery/chaos/main.rs", "nothing_is_lost_and_nothing_is_acked_twice"
+#: The start of a row, and the test of it: its file, and its name or that of its case. Where the row is about what a
+#: channel does, records of a second channel are counted in the test.
+TESTS = {
+    "| `limits.memory`,": (MISDEEDS, '"alloc"'),
+    "| `limits.call_timeout`,": (MISDEEDS, '"spin"'),
+    "| `limits.output`,": (MISDEEDS, '"emit-forever"'),
+    "| `max_record` |": (MISDEEDS, '"large-record"'),
+    "| log lines |": (APART, "a decoder logs without end"),
+    "| its schema |": (MISDEEDS, '"huge-schema"'),
+    "| metadata of an object |": (MISDEEDS, '"much-metadata"'),
+    "| its options |": ("tests/sandbox/hostile.rs", "a_decoder_with_too_many_options_is_refused"),
+    "| the ring's slots, batches that": (APART, "batches are too large"),
+    "| the memory of the decoder of": (MISDEEDS, '"alloc"'),
+    "| what a call of each decoder": (MISDEEDS, '"emit-forever"'),
+    "| the input that each decoder": (MISDEEDS, '"endless-need"'),
+    "| a user's plugin that writes": (APART, "a decoder writes into its window"),
+    "| what workers decode ahead": (APART, "workers skip errors"),
+    "| what the inputs of a mix": (APART, "an input of a mix is broken"),
+    "| bytes in its file,": ("tests/sandbox/hostile.rs", "a_file_that_is_too_large_is_not_even_read"),
+    "| bytes of code |": (COMPILING, '"much code"'),
+    "| functions |": (COMPILING, '"many functions"'),
+    "| types of functions |": (COMPILING, '"many types"'),
+    "| bytes in one function |": (COMPILING, '"a huge function"'),
+    "| bytes of one function times": (COMPILING, '"many variables"'),
+    "| parts of components": (COMPILING, '"chained components"'),
+    "| functions, globals and bytes": (COMPILING, '"many instances of a module"'),
+    "| components in each other |": (COMPILING, '"deep components"'),
+    "| tables |": (COMPILING, '"many tables"'),
+    "| bytes of types, imports": (COMPILING, '"many globals"'),
+    "| bytes of names of functions |": (COMPILING, '"long names"'),
+    "- It can ACK a batch": (APART, "a consumer ACKs what it has not read"),
+    "- In mode `share`,": (APART, "a consumer ends epochs"),
+    "- It can end the [pass]": (APART, "a consumer takes the place of another"),
+    "- It can hold batches,": (APART, "a consumer holds all that it gets"),
+    "- It can hang up before": (APART, "a consumer hangs up before its ACK"),
+    "| a consumer |": CHAOS,
+    "| the command |": CHAOS,
+    "| the host |": CHAOS,
+    "| the writer of a FIFO |": CHAOS,
+    "| the S3 server |": CHAOS,
+    "| a page of a list": (S3, "a_list_without_end_is_refused"),
+    "| the time of such an answer": (S3, "credentials_that_dribble_are_given_up"),
+    "| the time until credentials": (S3, "credentials_that_dribble_are_given_up"),
+    "| pages of a list in a row": (S3, "a_list_that_goes_on_for_ever_is_refused"),
+    "| keys of a list |": (S3, "a_list_that_goes_on_for_ever_is_refused"),
+    "| bytes of an object that come": (S3, "a_body_that_dribbles_is_given_up"),
+    "| a key |": (S3, "a_key_of_a_megabyte_is_refused"),
+    "| a manifest |": (S3, "a_manifest_of_many_short_elements_needs_little_memory"),
+    "| a line of an augmented manifest |": (
+        "host/source/src/s3/manifest.rs",
+        "a_line_that_is_too_long_is_refused_unread",
+    ),
+}
+#: Rows without a test, and the reason.
+UNTESTED = {
+    "| objects of a list that is shuffled": "17 million objects take 3 GiB",
+    "- a decoder that uses all of its CPU time": "not protected against",
+    "- timing and cache side channels": "not protected against",
+    "- another process of the same user": "not protected against",
+}
+
+
+def rows():
+    """The rows of all tables, without their heads, and the items of all lists."""
+    lines = PAGE.splitlines()
+    for at, line in enumerate(lines):
+        is_head = line.startswith("|--") or lines[at + 1 : at + 2] and lines[at + 1].startswith("|--")
+        if line.startswith("- ") or line.startswith("|") and not is_head:
+            yield line
+
+
+def test_each_row_has_a_test():
+    known = [*TESTS, *UNTESTED]
+    for row in rows():
+        assert sum(row.startswith(start) for start in known) == 1, row
+    for start in known:
+        assert sum(row.startswith(start) for row in rows()) == 1, start
+
+
+@pytest.mark.parametrize("row", TESTS)
+def test_the_test_of_a_row_is_there(row):
+    file, name = TESTS[row]
+    text = (ROOT / file).read_text()
+    if re.fullmatch(r"\w+", name):
+        assert len(re.findall(rf"#\[test\]\n *fn {name}\(", text)) == 1
+    else:
+        assert name in text

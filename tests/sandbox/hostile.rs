@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pipemill_decode::{Bytes, Engine, Limits, Plugin, Stream};
 use pipemill_tests::PATIENCE;
-use pipemill_tests::tiny::tiny;
+use pipemill_tests::tiny::{component, text, tiny};
 use pipemill_types::{ChunkMemory, Fault, StreamInfo};
 
 fn limits() -> Limits {
@@ -164,6 +164,19 @@ fn hand_written_attacks_end_in_an_error() {
         assert!(refused.is_some_and(|why| why.contains("when asked for its options")), "{what}");
     }
     assert_eq!(decode(&load(&engine, &tiny("", "")).expect("it fits")), Ok(2), "and all is well");
+}
+
+/// A list of options that is longer than any decoder needs.
+#[test]
+fn a_decoder_with_too_many_options_is_refused() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    // Where the list is, and how long. The decoder's memory has zeros there: names without letters.
+    let none = "(i64.store (i32.const 128) (i64.const 0))";
+    let many = format!("(i64.store (i32.const 128) (i64.const {}))", 1_001_u64 << 32 | 8192);
+    let module = text("", "").replacen(none, &many, 1);
+    let wasm = component(wat::parse_str(module).expect("instructions")).expect("it fits the world");
+    let refused = load(&engine, &wasm).err().expect("it has too many options");
+    assert!(refused.contains("declares 1001 options; 1000 are possible"), "{refused}");
 }
 
 /// How many mutants.

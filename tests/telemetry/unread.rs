@@ -184,6 +184,50 @@ fn a_trace_that_nobody_reads_holds_up_nobody() {
     drop(reader);
 }
 
+/// All outputs at once. Those that can be pipes are full before the signal comes, and nobody ever
+/// reads them; those that must be files are whole.
+#[test]
+fn a_host_obeys_signals_while_all_outputs_are_blocked() {
+    let place = TestDir::new();
+    place.make_folder("kept");
+    let (trace, metrics) = (place.fifo("trace"), place.path("run/metrics.sock"));
+    let (report, quarantine) = (place.path("report.html"), place.path("bad.jsonl"));
+    let mut reading = File::options();
+    let unread = reading.read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&trace);
+    let unread = unread.expect("it is there");
+    fcntl(&unread, FcntlArg::F_SETPIPE_SZ(1)).expect("a pipe can be made small");
+    let more = format!(
+        "on_error = 'quarantine'\nquarantine = {quarantine:?}\nmax_record = '1KiB'\n\
+         [channel.ring]\nslots = 4\nslot_size = '64KiB'\n"
+    );
+    let config = format!(
+        "metrics = {metrics:?}\n{}{}{}",
+        flood(&place, "flood"),
+        lines(&place, "bad", &more),
+        with_checkpoint(&place),
+    );
+    // Events of more chunks than fit into the trace's page.
+    let numbers: String = (0..700_000).map(|number| format!("{number:08}\n")).collect();
+    place.write("bad.txt", format!("{}\n{numbers}", "z".repeat(3_000)));
+    let mut command = host::command(&pipemill!(), &place, &config);
+    command.arg("--trace").arg(&trace).arg("--report").arg(&report);
+    let process = Process::start_full(&mut command);
+    assert_eq!(read(&place, "flood"), 6 * 16);
+    assert_eq!(read(&place, "bad"), 700_000);
+    let silent = UnixStream::connect(&metrics).expect("it listens");
+    std::io::Write::write_all(&mut &silent, b"GET /metrics HTTP/1.1\r\n").expect("it takes it");
+    process.signal(Signal::SIGTERM);
+    process.wait().with_code(143);
+    drop((unread, silent));
+    assert!(std::fs::read_to_string(report).expect("it is there").ends_with("</html>\n"));
+    let kept = std::fs::read_to_string(quarantine).expect("it is there");
+    assert_eq!(kept.lines().count(), 1);
+    for text in [kept, std::fs::read_to_string(place.path("kept/train.json")).expect("it is there")]
+    {
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+    }
+}
+
 /// It keeps bytes that nobody else has, so it must be a file.
 #[test]
 fn a_quarantine_that_is_no_file_fails_its_channel_alone() {

@@ -14,7 +14,7 @@ mod sagemaker;
 pub(crate) use block::block;
 pub(crate) use component::component;
 pub(crate) use config::config;
-pub(crate) use emit::emit;
+pub(crate) use emit::{budget, emit};
 pub(crate) use hello::hello;
 pub(crate) use inflate::inflate;
 pub(crate) use manifest::manifest;

@@ -101,7 +101,8 @@ pub trait Sink {
     ) -> Result<Self::Memory, StopReason>;
 
     /// Enlarges memory that [`dedicated_memory`](Self::dedicated_memory) gave to at least `payload`
-    /// bytes of payload. What was written stays.
+    /// bytes of payload. What was written stays. It is called again and again for a batch that
+    /// grows, so it should enlarge by a part of the size.
     ///
     /// # Errors
     /// There is no memory.

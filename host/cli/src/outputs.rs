@@ -11,7 +11,7 @@ use pipemill_config::{self as config, Config};
 use pipemill_telemetry::{ChannelHandle, Report, Trace};
 
 /// Options for the outputs of a run.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct OutputArgs {
     /// At the end of the run, write a report about it into this file: HTML without other files
     #[arg(long, value_name = "FILE")]

@@ -42,7 +42,7 @@ const DEFAULT_FILE: &str = "pipemill.toml";
 /// Exits with the command's code; with 64 if the configuration is wrong; if the command succeeded
 /// but a channel failed, with 65, or 66 if an input does not exist; with 126 or 127 if the command
 /// can't be started.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(after_help = "Examples:
   pipemill run -- python train.py
   pipemill run --config pipemill.toml --report run.html -- torchrun --nproc-per-node 4 train.py")]
@@ -122,15 +122,13 @@ fn serve(
     outputs: &mut RunOutputs,
 ) -> Result<(), Refusal> {
     let report = |refusal: Refusal| report(owner, refusal);
-    let platform = base.map(Platform::read).transpose();
-    let platform = platform.map_err(|why| report(Refusal::new(exit::USAGE, why)))?;
-    let mut config = configuration(args, platform.as_ref()).map_err(&report)?;
-    if let Some(file) = &args.resume {
-        let resumed = Accepted::of_words(&args.accept)
-            .map_err(|why| vec![format!("--{why}")])
-            .and_then(|accepted| pipemill_delivery::resume_from(file, accepted, &mut config));
-        resumed.map_err(|why| report(Refusal { code: exit::USAGE, why }))?;
-    }
+    let own = args.clone();
+    let read = run::unless_stopped(signals, owner, move || read(&own, base));
+    let read = read.map_err(|error| report(Refusal::new(exit::SYSTEM, error)))?;
+    let (config, platform) = match read {
+        Ok(read) => read.map_err(&report)?,
+        Err(code) => return result(&Ended::early(code), &[]),
+    };
     outputs.set_config(&config);
     let command = command(args, platform.is_some());
     let environment = platform.as_ref().map(sagemaker::environment).unwrap_or_default();
@@ -157,6 +155,21 @@ fn serve(
             }))
         }
     }
+}
+
+/// What the run is to do: its configuration, with the states that it goes on from, and what the
+/// platform says.
+fn read(args: &Args, base: Option<PathBuf>) -> Result<(Config, Option<Platform>), Refusal> {
+    let refused = |why| Refusal { code: exit::USAGE, why };
+    let platform = base.map(Platform::read).transpose();
+    let platform = platform.map_err(|why| Refusal::new(exit::USAGE, why))?;
+    let mut config = configuration(args, platform.as_ref())?;
+    if let Some(file) = &args.resume {
+        let accepted =
+            Accepted::of_words(&args.accept).map_err(|why| refused(vec![format!("--{why}")]))?;
+        pipemill_delivery::resume_from(file, accepted, &mut config).map_err(refused)?;
+    }
+    Ok((config, platform))
 }
 
 /// Reports why a run can't start: to its owner, or as any command does.

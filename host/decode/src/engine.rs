@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 
 use wasmtime::component::Linker;
+use wasmtime::{Config, OptLevel};
 
 use crate::call::host_state::HostState;
 use crate::call::imports;
@@ -66,7 +67,28 @@ impl Engine {
         cache: Option<Cache>,
         plugin_path: Vec<PathBuf>,
     ) -> wasmtime::Result<Self> {
-        let engine = wasmtime::Engine::new(&settings())?;
+        Self::of(&settings(), builtins, cache, plugin_path)
+    }
+
+    /// An engine without decoders, whose instances count their instructions. It compiles quickly,
+    /// and what it compiles is slow.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn that_counts() -> wasmtime::Result<Self> {
+        const NONE: Builtins = &[];
+        let mut settings = settings();
+        settings.consume_fuel(true).cranelift_opt_level(OptLevel::None);
+        Self::of(&settings, NONE, None, Vec::new())
+    }
+
+    fn of(
+        settings: &Config,
+        builtins: Builtins,
+        cache: Option<Cache>,
+        plugin_path: Vec<PathBuf>,
+    ) -> wasmtime::Result<Self> {
+        let engine = wasmtime::Engine::new(settings)?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker)?;
         let clock = Arc::new(());

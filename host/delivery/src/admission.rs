@@ -99,19 +99,12 @@ impl ChannelDelivery {
     /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if they
     /// asked for other ones. Otherwise it is theirs if no batch was granted from there on.
     pub fn fail_request(&self, ring: &Ring, report: &ErrorReport, has_no_memory: bool) -> bool {
-        let is_request = ring.locked(|table| {
+        ring.end_consumers(report, |table| {
             let state = self.state();
             let other_batches = state.now.batch != state.configured.batch;
             let is_at_fault = !table.has_granted() || has_no_memory && other_batches;
             state.is_requested && is_at_fault
-        });
-        is_request
-            && ring.end_consumers(report, |table| {
-                let mut state = self.state();
-                let configured = state.configured.clone();
-                self.restart(&mut state, table, configured, None);
-                state.is_requested = false;
-            })
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, DeliveryState> {
@@ -201,6 +194,13 @@ impl Delivery for ChannelDelivery {
         let tail = asked.batch.map(|batch| batch.tail);
         let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)?;
         Ok(Box::new(Requested { delivery: self, hello, now, asked, credits }))
+    }
+
+    fn restart_as_configured(&self, table: &mut Table) {
+        let mut state = self.state();
+        let configured = state.configured.clone();
+        self.restart(&mut state, table, configured, None);
+        state.is_requested = false;
     }
 
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)> {

@@ -1,6 +1,7 @@
 //! The file of states that `pipemill run --resume` reads, such as a checkpoint.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 
 use pipemill_config::{Channel, Config};
@@ -48,7 +49,11 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
     if size > MAX_FILE_BYTES {
         return Err(format!("has {size} bytes; a file of states has at most {MAX_FILE_BYTES}"));
     }
-    let text = std::fs::read(file).map_err(|error| format!("can't read it: {error}"))?;
+    let mut text = Vec::new();
+    // One that is no regular file, or grows, may have any number of bytes.
+    let read =
+        std::fs::File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
+    read.map_err(|error| format!("can't read it: {error}"))?;
     match serde_json::from_slice(&text) {
         Ok(Value::Array(states)) => Ok(states),
         Ok(state) => Ok(vec![state]),

@@ -59,6 +59,9 @@ pub struct Socket {
     pub path: PathBuf,
     /// Why it can't be made: the folder, and the error.
     pub error: Option<(PathBuf, String)>,
+    /// Why no host serves in its folder, and what to do: it is another user's, or others may write
+    /// to it.
+    pub foreign: Option<String>,
 }
 
 /// GPUs.

@@ -58,7 +58,10 @@ pub fn collect(subjects: Subjects) -> Facts {
         shm: machine::shm(),
         memory: machine::memory(),
         exceeds: config.and_then(run::exceeds_limit),
-        socket: machine::socket(socket.unwrap_or_else(run::default_socket)),
+        socket: machine::socket(
+            socket.unwrap_or_else(run::default_socket),
+            config.is_some_and(|config| config.allow_other_users),
+        ),
         gpu: machine::gpu(&PathBuf::from("/")),
         credentials: credentials::collect(&|name| std::env::var(name).ok()),
         sources: s3::probe_all(asked),

@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
+use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::host::{Ring, RingConfig};
 use pipemill_ring::protocol::Mode;
 use pipemill_source::container;
@@ -66,15 +67,18 @@ fn available(text: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Looks whether a socket could be made: whether the innermost folder that is there can be written.
-pub(super) fn socket(path: PathBuf) -> Socket {
+/// Looks whether a socket could be made: whether the innermost folder that is there can be written,
+/// and whether the socket's own is this user's alone, unless other users are allowed.
+pub(super) fn socket(path: PathBuf, allow_other_users: bool) -> Socket {
     let folder = path.ancestors().skip(1).find(|folder| folder.exists());
     let folder = folder.unwrap_or(Path::new(".")).to_owned();
     let error = match access(&folder, AccessFlags::W_OK | AccessFlags::X_OK) {
         _ if !folder.is_dir() => Some(Errno::ENOTDIR),
         result => result.err(),
     };
-    Socket { path, error: error.map(|errno| (folder, errno.desc().to_owned())) }
+    let own = path.parent().filter(|_| !allow_other_users && error.is_none());
+    let foreign = own.and_then(|own| check_folder(own).err()).map(|why| why.to_string());
+    Socket { path, error: error.map(|errno| (folder, errno.desc().to_owned())), foreign }
 }
 
 /// What NVIDIA's driver shows below this root.
@@ -107,6 +111,9 @@ fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -120,11 +127,24 @@ mod tests {
     fn a_socket_needs_a_folder_that_can_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/pipemill.sock");
-        assert!(socket(path).error.is_none());
+        assert!(socket(path, false).error.is_none());
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let (found, error) = socket(file.join("pipemill.sock")).error.unwrap();
+        let (found, error) = socket(file.join("pipemill.sock"), false).error.unwrap();
         assert_eq!((found, error.as_str()), (file, "Not a directory"));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_served_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        let found = |allow| socket(own.join("pipemill.sock"), allow).foreign;
+        assert_eq!(found(false), None, "it is made");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
+        let why = found(false).unwrap();
+        assert!(why.contains("mode 0777") && why.contains("chmod go-w"), "{why}");
+        assert_eq!(found(true), None);
     }
 
     #[test]

@@ -106,9 +106,11 @@ fn memory(memory: &Memory, exceeds: Option<&str>) -> Finding {
 
 fn socket(socket: &Socket) -> Finding {
     let path = socket.path.display();
-    match &socket.error {
-        None => Finding::ok("socket", path.to_string()),
-        Some((folder, error)) => {
+    match (&socket.error, &socket.foreign) {
+        (None, None) => Finding::ok("socket", path.to_string()),
+        // The message has the remedy.
+        (None, Some(why)) => Finding::wrong("socket", why),
+        (Some((folder, error)), _) => {
             let folder = folder.display();
             Finding::wrong("socket", format!("{path}: nothing can be made in {folder}: {error}"))
                 .remedy(
@@ -311,7 +313,7 @@ mod tests {
             shm: Some(64 << 20),
             memory: Memory { cgroup: Some(2), limit: Some(1 << 30), available: Some(3 << 30) },
             exceeds: None,
-            socket: Socket { path: "/tmp/p.sock".into(), error: None },
+            socket: Socket { path: "/tmp/p.sock".into(), error: None, foreign: None },
             gpu: Gpu {
                 driver: Some("570.86.15".to_owned()),
                 models: vec!["NVIDIA H100".to_owned(); 2],

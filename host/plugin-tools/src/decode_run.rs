@@ -14,7 +14,6 @@ use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEve
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
 
 use super::slot_memories::SlotMemories;
-use super::timing::cpu_time;
 use super::work::Work;
 use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
 
@@ -45,8 +44,6 @@ struct WholeRuns(Mutex<Vec<WholeRun>>);
 /// An input, whether its errors were skipped, and its run.
 type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
 
-/// Streams that are opened to measure their set-up.
-const SET_UPS: usize = 3;
 /// Runs that are kept.
 const KEPT_RUNS: usize = 2;
 
@@ -258,17 +255,11 @@ impl PluginUnderTest {
         run
     }
 
-    /// CPU time that a new stream takes until it is shown its first bytes: the least of some.
-    pub(super) fn set_up_time(&self) -> Duration {
-        let times = (0..SET_UPS).map(|_| {
-            let before = cpu_time();
-            // A decoder that refuses is reported by the first run.
-            let stream = self.open(&[]);
-            let time = cpu_time().saturating_sub(before);
-            drop(stream);
-            time
-        });
-        times.min().unwrap_or_default()
+    /// Instructions that a new stream takes until it is shown its first bytes.
+    pub(super) fn set_up_instructions(&self) -> u64 {
+        let count = self.plugin.set_up_instructions(&self.options, &self.info(&[]), &self.limits);
+        // A decoder that refuses is reported by the first run.
+        count.unwrap_or_default()
     }
 
     /// Opens a stream with these extensions. Its size is not known, as that of a pipe; a
@@ -277,7 +268,12 @@ impl PluginUnderTest {
     /// # Errors
     /// The decoder refuses its options, or fails.
     pub(super) fn open(&self, extensions: &[(String, String)]) -> Result<Stream, Fault> {
-        let info = StreamInfo {
+        let info = self.info(extensions);
+        Stream::open(&self.plugin, &self.options, &info, &self.limits)
+    }
+
+    fn info(&self, extensions: &[(String, String)]) -> StreamInfo {
+        StreamInfo {
             channel: "test".to_owned(),
             epoch: 0,
             object: "input".to_owned(),
@@ -285,8 +281,7 @@ impl PluginUnderTest {
             offsets: true,
             facts: ObjectFacts::default(),
             extensions: extensions.to_vec(),
-        };
-        Stream::open(&self.plugin, &self.options, &info, &self.limits)
+        }
     }
 }
 

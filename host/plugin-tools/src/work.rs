@@ -1,10 +1,9 @@
 //! Counts what decoding costs, in bytes and not in time: a test that is bounded by this count does
-//! the same on every machine. Only a decoder whose set-up takes long is measured: see
-//! [`Work::measure_set_up`].
+//! the same on every machine. A set-up that takes long counts by its instructions: see
+//! [`Work::count_set_up`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The work of all runs of a plugin so far.
 #[derive(Debug, Clone)]
@@ -19,10 +18,10 @@ struct Counts {
 
 /// What a new instance costs: as much as this number of bytes.
 const INSTANCE: u64 = 16 << 10;
-/// A shorter set-up is a part of [`INSTANCE`].
-const SHORT_SET_UP: Duration = Duration::from_millis(16);
-/// What a millisecond of a longer set-up costs.
-const SET_UP_MILLISECOND: u64 = 256 << 10;
+/// A set-up of fewer instructions is a part of [`INSTANCE`]. So many take some 20 ms.
+const SHORT_SET_UP: u64 = 32 << 20;
+/// This many instructions of a longer set-up cost as much as a byte.
+const INSTRUCTIONS_OF_BYTE: u64 = 8;
 /// What a call costs.
 const CALL: u64 = 1 << 10;
 /// What a value of a record costs, besides its bytes.
@@ -52,15 +51,12 @@ impl Work {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Lets each new instance cost what its set-up takes, in CPU time. A power of two, so that the
-    /// count is the same for times that are nearly the same. Returns whether that is more than
-    /// usual.
-    pub(super) fn measure_set_up(&self, time: Duration) -> bool {
-        let is_long = time > SHORT_SET_UP;
+    /// Lets each new instance cost what the instructions of its set-up do. Returns whether that is
+    /// more than usual.
+    pub(super) fn count_set_up(&self, instructions: u64) -> bool {
+        let is_long = instructions > SHORT_SET_UP;
         if is_long {
-            let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(1 << 20);
-            let cost = milliseconds.next_power_of_two() * SET_UP_MILLISECOND;
-            self.0.instance.store(cost, Ordering::Relaxed);
+            self.0.instance.store(instructions / INSTRUCTIONS_OF_BYTE, Ordering::Relaxed);
         }
         is_long
     }
@@ -68,21 +64,18 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{INSTANCE, SET_UP_MILLISECOND, Work};
+    use super::{INSTANCE, SHORT_SET_UP, Work};
 
     #[test]
     fn a_long_set_up_makes_an_instance_expensive() {
-        let cost = |milliseconds: u64| {
+        let cost = |instructions: u64| {
             let work = Work::default();
-            let is_long = work.measure_set_up(Duration::from_millis(milliseconds));
+            let is_long = work.count_set_up(instructions);
             work.add(0, 0, std::iter::empty());
             (is_long, work.total())
         };
         assert_eq!(cost(0), (false, INSTANCE));
-        assert_eq!(cost(16), (false, INSTANCE));
-        assert_eq!(cost(90), (true, 128 * SET_UP_MILLISECOND));
-        assert_eq!(cost(110), (true, 128 * SET_UP_MILLISECOND));
+        assert_eq!(cost(SHORT_SET_UP), (false, INSTANCE));
+        assert_eq!(cost(2 * SHORT_SET_UP), (true, SHORT_SET_UP / 4));
     }
 }

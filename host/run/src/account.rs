@@ -1,6 +1,6 @@
 //! The memory that a channel may take: one sum, which follows from its configuration.
 
-use pipemill_channel::Workers;
+use pipemill_channel::{MAX_FRAMING, Workers};
 use pipemill_source::container::memory_limit;
 
 use super::memory::{MIXED_CHANNEL_MEMORY, fixed_bytes, ring_bytes, window_bytes};
@@ -13,8 +13,6 @@ const DEFAULT_BATCHES: u64 = 1 << 30;
 const MIN_BATCHES: u64 = 64 << 20;
 /// Bytes that a window takes in addition to its records: its last blocks are not full.
 const WINDOW_SPARE: u64 = 32 << 20;
-/// Bytes of framing that a chunk may have in addition to a record.
-const FRAMING: u64 = 64 << 10;
 
 /// The bytes that a channel may take at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl ChannelMemory {
             decoders: sum(|one| one.limits.memory),
             outputs: sum(|one| one.limits.output),
             // It is copied when it grows.
-            chunks: sum(|one| 2 * (one.max_record + FRAMING)),
+            chunks: sum(|one| 2 * (one.max_record + MAX_FRAMING as u64)),
             copies: match channel.decoder {
                 Some(DecoderRef::File(_)) => sum(|_| 1) * ring_bytes(config, channel),
                 Some(DecoderRef::Name(_)) | None => 0,
@@ -160,7 +158,7 @@ mod tests {
         let slots = 64 << 20;
         assert_eq!(found.batches, slots + (80 << 20) + WINDOW_SPARE + DEFAULT_BATCHES);
         assert_eq!((found.decoders, found.outputs), (200 << 20, 20 << 20));
-        assert_eq!(found.chunks, 4 * ((1 << 20) + FRAMING));
+        assert_eq!(found.chunks, 4 * ((1 << 20) + MAX_FRAMING as u64));
         assert_eq!((found.copies, found.mixed), (0, 0));
         assert_eq!(found.workers, Workers::bytes(2));
         let said = found.describe();

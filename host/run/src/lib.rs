@@ -152,6 +152,13 @@ pub struct Ended {
     pub out_of_memory: Option<String>,
 }
 
+impl Ended {
+    /// A run that was ended with this code before anything was started.
+    pub fn early(code: u8) -> Self {
+        Self { code: Some(code), failures: Vec::new(), out_of_memory: None }
+    }
+}
+
 /// Serves the channels until the command has ended or, without a command, until all records are
 /// consumed. Must be called by the main thread.
 ///
@@ -184,12 +191,12 @@ pub fn run(
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let mut channels = match prepare_or_stop(config, engine, &stop, signals, owner)? {
-        Ok(channels) => channels,
-        Err(code) => {
-            return Ok(Ended { code: Some(code), failures: Vec::new(), out_of_memory: None });
-        }
-    };
+    let (own, its_stop) = (config.clone(), stop.clone());
+    let mut channels =
+        match unless_stopped(signals, owner, move || prepare(&own, &engine, &its_stop))? {
+            Ok(channels) => channels?,
+            Err(code) => return Ok(Ended::early(code)),
+        };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
@@ -244,24 +251,24 @@ pub fn run(
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
-/// Prepares the channels on a thread of its own, so that a signal or the owner's end can end the run
-/// meanwhile: to compile a plugin, or to list objects, may take long. Returns the channels, or the
-/// exit code of a run that was ended. The thread then ends with the process.
-fn prepare_or_stop(
-    config: &Config,
-    engine: Engine,
-    stop: &Stop,
+/// Works on a thread of its own, so that a signal or the owner's end can end the run meanwhile: to
+/// open a pipe, to compile a plugin, or to list objects, may take long. Returns what the work
+/// gives, or the exit code of a run that was ended. The thread then ends with the process.
+///
+/// # Errors
+/// There is no thread, or the work panicked.
+pub fn unless_stopped<T: Send + 'static>(
     signals: &Signals,
     owner: Option<&Owner>,
-) -> Result<Result<Vec<PreparedChannel>, u8>, StartError> {
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Result<T, u8>> {
     let (sender, receiver) = mpsc::channel();
-    let (config, stop) = (config.clone(), stop.clone());
     thread::Builder::new().name("pipemill-prepare".into()).spawn(move || {
         // Nobody receives it after a signal.
-        let _ = sender.send(prepare(&config, &engine, &stop));
+        let _ = sender.send(work());
     })?;
     loop {
-        let prepared = receiver.recv_timeout(SIGNAL_POLL_INTERVAL);
+        let done = receiver.recv_timeout(SIGNAL_POLL_INTERVAL);
         if let Some(signal) = signals.next_stop() {
             log::info!("stopping before anything was started: {signal}");
             return Ok(Err(128 + signal as u8));
@@ -269,12 +276,12 @@ fn prepare_or_stop(
         if owner.is_some_and(Owner::has_ended) {
             return Ok(Err(0));
         }
-        match prepared {
-            Ok(prepared) => return Ok(Ok(prepared?)),
+        match done {
+            Ok(done) => return Ok(Ok(done)),
             Err(RecvTimeoutError::Timeout) => {}
             // The thread has panicked, and has said so.
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::other("preparing the channels failed").into());
+                return Err(io::Error::other("preparing the run failed"));
             }
         }
     }

@@ -123,6 +123,12 @@ mod tests {
         file.set_times(FileTimes::new().set_modified(time)).unwrap();
     }
 
+    /// docs/security.md tells it: lists of files are not in the account of memory.
+    #[test]
+    fn a_listed_file_takes_56_bytes() {
+        assert_eq!(size_of::<ListedFile>(), 56);
+    }
+
     #[test]
     fn a_file_that_is_replaced_before_it_is_read_is_known_by_its_time_alone() {
         let folder = tempfile::tempdir().unwrap();

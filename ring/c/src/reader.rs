@@ -39,6 +39,8 @@ struct Consumer {
     schema: Option<Arc<Schema>>,
     /// What the last call of `pipemill_state` returned.
     state: CString,
+    /// What the last call of `pipemill_waits_for` returned.
+    waits_for: CString,
 }
 
 /// What a channel gives next.
@@ -101,6 +103,7 @@ impl Reader {
             held: Arc::default(),
             schema: None,
             state: CString::default(),
+            waits_for: CString::default(),
             ring,
         };
         let descriptor = consumer.ring.as_fd().as_raw_fd();
@@ -162,6 +165,12 @@ impl Consumer {
             .map_err(|error| Error::internal(&format!("the state is not JSON: {error}")))?;
         self.state = text::for_c(&json);
         Ok(self.state.as_ptr())
+    }
+
+    fn waits_for(&mut self) -> *const c_char {
+        let Some(what) = self.ring.waits_for() else { return std::ptr::null() };
+        self.waits_for = text::for_c(&what);
+        self.waits_for.as_ptr()
     }
 }
 
@@ -271,6 +280,23 @@ pub extern "C" fn pipemill_state(
 ) -> *const c_char {
     reported(error, std::ptr::null(), || {
         reader.ok_or_else(|| missing("pipemill_state"))?.lock()?.state()
+    })
+}
+
+/// What the channel waits for, as the host sees it now, in words for a message: the rank that has
+/// left or has not come, the writer of a FIFO, an object. For a program whose `poll` of
+/// `pipemill_descriptor` was in vain for some seconds.
+///
+/// It stays valid until the next call of this function, or `pipemill_close`. Null where the channel
+/// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then
+/// `*error` says why, unless `error` is null: another thread uses the reader, or it is null.
+#[unsafe(no_mangle)]
+pub extern "C" fn pipemill_waits_for(
+    reader: Option<&Reader>,
+    error: Option<&mut MaybeUninit<*mut Error>>,
+) -> *const c_char {
+    reported(error, std::ptr::null(), || {
+        Ok(reader.ok_or_else(|| missing("pipemill_waits_for"))?.lock()?.waits_for())
     })
 }
 

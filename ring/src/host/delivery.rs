@@ -19,6 +19,10 @@ pub trait Delivery: Send + Sync {
     /// Why its HELLO asks for what can't be.
     fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String>;
 
+    /// Lets the channel restart where it is configured to begin, because what a consumer requested has
+    /// failed.
+    fn restart_as_configured(&self, table: &mut Table);
+
     /// A batch was filled, whose place this is, with the number of its real records. Returns consumers
     /// that are refused because of it, with the reasons.
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)>;
@@ -95,6 +99,8 @@ impl Delivery for AsConfigured {
         }
         Ok(Box::new(hello))
     }
+
+    fn restart_as_configured(&self, _: &mut Table) {}
 
     fn filled(&self, _: &Table, _: Resumed) -> Vec<(ConsumerId, String)> {
         Vec::new()

@@ -6,6 +6,7 @@
 //! the index of a batch is written before. The server's own state belongs to its thread alone.
 //! Messages are sent under the lock, so that a consumer gets them in the order of the table.
 //!
+//! - `budget`: the memory of the writer that is counted in the channel's budget.
 //! - `config`: the settings of a ring and of the server, and the ring's errors.
 //! - `connections`: the server's connections: what each is for, how many there may be, and which
 //!   one has to go where there are too many.
@@ -41,6 +42,7 @@
 //! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer where a
 //!   record needs more.
 
+mod budget;
 mod config;
 mod connections;
 mod consumer_socket;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
-use pipemill_types::{MemoryBudget, OverBudget, SharedPart, TakenMemory, schema_extension};
+use pipemill_types::{MemoryBudget, SharedPart, TakenMemory, schema_extension};
 
 use super::config::{AcquireError, PlaceMissing, RingConfig, RingError};
 use super::consumer_socket::ConsumerSocket;
@@ -37,7 +37,7 @@ pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
     /// What all memory of the channel counts in, this ring's among it.
-    budget: Arc<MemoryBudget>,
+    pub(super) budget: Arc<MemoryBudget>,
     /// The slots' bytes in it.
     _slots_taken: TakenMemory,
     /// Extra slots, for batches after the next one.
@@ -144,11 +144,6 @@ impl Ring {
         let _ = self.delivery.set(delivery);
     }
 
-    /// Looks at the table and changes it, under the ring's lock. `work` must not wait.
-    pub fn locked<T>(&self, work: impl FnOnce(&mut Table) -> T) -> T {
-        self.change(|state, _| work(&mut state.table))
-    }
-
     /// Whether the channel is to restart elsewhere. Nothing that is granted or ended counts until
     /// [`restarted`](Ring::restarted) is called.
     pub fn is_restarting(&self) -> bool {
@@ -167,31 +162,32 @@ impl Ring {
         })
     }
 
-    /// Ends all consumers with an error, waits until none is connected, and lets `restart` say where the
-    /// channel restarts. False where the ring was stopped. Where a consumer has made it restart
-    /// meanwhile, `restart` is not called.
-    pub fn end_consumers(&self, report: &ErrorReport, restart: impl FnOnce(&mut Table)) -> bool {
+    /// If `is_at_fault` says so of the table: ends all consumers with an error, waits until none is connected,
+    /// and lets the channel [restart](Delivery::restart_as_configured). False where it is not, or the ring
+    /// was stopped. Where a consumer has made the channel restart meanwhile, it restarts there.
+    pub fn end_consumers(
+        &self,
+        report: &ErrorReport,
+        is_at_fault: impl FnOnce(&Table) -> bool,
+    ) -> bool {
         let message = protocol::error(report);
-        let mut restart = Some(restart);
+        let begins = self.change(|state, _| {
+            let begins = is_at_fault(&state.table);
+            state.failing = begins.then(|| message.clone());
+            begins
+        });
+        if !begins {
+            return false;
+        }
         loop {
             self.send_last(&message);
             let ended = self.change(|state, _| {
                 if state.stopped {
                     return Some(false);
                 }
-                // Another consumer has asked for something else since.
-                if state.table.is_restarting() {
-                    return Some(true);
-                }
-                if state.table.connected().len() > 0 {
-                    return None;
-                }
-                if let Some(restart) = restart.take() {
-                    restart(&mut state.table);
-                }
-                // For a consumer that was admitted and is not connected yet.
-                state.failure = (state.failure.0 + 1, message.clone());
-                Some(true)
+                // A consumer has asked for something since.
+                let restarts = state.table.is_restarting();
+                (restarts || self.restart_after_failure(state).is_ok()).then_some(true)
             });
             if let Some(restarts) = ended {
                 return restarts;
@@ -199,14 +195,31 @@ impl Ring {
         }
     }
 
+    /// Lets the channel restart as it is configured, if what a consumer asked for has failed. The error has
+    /// the consumers that are connected: while they are, it can't restart.
+    fn restart_after_failure(&self, state: &mut RingState) -> Result<(), Vec<ConsumerId>> {
+        if state.failing.is_none() || state.table.is_restarting() {
+            state.failing = None;
+            return Ok(());
+        }
+        if state.table.connected().len() > 0 {
+            return Err(state.table.connected().map(|(id, _)| id).collect());
+        }
+        let message = state.failing.take().unwrap_or_default();
+        self.delivery().restart_as_configured(&mut state.table);
+        // For a consumer that was admitted and is not connected yet.
+        state.failure = (state.failure.0 + 1, message);
+        Ok(())
+    }
+
     /// Sends all consumers this message as the last one, and waits until none is connected.
     fn send_last(&self, message: &[u8]) {
         let mut state = self.lock();
         state.waits_for_none = true;
-        loop {
+        // A consumer that has come since the channel restarts has not asked for what failed.
+        while !(state.stopped || state.table.is_restarting()) {
             state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
-            let is_over = state.stopped || state.table.is_restarting();
-            if is_over || state.table.consumers().is_empty() {
+            if state.table.consumers().is_empty() {
                 break;
             }
             state = self.wait(state);
@@ -391,70 +404,6 @@ impl Ring {
             state.look_for_missing(Instant::now());
         }
         result
-    }
-
-    /// The budget in which the ring's memory counts.
-    pub fn budget(&self) -> &Arc<MemoryBudget> {
-        &self.budget
-    }
-
-    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the ring's.
-    /// Waits for consumers, if their batches take what is missing.
-    ///
-    /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is missing.
-    pub fn take_memory(
-        &self,
-        taken: &mut Option<TakenMemory>,
-        bytes: u64,
-    ) -> Result<(), AcquireError> {
-        self.allocate(|budget| {
-            match taken {
-                Some(taken) => taken.resize(bytes)?,
-                None => *taken = Some(budget.take(bytes)?),
-            }
-            Ok(())
-        })
-    }
-
-    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried again after
-    /// each dedicated buffer that is freed.
-    pub(super) fn allocate<T>(
-        &self,
-        mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
-    ) -> Result<T, AcquireError> {
-        loop {
-            match allocation(&self.budget) {
-                Err(MemoryError::OverBudget(missing)) => self.free_memory(missing)?,
-                other => return other.map_err(|error| AcquireError::Failed(error.into())),
-            }
-        }
-    }
-
-    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in buffers.
-    fn free_memory(&self, missing: OverBudget) -> Result<(), AcquireError> {
-        let mut state = self.lock();
-        let freed = loop {
-            if let Some(spare) = state.dedicated.drop_spare() {
-                break Ok(spare);
-            }
-            if let Some(ended) = ended(&state) {
-                break Err(ended);
-            }
-            if !state.dedicated.hold_batches() {
-                break Err(AcquireError::Failed(MemoryError::from(missing).into()));
-            }
-            if state.writer_waits.replace(Wanted::Dedicated).is_none() {
-                state.look_for_missing(Instant::now());
-            }
-            state = self.wait(state);
-        };
-        if state.writer_waits.take().is_some() {
-            state.look_for_missing(Instant::now());
-        }
-        // To unmap a large one takes long.
-        drop(state);
-        freed.map(drop)
     }
 
     /// Takes a slot, if there is one and the writer would not wait for anything else.
@@ -694,6 +643,12 @@ impl Ring {
 
     /// Admits a consumer, or refuses it. Also says how often all consumers had been ended before that.
     pub(super) fn admit(&self, hello: &Hello) -> Result<(Admitted, u64), Denied> {
+        // The consumers of what has failed get its error, and this one does not.
+        self.change(|state, _| self.restart_after_failure(state)).map_err(|others| {
+            let why = "what another consumer asked for has failed, and it is still connected; \
+                       connect again";
+            Denied::WhileConnected(others, why.into())
+        })?;
         let request = self.delivery().request(hello)?;
         self.change(|state, _| {
             let admitted = request.admit(LockedRing {
@@ -740,7 +695,7 @@ impl Ring {
 }
 
 /// Why the writer must not wait, or go on where it is.
-fn ended(state: &RingState) -> Option<AcquireError> {
+pub(super) fn ended(state: &RingState) -> Option<AcquireError> {
     if state.stopped {
         return Some(AcquireError::Stopped);
     }

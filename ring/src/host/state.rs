@@ -25,6 +25,8 @@ pub(super) struct RingState {
     /// The writer waits for the first consumers.
     pub(super) waits_for_start: bool,
     pub(super) stopped: bool,
+    /// The error that all consumers are being ended with, until the channel restarts.
+    pub(super) failing: Option<Vec<u8>>,
     /// How often all consumers were ended with an error, and the last such message.
     pub(super) failure: (u64, Vec<u8>),
     /// The writer waits until no consumer is connected.
@@ -47,6 +49,7 @@ impl RingState {
             drain_waits: 0,
             waits_for_start: false,
             stopped: false,
+            failing: None,
             failure: (0, Vec::new()),
             waits_for_none: false,
             error: None,
@@ -71,7 +74,7 @@ impl RingState {
         writer_waits.is_some_and(|wanted| ends_writers(wanted) || ends_both)
             || *drain_waits > 0 && (table.drained() || ends_both)
             || self.waits_for_start && (table.has_started() || ends_both)
-            || self.waits_for_none && table.consumers().is_empty()
+            || self.waits_for_none && (table.consumers().is_empty() || ends_both)
     }
 
     /// Carries out the effects that the table has gathered, and those that follow from them.

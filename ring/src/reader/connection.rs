@@ -1,7 +1,7 @@
 //! A consumer's end of the socket. The reader and its batches share it, in any threads.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,9 +14,17 @@ use crate::protocol::{self, ToConsumer};
 use crate::socket::{Received, connect_to, receive_with_fd, send};
 use crate::trust;
 
+/// Where a host was connected to, and whose it may be.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) path: PathBuf,
+    pub(super) allow_other_users: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
+    address: Address,
     channel: String,
     /// Id of the process that connected.
     process: u32,
@@ -41,7 +49,13 @@ impl Connection {
             trust::check_peer(path, &socket).map_err(failed)?.map_err(ReaderError::OtherUser)?;
         }
         let (channel, process) = (channel.into(), std::process::id());
-        Ok(Connection { socket, channel, process, abandoned: Mutex::default() })
+        let address = Address { path: path.into(), allow_other_users };
+        Ok(Connection { socket, address, channel, process, abandoned: Mutex::default() })
+    }
+
+    /// Where the host was connected to.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Sends a message. It is no error here that the host has hung up: its last messages can still

@@ -24,6 +24,7 @@ mod batch;
 mod connection;
 mod error;
 mod state;
+mod waits_for;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the writer of FIFOs, the
-//! S3 server. The host's log is not read for a while. Nothing is lost, nothing is ACKed twice, nothing is left, and no
-//! consumer reads another user's host. Between two hosts' lives, files change while another host reads them.
+//! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the
+//! writer of FIFOs, the S3 server. The host's log is not read for a while. Nothing is lost, nothing
+//! is ACKed twice, nothing is left, and no consumer reads another user's host. Between two hosts'
+//! lives, files change while another host reads them, and plugins are replaced.
 //!
 //! A program of its own, because `make soak` runs it for hours. `PIPEMILL_CHAOS_SEED` repeats the choices of another run
 //! (not its timing), `PIPEMILL_CHAOS_KILLS` says after how many kills it ends, `PIPEMILL_SOAK_HOURS` makes it a soak.
@@ -11,6 +12,7 @@ mod foreign;
 mod ledger;
 mod life;
 mod memory;
+mod replaced;
 mod s3;
 mod trace;
 mod world;
@@ -40,6 +42,7 @@ fn nothing_is_lost_and_nothing_is_acked_twice() {
         while world.kills() < kills {
             live(&mut world, descriptors);
             changing::live(&mut world);
+            replaced::live(&mut world);
         }
         println!("{:.0} s, {} lives, {:?}", began.elapsed().as_secs_f64(), world.lives, world.done);
         return;
@@ -51,6 +54,7 @@ fn nothing_is_lost_and_nothing_is_acked_twice() {
     while began.elapsed() < time {
         live(&mut world, descriptors);
         changing::live(&mut world);
+        replaced::live(&mut world);
         println!("{:.0} s, {} lives, {:?}", began.elapsed().as_secs_f64(), world.lives, world.done);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pipemill_ring::protocol::{EpochEnd, ErrorReport};
+use pipemill_ring::protocol::{EpochEnd, ErrorReport, Hello};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
 use crate::PATIENCE;
@@ -49,14 +49,22 @@ impl Read {
 /// If none does, or if it refuses.
 #[track_caller]
 pub fn connect(socket: &Path, channel: &str, credits: Option<u32>) -> Reader {
+    let connected = connect_as(socket, &Hello { credits, ..Hello::new(channel, "test") });
+    connected.unwrap_or_else(|error| panic!("channel {channel}: {error}"))
+}
+
+/// Connects with these wishes, as soon as a host answers.
+///
+/// # Errors
+/// It refuses, or none answers.
+pub fn connect_as(socket: &Path, hello: &Hello) -> Result<Reader, ReaderError> {
     let until = Instant::now() + PATIENCE;
     loop {
-        match Reader::connect(socket, channel, credits) {
-            Ok(reader) => return reader,
+        match Reader::connect_as(socket, hello, false) {
             Err(ReaderError::Connect { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => panic!("channel {channel}: {error}"),
+            connected => return connected,
         }
     }
 }

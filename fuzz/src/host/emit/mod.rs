@@ -3,6 +3,7 @@
 //!
 //! The decoder is a real one in its sandbox. It passes on what its chunk says.
 
+mod budget;
 mod calls;
 mod model;
 mod sink;
@@ -18,9 +19,10 @@ use pipemill_decode::{Bytes, DecodeOutcome, DecodedRecords, IN_PAYLOAD, Plugin};
 use pipemill_types::ABSENT;
 
 use super::guest::{compile, limits, open};
+pub(crate) use budget::budget;
 use calls::Call;
-use model::Record;
-use sink::{Kept, OneObject};
+use model::{Field, Record};
+use sink::{Kept, Objects};
 
 /// No call here takes so long: the target is about what is emitted.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -29,18 +31,23 @@ const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 /// calls follow.
 pub(crate) fn emit(bytes: &[u8]) {
     let Some(([fields, memory], script)) = bytes.split_first_chunk() else { return };
-    let (fields, plugin) = if fields & 1 == 0 {
-        static SINGLE: OnceLock<Plugin> = OnceLock::new();
-        (model::SINGLE, SINGLE.get_or_init(|| plugin(&wasm::single())))
-    } else {
-        static SEVERAL: OnceLock<Plugin> = OnceLock::new();
-        (model::SEVERAL, SEVERAL.get_or_init(|| plugin(&wasm::several())))
-    };
+    let (fields, plugin) = decoder(*fields);
     let calls = calls::read(script, fields.len());
     let object = calls::chunk(&calls);
     let expected = model::records(&calls, fields, &object);
     decode(plugin, &object, &expected);
     deliver(plugin, &object, usize::from(*memory) * 16, &expected);
+}
+
+/// One of the two decoders, with the fields of its records.
+fn decoder(choice: u8) -> (&'static [Field], &'static Plugin) {
+    static SINGLE: OnceLock<Plugin> = OnceLock::new();
+    static SEVERAL: OnceLock<Plugin> = OnceLock::new();
+    if choice & 1 == 0 {
+        (model::SINGLE, SINGLE.get_or_init(|| plugin(&wasm::single())))
+    } else {
+        (model::SEVERAL, SEVERAL.get_or_init(|| plugin(&wasm::several())))
+    }
 }
 
 fn plugin(wasm: &[u8]) -> Plugin {
@@ -84,9 +91,21 @@ fn found(decoded: &DecodedRecords, chunk: &[u8]) -> Vec<Record> {
 /// Runs a channel over the object, into batches of this much memory.
 fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<Record>, usize>) {
     let mut sink = Kept::new(memory);
-    let mut channel = Channel {
+    let mut channel = channel(plugin, Objects::new(object, 1));
+    let outcome = channel.run(&mut sink, &ChannelStats::default());
+    match (outcome, expected) {
+        (Outcome::Ended, Ok(records)) => assert_eq!(&sink.records, records),
+        // The records of the calls before the refused one.
+        (Outcome::Failed(_), Err(before)) => assert_eq!(sink.records.len(), *before),
+        (outcome, expected) => panic!("the channel says {outcome:?}, the model {expected:?}"),
+    }
+}
+
+/// A channel of this decoder.
+fn channel(plugin: &Plugin, source: Objects) -> Channel {
+    Channel {
         name: "fuzz".to_owned(),
-        source: Box::new(OneObject::new(object)),
+        source: Box::new(source),
         plugin: plugin.clone(),
         options: Vec::new(),
         limits: limits(NO_TIMEOUT),
@@ -101,12 +120,5 @@ fn deliver(plugin: &Plugin, object: &[u8], memory: usize, expected: &Result<Vec<
         inflates_in_background: false,
         workers: Workers::new(1),
         observers: Vec::new(),
-    };
-    let outcome = channel.run(&mut sink, &ChannelStats::default());
-    match (outcome, expected) {
-        (Outcome::Ended, Ok(records)) => assert_eq!(&sink.records, records),
-        // The records of the calls before the refused one.
-        (Outcome::Failed(_), Err(before)) => assert_eq!(sink.records.len(), *before),
-        (outcome, expected) => panic!("the channel says {outcome:?}, the model {expected:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The two ends of the target's channel: one object in memory, and a sink that keeps all records.
+//! The two ends of the target's channel: objects in memory, and a sink that keeps all records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,27 +10,29 @@ use pipemill_types::{ABSENT, Field, ObjectFacts, ObjectIdentity};
 
 use super::Record;
 
-/// A source of one object.
-pub(super) struct OneObject {
+/// A source of equal objects.
+pub(super) struct Objects {
     events: std::vec::IntoIter<SourceEvent>,
 }
 
-impl OneObject {
-    pub(super) fn new(bytes: &[u8]) -> Self {
-        let object = Object {
+impl Objects {
+    /// One epoch of `count` objects of these bytes.
+    pub(super) fn new(bytes: &[u8], count: usize) -> Self {
+        let object = |number: usize| Object {
             epoch: 0,
-            ordinal: 0,
-            name: "object".to_owned(),
+            ordinal: number as u64,
+            name: format!("object {number}"),
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             input: Box::new(Bytes(bytes.to_vec())),
         };
-        let events = vec![SourceEvent::Object(object), SourceEvent::EpochEnd(0)];
+        let objects = (0..count).map(|number| SourceEvent::Object(object(number)));
+        let events: Vec<_> = objects.chain([SourceEvent::EpochEnd(0)]).collect();
         Self { events: events.into_iter() }
     }
 }
 
-impl Source for OneObject {
+impl Source for Objects {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         Ok(self.events.next().unwrap_or(SourceEvent::End))
     }

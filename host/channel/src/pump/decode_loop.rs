@@ -30,7 +30,7 @@ const MIN_GRANT_INTERVAL: Duration = Duration::from_millis(1);
 /// How often a wait for bytes is interrupted to ask whether the consumers still want them.
 const EPOCH_END_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of framing that a record may have beyond `max_record`.
-const MAX_FRAMING: usize = 1 << 20;
+pub const MAX_FRAMING: usize = 1 << 20;
 
 /// What stays the same for all objects of a channel.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //! `stream` decodes an object with an `instance`, in the sandbox of a `store`; `window` puts chunks into its
 //! memory without a copy. The decoder calls `imports`: `declared_schema` takes its fields, `metadata` facts
 //! about the object, `decompress` decompresses blocks for it, each an `open_block`. `decoded_records` checks the records of a call
-//! and makes columns of them with `transpose`. `host_state` is what the host keeps for each instance, `trap`
+//! and makes columns of them with `transpose`. `set_up` counts what a decoder does before its first bytes. `host_state` is what the host keeps for each instance, `trap`
 //! says why a call has ended.
 
 pub mod declared_schema;
@@ -14,6 +14,7 @@ pub mod imports;
 pub mod instance;
 pub mod metadata;
 pub mod open_block;
+pub mod set_up;
 pub mod store;
 pub mod stream;
 pub mod transpose;

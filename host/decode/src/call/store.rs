@@ -29,6 +29,8 @@ pub(crate) fn new_store(
         Ok(next.map_or(UpdateDeadline::Interrupt, UpdateDeadline::Continue))
     });
     store.set_max_component_handles(MAX_HANDLES);
+    // Only an engine that counts instructions takes it. It may have as many as it likes.
+    let _ = store.set_fuel(u64::MAX);
     begin_call(&mut store, 0);
     store
 }

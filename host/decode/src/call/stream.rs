@@ -125,6 +125,11 @@ impl Stream {
         self.restart
     }
 
+    /// Instructions that the instance has run so far, if its engine counts them.
+    pub(super) fn instructions(&self) -> Option<u64> {
+        self.instance.store.get_fuel().ok().map(|left| u64::MAX - left)
+    }
+
     /// Size of the instance's linear memory, in bytes.
     pub fn memory_held(&self) -> u64 {
         self.instance.memory_held()

@@ -81,13 +81,13 @@ impl<'a> Checks<'a> {
 
     /// Lets a long set-up count: each case has instances of its own, so fewer cases are tried.
     fn count_set_up(&mut self) {
-        let time = self.tested.set_up_time();
-        if self.tested.work.measure_set_up(time) && self.test.time_limit.is_none() {
-            let milliseconds = time.as_millis();
+        let instructions = self.tested.set_up_instructions();
+        if self.tested.work.count_set_up(instructions) && self.test.time_limit.is_none() {
+            let millions = instructions / 1_000_000;
             self.note(format!(
-                "the set-up of each instance takes {milliseconds} ms, so only some cases of each kind \
-                 are tried; --time gives each kind more. A host pays this for each object: do what \
-                 can be done once when the plugin is built"
+                "the set-up of each instance takes {millions} million instructions, so only some cases \
+                 of each kind are tried; --time gives each kind more. A host pays this for each object: \
+                 do what can be done once when the plugin is built"
             ));
         }
     }

@@ -308,4 +308,14 @@ mod tests {
         assert!(line(r#"{"a-ref": 1}"#, &["a-ref"]).unwrap_err().contains("`a-ref` is \"1\""));
         assert!(line("[1]", &["a"]).unwrap_err().contains("not a JSON object"));
     }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_unread() {
+        let text = Bytes::from([b"{\"a\": 1}\n".to_vec(), vec![b'x'; MAX_LINE_BYTES + 1]].concat());
+        let (manifest, attributes) = (manifest(), ["a".to_owned()]);
+        let mut lines = lines(&text, &manifest, &attributes);
+        assert!(matches!(lines.next(), Some(Ok(Entry::Line { number: 1, .. }))));
+        let Some(Err(ListError::Failed(error))) = lines.next() else { panic!("it was read") };
+        assert!(error.message.contains("a line has at most 16777216"), "{error}");
+    }
 }

@@ -57,7 +57,8 @@ impl<S: Sink> BatchBuilder<'_, S> {
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         if std::mem::take(&mut self.dedicated) && self.size.is_some() {
             let used = self.batch.payload + 8 * self.batch.records * self.batch.columns.len();
-            self.grown = self.grown.max(used + used / 8);
+            // No more: what one batch could take, another one can.
+            self.grown = self.grown.max(used);
         }
         if let Some(memory) = memory {
             self.sink.grant(memory, &mut self.batch)?;

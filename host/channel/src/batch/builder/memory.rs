@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BatchBuilder, MIN_READ};
+use super::{BatchBuilder, FREE_INDEX, MIN_READ};
 use crate::batch::ALIGN;
 use crate::batch::BatchStart;
 use crate::batch::cut::CutPoint;
@@ -85,22 +85,18 @@ impl<S: Sink> BatchBuilder<'_, S> {
         Ok(())
     }
 
-    /// Counts the index of a batch of a fixed size with this many records, before it has them. It is held
-    /// twice: as columns, and as it is written into the batch's memory.
+    /// Counts the index of a batch of a fixed size with this many records, before it has them. It
+    /// is held as columns, whose vectors may have twice their room, and as it is written into the
+    /// batch's memory.
     pub(super) fn count_index(&mut self, records: usize) -> Result<(), StopReason> {
-        let bytes = 16 * records as u64 * self.batch.columns.len() as u64;
+        let bytes = 24 * records as u64 * self.batch.columns.len() as u64;
         if bytes <= self.index_bytes {
             return Ok(());
         }
-        // Seldom, because it doubles.
-        let taken = &mut self.index_taken;
-        self.index_bytes = match self.sink.take_memory(taken, 2 * bytes) {
-            Ok(()) => 2 * bytes,
-            Err(_) => {
-                self.sink.take_memory(taken, bytes)?;
-                bytes
-            }
-        };
+        // Seldom, because the steps are large.
+        let bytes = bytes.next_multiple_of(FREE_INDEX);
+        self.sink.take_memory(&mut self.index_taken, bytes)?;
+        self.index_bytes = bytes;
         Ok(())
     }
 
@@ -110,26 +106,18 @@ impl<S: Sink> BatchBuilder<'_, S> {
         if self.size.is_some() { self.grow(payload) } else { self.cut_at(CutPoint::NoRoom) }
     }
 
-    /// Gives the batch memory for at least `payload` bytes. The batch and the chunk stay.
+    /// Gives the batch memory for at least `payload` bytes. The batch and the chunk stay. The sink
+    /// takes more than that for what will follow, if it may have more.
     pub(super) fn grow(&mut self, payload: usize) -> Result<(), StopReason> {
-        // Each byte is copied at most once more in all, because the size doubles.
-        let larger = |memory: &S::Memory| payload.max(2 * memory.as_ref().len());
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         let memory = match memory {
             Some(mut memory) if self.dedicated => {
-                let bytes = larger(&memory);
-                if self.sink.grow(&mut memory, bytes).is_err() {
-                    // There may be enough for what is needed.
-                    self.sink.grow(&mut memory, payload)?;
-                }
+                self.sink.grow(&mut memory, payload)?;
                 memory
             }
             Some(slot) => {
                 let fields = self.batch.columns.len().max(1);
-                let mut memory = match self.sink.dedicated_memory(larger(&slot), fields) {
-                    Ok(memory) => memory,
-                    Err(_) => self.sink.dedicated_memory(payload, fields)?,
-                };
+                let mut memory = self.sink.dedicated_memory(payload, fields)?;
                 let chunk_end = if self.in_place { self.at + self.len } else { 0 };
                 let used = self.batch.payload.max(chunk_end);
                 memory.as_mut()[..used].copy_from_slice(&slot.as_ref()[..used]);

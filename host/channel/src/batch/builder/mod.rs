@@ -43,7 +43,7 @@ use crate::{Batch, Sink, StopReason};
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 pub(crate) const MIN_READ: usize = 4 << 10;
 
-/// The index of a batch of a fixed size is counted from this many bytes on.
+/// The index of a batch of a fixed size is counted from this many bytes on, and in steps of them.
 const FREE_INDEX: u64 = 1 << 20;
 
 /// The chunk and the batch of a channel, and the sink that batches go to.
@@ -62,8 +62,8 @@ pub(crate) struct BatchBuilder<'s, S: Sink> {
     /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
     /// other memory. Without a size, the batch leaves as soon as it holds a record.
     dedicated: bool,
-    /// Somewhat more bytes than the largest batch of a fixed size needed so far that did not fit a
-    /// slot; 0 without one. The next batches begin in a dedicated buffer of this size.
+    /// The bytes that the largest batch of a fixed size needed so far that did not fit a slot; 0
+    /// without one. The next batches begin in a dedicated buffer of this size.
     grown: usize,
     /// The index of a batch of a fixed size, in the channel's budget.
     index_taken: Option<TakenMemory>,

@@ -1,0 +1,80 @@
+//! The memory that a ring's channel may take: what is missing is waited for while consumers have
+//! it, and an error where nobody does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pipemill_types::{MemoryBudget, OverBudget, TakenMemory};
+
+use super::config::AcquireError;
+use super::ring::{Ring, ended};
+use super::table::Wanted;
+use crate::memory::MemoryError;
+
+impl Ring {
+    /// The budget in which the ring's memory counts.
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the
+    /// ring's. Waits for consumers, if their batches take what is missing.
+    ///
+    /// # Errors
+    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is
+    /// missing.
+    pub fn take_memory(
+        &self,
+        taken: &mut Option<TakenMemory>,
+        bytes: u64,
+    ) -> Result<(), AcquireError> {
+        self.allocate(|budget| {
+            match taken {
+                Some(taken) => taken.resize(bytes)?,
+                None => *taken = Some(budget.take(bytes)?),
+            }
+            Ok(())
+        })
+    }
+
+    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried
+    /// again after each dedicated buffer that is freed.
+    pub(super) fn allocate<T>(
+        &self,
+        mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
+    ) -> Result<T, AcquireError> {
+        loop {
+            match allocation(&self.budget) {
+                Err(MemoryError::OverBudget(missing)) => self.free_memory(missing)?,
+                other => return other.map_err(|error| AcquireError::Failed(error.into())),
+            }
+        }
+    }
+
+    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in
+    /// buffers.
+    fn free_memory(&self, missing: OverBudget) -> Result<(), AcquireError> {
+        let mut state = self.lock();
+        let freed = loop {
+            if let Some(spare) = state.dedicated.drop_spare() {
+                break Ok(spare);
+            }
+            if let Some(ended) = ended(&state) {
+                break Err(ended);
+            }
+            if !state.dedicated.hold_batches() {
+                break Err(AcquireError::Failed(MemoryError::from(missing).into()));
+            }
+            if state.writer_waits.replace(Wanted::Dedicated).is_none() {
+                state.look_for_missing(Instant::now());
+            }
+            state = self.wait(state);
+        };
+        if state.writer_waits.take().is_some() {
+            state.look_for_missing(Instant::now());
+        }
+        // To unmap a large one takes long.
+        drop(state);
+        freed.map(drop)
+    }
+}
