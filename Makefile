@@ -60,9 +60,9 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
-	@$(foreach example,rust jpeg $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
-	    $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
-	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
+	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c) $(call if-python-all,python)) plugins/jpeg, \
+	    echo "== $(project)"; $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
+	    $(MAKE) --no-print-directory -C $(project) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
 test-containers: podman debootstrap wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
@@ -130,7 +130,7 @@ bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.
 # The next two write docs/benchmarks.md, or with QUICK=1 target/bench/quick/benchmarks.md. They go on where they were stopped.
 bench-peers: wasm $(PEERS_VENV)/ready $(OLDER_VENV)/ready ## measure beside other readers; QUICK=1: small; installs 15 GB once
 	@$(call build,release,$(BENCH))
-	@$(examples-apart) PIPEMILL=$(TARGET)/release/pipemill $(MAKE) --no-print-directory -C examples/decoder-jpeg build
+	@$(examples-apart) PIPEMILL=$(TARGET)/release/pipemill $(MAKE) --no-print-directory -C plugins/jpeg build
 	cd bench/python && $(PEERS_VENV)/bin/python -m peers $(if $(QUICK),--quick)
 	@$(bench-page)
 
@@ -164,8 +164,8 @@ lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
-	for example in decoder-rust decoder-rust-wrap decoder-jpeg; do \
-	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
+	for project in examples/decoder-rust examples/decoder-rust-wrap plugins/jpeg; do \
+	    (cd $$project && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 

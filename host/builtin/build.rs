@@ -36,8 +36,9 @@ const WRAPPERS: [&str; 1] = ["tokens"];
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
-    for watched in ["plugins", "wit", "Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    let shared = ["wit", "Cargo.toml", "Cargo.lock"].map(|path| root.join(path));
+    for watched in crates(&root.join("plugins")).iter().chain(&shared) {
+        println!("cargo::rerun-if-changed={}", watched.display());
     }
     println!("cargo::rerun-if-env-changed={PRECOMPILED}");
     let precompiled = env::var_os(PRECOMPILED).map(PathBuf::from);
@@ -52,6 +53,14 @@ fn main() {
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
     }
+}
+
+/// The crates in `plugins` that belong to this workspace. A plugin with a lock file of its own does not.
+fn crates(plugins: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(plugins)
+        .unwrap_or_else(|error| fail(&format!("{}: {error}", plugins.display())));
+    let folders = entries.flatten().map(|entry| entry.path());
+    folders.filter(|folder| !folder.join("Cargo.lock").exists()).collect()
 }
 
 /// Compiles these decoders. Gives each with its module.

@@ -359,7 +359,7 @@ def jpeg() -> Case:
         "jpeg",
         "JPEG",
         "four archives of images of 500 x 375 pixels, 81 KiB; each is decoded, resized to 224 pixels, and cut to "
-        "`uint8[224, 224, 3]`. What the decoder is: [decoder-jpeg](../examples/decoder-jpeg/README.md)",
+        "`uint8[224, 224, 3]`. What the decoder is: [jpeg](../plugins/jpeg/README.md)",
         Input("jpegs", 0, 32 * MIB),
         [
             Line(OURS, "images.pipemill", "one worker; the start of a host is in it", options={"workers": 1}),
