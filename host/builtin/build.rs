@@ -10,25 +10,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 16] = [
-    // In the order of `docs/decoders.md`.
-    "augmented-manifest",
-    "avro",
-    "csv",
-    "fixed",
-    "jsonl",
-    "length-prefixed",
-    "lines",
-    "msgpack",
-    "npy",
-    "npz",
-    "recordio",
-    "recordio-protobuf",
-    "tf-example",
-    "tfrecord",
-    "tokens",
-    "webdataset",
-];
+
+/// Takes the names out of the table.
+macro_rules! builtins {
+    ($($name:literal, $version:literal, $about:literal;)*) => {
+        const BUILTINS: &[&str] = &[$($name),*];
+    };
+}
+include!("src/table.rs");
 
 /// Those that wrap another one: the crate of the other is a library in them.
 const WRAPPERS: [&str; 1] = ["tokens"];
@@ -42,7 +31,7 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed={PRECOMPILED}");
     let precompiled = env::var_os(PRECOMPILED).map(PathBuf::from);
-    let plain: Vec<_> = BUILTINS.into_iter().filter(|name| !WRAPPERS.contains(name)).collect();
+    let plain: Vec<_> = BUILTINS.iter().copied().filter(|name| !WRAPPERS.contains(name)).collect();
     let groups = [("wasm", plain), ("wasm-wrappers", WRAPPERS.to_vec())];
     for (name, module) in groups.iter().flat_map(|(folder, names)| compile(&root, folder, names)) {
         let packed =
@@ -55,7 +44,7 @@ fn main() {
     }
 }
 
-/// The crates in `plugins` that belong to this workspace. A plugin with a lock file of its own does not.
+/// The crates in `plugins` that belong to this workspace. A plugin with its own lock file does not.
 fn crates(plugins: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(plugins)
         .unwrap_or_else(|error| fail(&format!("{}: {error}", plugins.display())));
