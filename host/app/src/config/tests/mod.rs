@@ -4,7 +4,6 @@ mod docs;
 mod golden;
 mod mixes;
 mod properties;
-mod renamed;
 mod suggest;
 mod values;
 
