@@ -1,4 +1,4 @@
-"""What is compared: the inputs, the readers of each, and what each of them does and leaves out."""
+"""The cases: their inputs, the readers of each, and what each reader does and leaves out."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def webdataset(record: int) -> Case:
             ),
             Line("NVIDIA DALI, CPU", "records.dali", "`fn.readers.webdataset` with two threads; gives no keys"),
         ],
-        # What pipemill must reach since its first release.
+        # These are limits that pipemill has to reach since its first release.
         [Bar(OURS, "webdataset", 20.0 if record == KIB else 2.0)],
     )
 
