@@ -2,7 +2,7 @@
 //! the colours as libjpeg chooses them.
 
 use crate::baseline::huffman::{Code, Factors, placed};
-use crate::picture::Color;
+use crate::plane::Color;
 
 /// The tables of an image. They are kept for the next one, which mostly has the same.
 #[derive(Debug, Default)]
