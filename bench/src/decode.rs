@@ -34,12 +34,12 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     for (name, format, record, options, bar) in CASES {
         let path = data::file(paths, format, record)?;
         let options = options_of(options);
-        let mill = BenchDecoder::new(format.decoder(), &options)?;
+        let decoder = BenchDecoder::new(format.decoder(), &options)?;
         let stop = Stop::new()?;
         let mut counts = (0, 0);
         let (wasm, native) = in_turns(
             || {
-                let ran = mill.run(&paths.dir, Box::new(source(&path, EPOCHS, &stop)))?;
+                let ran = decoder.run(&paths.dir, Box::new(source(&path, EPOCHS, &stop)))?;
                 counts.0 = ran.totals.records;
                 Ok(ran.seconds)
             },

@@ -28,9 +28,9 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     ];
     for (name, format, record, bar) in cases {
         let input = Arc::new(data::bytes(&data::file(paths, format, record)?)?);
-        let mill = BenchDecoder::new(format.decoder(), &[])?;
+        let decoder = BenchDecoder::new(format.decoder(), &[])?;
         let (ours, bare) =
-            in_turns(|| through_host(paths, &mill, &input), || bare_reads(paths, &input))?;
+            in_turns(|| through_host(paths, &decoder, &input), || bare_reads(paths, &input))?;
         let bytes = input.len() as f64 / 1e9;
         report.rate(name, bytes / ours, "GB/s", "bare reads of 64 KiB", bytes / bare, bar);
     }
@@ -56,7 +56,7 @@ fn fifo(paths: &BenchPaths) -> Result<(tempfile::TempDir, PathBuf)> {
     Ok((dir, path))
 }
 
-fn through_host(paths: &BenchPaths, mill: &BenchDecoder, input: &Arc<Vec<u8>>) -> Result<f64> {
+fn through_host(paths: &BenchPaths, decoder: &BenchDecoder, input: &Arc<Vec<u8>>) -> Result<f64> {
     let (dir, path) = fifo(paths)?;
     let writer = write(&path, input.clone());
     let settings = FifoSettings {
@@ -71,7 +71,7 @@ fn through_host(paths: &BenchPaths, mill: &BenchDecoder, input: &Arc<Vec<u8>>) -
         epoch_file: None,
     };
     let source = Fifos::new(settings, Stop::new()?);
-    let seconds = mill.run(&paths.dir, Box::new(source))?.seconds;
+    let seconds = decoder.run(&paths.dir, Box::new(source))?.seconds;
     writer.join().ok().context("the writer panicked")??;
     Ok(seconds)
 }

@@ -52,7 +52,7 @@ fn first_record(paths: &BenchPaths, input: &[u8], size: usize) -> Result<f64> {
     let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config(dir.path(), "tfrecord")?);
     let host = command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?;
-    let mut host = Ended(host);
+    let mut host = KillOnDrop(host);
     let mut reader = connect(&dir.path().join("s/bench.sock"))?;
     thread::scope(|scope| {
         let (sent, started) = std::sync::mpsc::channel();
@@ -105,9 +105,9 @@ fn start(paths: &BenchPaths, decoder: &str) -> Result<f64> {
 }
 
 /// A child process that is killed when this is dropped.
-pub struct Ended(pub Child);
+pub struct KillOnDrop(pub Child);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // Fails only if the process has already ended.
         let _ = self.0.kill();

@@ -29,7 +29,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let mut make = Command::new(python);
     make.arg(paths.scripts.join("make.py")).args(["webdataset", "1024", "67108864"]).arg(&file);
     ensure!(make.status()?.success(), "{}: can't be made", file.display());
-    // What `make.py` writes.
+    // `make.py` writes these files.
     let count = (64 << 20) / 1024;
     let peers = [("webdataset", Some(10.0)), ("webdataset_worker", None)];
     compare(paths, report, "tar to PyTorch, members of 1 KiB", &file, (1024, count), &peers)?;

@@ -29,7 +29,7 @@ struct Index {
 
 #[derive(Default)]
 struct NativeState {
-    /// Where the chunk lies in the slot.
+    /// The place of the chunk in the slot.
     chunk: (usize, usize),
     columns: Vec<Column>,
     records: u64,

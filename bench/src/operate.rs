@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use pipemill_ring::reader::{Event, Reader};
 
 use crate::data::{self, Format};
-use crate::latency::{Ended, connect};
+use crate::latency::{KillOnDrop, connect};
 use crate::report::{BenchPaths, Report};
 use crate::{ROUNDS, in_turns, median};
 
@@ -60,7 +60,7 @@ fn start(paths: &BenchPaths, input: &Path) -> Result<f64> {
     // A process group of its own, which is ended below together with the command.
     command.process_group(0);
     let began = Instant::now();
-    let mut host = Ended(command.spawn().context("starting pipemill")?);
+    let mut host = KillOnDrop(command.spawn().context("starting pipemill")?);
     let out = host.0.stdout.as_mut().context("its output")?;
     ensure!(out.read(&mut [0])? == 1, "the command said nothing");
     let seconds = began.elapsed().as_secs_f64();
@@ -105,7 +105,8 @@ fn serve(paths: &BenchPaths, input: &Path, watched: Observed) -> Result<Served> 
     if watched == Observed::Yes {
         command.arg("--trace").arg(dir.path().join("trace.json"));
     }
-    let host = Ended(command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?);
+    let host =
+        KillOnDrop(command.env("PIPEMILL_LOG", "error").spawn().context("starting pipemill")?);
     let mut reader = connect(&socket)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -9,19 +9,19 @@ use anyhow::{Context, Result, bail, ensure};
 use pipemill_ring::reader::{Event, Reader};
 
 use crate::data::{self, Format};
-use crate::latency::{Ended, connect};
+use crate::latency::{KillOnDrop, connect};
 use crate::python::words;
 use crate::report::{BenchPaths, Report};
 use crate::{ROUNDS, median};
 
 const SIZE: u64 = 4 << 30;
 const RECORD: usize = 1 << 10;
-/// Where the run goes on.
+/// The place where the run goes on.
 const PLACE: u64 = SIZE / 10 * 9;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let path = data::file_of_size(paths, Format::TfRecord, RECORD, SIZE as usize)?;
-    // Else the disk is busy with it while the hosts start.
+    // Otherwise the disk would be busy with the file while the hosts start.
     std::fs::File::open(&path)?.sync_all()?;
     let measured = first_records(paths, report, &path);
     // Too large to be kept.
@@ -58,7 +58,7 @@ fn command(paths: &BenchPaths, dir: &Path, input: &Path) -> Result<(Command, Pat
 /// The file with the state of a program that was given all records before the place.
 fn state_at(paths: &BenchPaths, dir: &Path, input: &Path) -> Result<PathBuf> {
     let (mut command, socket) = command(paths, dir, input)?;
-    let _host = Ended(command.spawn().context("starting pipemill")?);
+    let _host = KillOnDrop(command.spawn().context("starting pipemill")?);
     let mut reader = connect(&socket)?;
     while next_record(&mut reader)? < PLACE / (RECORD as u64 + 16) {}
     let file = dir.join("state.json");
@@ -78,7 +78,8 @@ fn next_record(reader: &mut Reader) -> Result<u64> {
 fn first_record(paths: &BenchPaths, dir: &Path, input: &Path, state: &Path) -> Result<f64> {
     let (mut command, socket) = command(paths, dir, input)?;
     let began = Instant::now();
-    let _host = Ended(command.arg("--resume").arg(state).spawn().context("starting pipemill")?);
+    let _host =
+        KillOnDrop(command.arg("--resume").arg(state).spawn().context("starting pipemill")?);
     let first = next_record(&mut connect(&socket)?)?;
     let seconds = began.elapsed().as_secs_f64();
     ensure!(first >= PLACE / (RECORD as u64 + 16), "it goes on at record {first}");

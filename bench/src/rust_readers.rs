@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// The buffer of a reader, in bytes. Larger ones are not faster.
 const BUFFER: usize = 256 << 10;
 
-/// What a reader has read of some files.
+/// The records that a reader has read of some files.
 #[derive(Default, Serialize)]
 struct Answer {
     records: u64,
@@ -29,7 +29,7 @@ struct Answer {
 /// Reads a file: adds its records and its sum.
 type Read = fn(&str, &mut Answer) -> Result<()>;
 
-/// What `bench/python/peers/task.py` says, as far as a reader here needs it.
+/// The part of the task of `bench/python/peers/task.py` that a reader here needs.
 #[derive(Deserialize)]
 struct Task {
     /// "rust.csv" or "rust.jsonl".

@@ -68,13 +68,13 @@ fn targets(folder: &Path) -> Vec<Target> {
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let folder = objects(paths)?;
     let targets = targets(&folder);
-    let mill = BenchDecoder::new("tfrecord", &[])?;
+    let decoder = BenchDecoder::new("tfrecord", &[])?;
     for target in &targets {
-        plain(paths, &mill, target, report)?;
+        at_full_rate(paths, &decoder, target, report)?;
     }
     let s3s = &targets[0];
-    injected(paths, &mill, s3s, report)?;
-    many_small(paths, &mill, s3s, report)?;
+    at_the_rate_of_s3(paths, &decoder, s3s, report)?;
+    many_small(paths, &decoder, s3s, report)?;
     memory(paths, s3s, report)?;
     Ok(())
 }
@@ -118,17 +118,18 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
 }
 
 /// Reads all objects with the prefix, through the sandbox into a ring.
-fn ours(paths: &BenchPaths, mill: &BenchDecoder, settings: Settings) -> Result<Ran> {
+fn through_host(paths: &BenchPaths, decoder: &BenchDecoder, settings: Settings) -> Result<Ran> {
     let s3 = S3Runtime::start(default_budget())?;
     let began = Instant::now();
     let source = Objects::new(s3, settings, Start::default(), Stop::new()?);
-    let ran = mill.run(&paths.dir, Box::new(source))?;
+    let ran = decoder.run(&paths.dir, Box::new(source))?;
     Ok(Ran { seconds: began.elapsed().as_secs_f64(), ..ran })
 }
 
-fn plain(
+/// Measures at the rate that the server has.
+fn at_full_rate(
     paths: &BenchPaths,
-    mill: &BenchDecoder,
+    decoder: &BenchDecoder,
     target: &Target,
     report: &mut Report,
 ) -> Result<()> {
@@ -136,20 +137,20 @@ fn plain(
     for (name, prefix) in [("1 GiB", "one/"), ("64 x 16 MiB", "many/")] {
         let keys = keys(paths, prefix)?;
         let size = size(&keys);
-        let (ours, bare) = in_turns(
-            || Ok(ours(paths, mill, settings(endpoint, prefix))?.seconds),
+        let (host, bare) = in_turns(
+            || Ok(through_host(paths, decoder, settings(endpoint, prefix))?.seconds),
             || discard::all(endpoint, BUCKET, &keys, DEFAULT_CONCURRENCY),
         )?;
         let name = format!("S3 ({}), {name}, to the ring", target.name);
-        report.rate(name, size / ours, "GB/s", "bare ranged GETs", size / bare, target.bar);
+        report.rate(name, size / host, "GB/s", "bare ranged GETs", size / bare, target.bar);
     }
     Ok(())
 }
 
 /// Measures with the latency and the rate per connection of the real S3.
-fn injected(
+fn at_the_rate_of_s3(
     paths: &BenchPaths,
-    mill: &BenchDecoder,
+    decoder: &BenchDecoder,
     target: &Target,
     report: &mut Report,
 ) -> Result<()> {
@@ -162,7 +163,7 @@ fn injected(
         for _ in 0..FEW {
             let settings = settings(&proxy.endpoint(), prefix);
             let settings = Settings { concurrency: CONNECTIONS, ..settings };
-            let ran = ours(paths, mill, settings)?;
+            let ran = through_host(paths, decoder, settings)?;
             times.push(ran.seconds);
             firsts.push(ran.first);
             limits.push(discard::all(&proxy.endpoint(), BUCKET, &keys, CONNECTIONS)?);
@@ -180,12 +181,12 @@ fn injected(
 
 fn many_small(
     paths: &BenchPaths,
-    mill: &BenchDecoder,
+    decoder: &BenchDecoder,
     target: &Target,
     report: &mut Report,
 ) -> Result<()> {
     let proxy = Proxy::start(&target.endpoint, Plan { latency: LATENCY, ..Plan::default() })?;
-    let ran = ours(paths, mill, settings(&proxy.endpoint(), "small/"))?;
+    let ran = through_host(paths, decoder, settings(&proxy.endpoint(), "small/"))?;
     let ideal = DEFAULT_CONCURRENCY as f64 / LATENCY.as_secs_f64();
     let name = "S3, 30 ms, 10,000 objects of 10 KiB";
     report.rate(

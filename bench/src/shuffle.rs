@@ -17,7 +17,7 @@ use crate::report::{BenchPaths, Report};
 
 const BATCH: BatchSize = BatchSize { records: 512, tail: Tail::Keep, across: BatchAcross::Epoch };
 const RECORD: usize = 1 << 10;
-/// Bytes of the window, and of an epoch that is large beside it.
+/// Bytes of the window, and of an epoch that is much larger.
 const WINDOW: usize = 256 << 20;
 const EPOCH: usize = 2 << 30;
 const EPOCHS: u32 = 2;
@@ -52,7 +52,7 @@ fn compare(
     bar: Option<f64>,
 ) -> Result<()> {
     let path = data::file_of_size(paths, Format::TfRecord, RECORD, size)?;
-    let mill = BenchDecoder::new(Format::TfRecord.decoder(), &[])?;
+    let decoder = BenchDecoder::new(Format::TfRecord.decoder(), &[])?;
     let stop = Stop::new()?;
     let run = |way: Way, count: &mut u64| -> Result<f64> {
         let reading = ReadSettings {
@@ -61,7 +61,7 @@ fn compare(
             ..ReadSettings::default()
         };
         let files = Files::new(Pattern::File(path.clone()), reading, 0, stop.clone());
-        let ran = mill.run_in_batches(&paths.dir, Box::new(files), way)?;
+        let ran = decoder.run_in_batches(&paths.dir, Box::new(files), way)?;
         *count = ran.totals.records;
         Ok(ran.seconds)
     };

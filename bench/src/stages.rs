@@ -1,6 +1,5 @@
-//! What a profiler looks at to say where the time of a record goes: `pipemill-bench stages CASE SECONDS`
-//! decodes the file of a case of `decode` for that long, in its main thread, and prints the number of
-//! records.
+//! The program that a profiler watches: `pipemill-bench stages CASE SECONDS` decodes the file of a
+//! case of `decode` for that long, in its main thread, and prints the number of records.
 
 use std::time::Instant;
 
@@ -27,10 +26,10 @@ pub fn run(paths: &BenchPaths, arguments: &[String]) -> Result<()> {
     };
     let seconds: f64 = seconds.parse().context("the number of seconds")?;
     let path = data::file(paths, *format, *record)?;
-    let mill = BenchDecoder::new(format.decoder(), &options_of(options))?;
+    let decoder = BenchDecoder::new(format.decoder(), &options_of(options))?;
     let (stop, started, mut records) = (Stop::new()?, Instant::now(), 0);
     while started.elapsed().as_secs_f64() < seconds {
-        let ran = mill.run(&paths.dir, Box::new(source(&path, EPOCHS, &stop)))?;
+        let ran = decoder.run(&paths.dir, Box::new(source(&path, EPOCHS, &stop)))?;
         records += ran.totals.records;
     }
     println!("{records}");

@@ -74,7 +74,7 @@ fn replay(name: &str) {
     }
 }
 
-/// A test for each target, so that they run beside each other.
+/// A test for each target, so that they run concurrently.
 macro_rules! replays {
     ($($test:ident: $name:literal,)*) => {
         $(#[test] fn $test() { replay($name); })*

@@ -10,25 +10,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
-const BUILTINS: [&str; 16] = [
-    // In the order of `docs/decoders.md`.
-    "augmented-manifest",
-    "avro",
-    "csv",
-    "fixed",
-    "jsonl",
-    "length-prefixed",
-    "lines",
-    "msgpack",
-    "npy",
-    "npz",
-    "recordio",
-    "recordio-protobuf",
-    "tf-example",
-    "tfrecord",
-    "tokens",
-    "webdataset",
-];
+
+/// Takes the names out of the table.
+macro_rules! builtins {
+    ($($name:literal, $version:literal, $about:literal;)*) => {
+        const BUILTINS: &[&str] = &[$($name),*];
+    };
+}
+include!("src/table.rs");
 
 /// Those that wrap another one: the crate of the other is a library in them.
 const WRAPPERS: [&str; 1] = ["tokens"];
@@ -36,12 +25,13 @@ const WRAPPERS: [&str; 1] = ["tokens"];
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
-    for watched in ["plugins", "wit", "Cargo.toml", "Cargo.lock"] {
-        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    let shared = ["wit", "Cargo.toml", "Cargo.lock"].map(|path| root.join(path));
+    for watched in crates(&root.join("plugins")).iter().chain(&shared) {
+        println!("cargo::rerun-if-changed={}", watched.display());
     }
     println!("cargo::rerun-if-env-changed={PRECOMPILED}");
     let precompiled = env::var_os(PRECOMPILED).map(PathBuf::from);
-    let plain: Vec<_> = BUILTINS.into_iter().filter(|name| !WRAPPERS.contains(name)).collect();
+    let plain: Vec<_> = BUILTINS.iter().copied().filter(|name| !WRAPPERS.contains(name)).collect();
     let groups = [("wasm", plain), ("wasm-wrappers", WRAPPERS.to_vec())];
     for (name, module) in groups.iter().flat_map(|(folder, names)| compile(&root, folder, names)) {
         let packed =
@@ -52,6 +42,14 @@ fn main() {
                 .unwrap_or_else(|error| fail(&format!("{}: {error}", out.display())));
         }
     }
+}
+
+/// The crates in `plugins` that belong to this workspace. A plugin with its own lock file does not.
+fn crates(plugins: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(plugins)
+        .unwrap_or_else(|error| fail(&format!("{}: {error}", plugins.display())));
+    let folders = entries.flatten().map(|entry| entry.path());
+    folders.filter(|folder| !folder.join("Cargo.lock").exists()).collect()
 }
 
 /// Compiles these decoders. Gives each with its module.

@@ -24,7 +24,7 @@
 // In `pipemill_batch_offsets`: the record does not have the field.
 #define PIPEMILL_ABSENT UINT32_MAX
 
-// What a channel gives next.
+// The next thing of a channel: a batch, an end or an error.
 typedef enum {
   // Nothing: the call failed, and its error says why.
   PIPEMILL_EVENT_KIND_FAILED = 0,
@@ -70,7 +70,7 @@ typedef enum {
   PIPEMILL_SCALAR_FLOAT64,
 } pipemill_scalar;
 
-// What went wrong.
+// The kind of an error.
 typedef enum {
   // Nothing: there is no error.
   PIPEMILL_ERROR_KIND_NONE = 0,
@@ -116,7 +116,7 @@ typedef struct pipemill_error pipemill_error;
 // One consumer of one channel. One thread at a time may use it. Give it back with `pipemill_close`.
 typedef struct pipemill_reader pipemill_reader;
 
-// What a consumer asks for. 0 or null is the default of each: begin with
+// The requests of a consumer. 0 or null is the default of each: begin with
 // `pipemill_options options = {0};`.
 typedef struct {
   // How many batches the program may hold at once. 0: four. A loop needs two, the current one and
@@ -125,18 +125,18 @@ typedef struct {
   // Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
   // first consumer of a channel decides. 0: as the channel says.
   uint32_t batch_records;
-  // What happens to the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
+  // The fate of the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
   // "keep". With `batch_records` only.
   const char *tail;
-  // Where such an end is: of each "epoch" or of each "object". Null: "epoch". With
+  // The unit that has such an end: each "epoch" or each "object". Null: "epoch". With
   // `batch_records` only.
   const char *batch_across;
   // With `world`: this program gets the batches whose number modulo `world` is `rank`.
   uint32_t rank;
   // How many programs divide the batches, at most 256. 0: no division of this kind.
   uint32_t world;
-  // What `pipemill_state` returned, in this or another process: the first batch is the next one
-  // after it. Null: where the channel is.
+  // The value that `pipemill_state` returned, in this or another process: the first batch is the
+  // next one after it. Null: where the channel is.
   const char *state;
   // Milliseconds to wait for a host that is not there yet. 0: ten seconds. -1: not at all.
   int32_t wait_ms;
@@ -148,19 +148,19 @@ typedef struct {
   bool allow_other_users;
 } pipemill_options;
 
-// What `pipemill_next` returns.
+// The result of `pipemill_next`.
 typedef struct {
-  // What it is.
+  // Its kind.
   pipemill_event_kind kind;
   // Number of the epoch, of a batch or of an epoch's end; from 0.
   uint32_t epoch;
   // The batch. Give it back with `pipemill_release`. Null for all other kinds.
   pipemill_batch *batch;
-  // Of an epoch's end: batches that were delivered, to all consumers together.
+  // For an epoch's end: batches that were delivered, to all consumers together.
   uint64_t batches;
-  // Of an epoch's end: records in these batches.
+  // For an epoch's end: records in these batches.
   uint64_t records;
-  // Of an epoch's end: part of the epoch was skipped, or not read.
+  // For an epoch's end: part of the epoch was skipped, or not read.
   bool early;
 } pipemill_event;
 
@@ -190,9 +190,9 @@ typedef struct {
   size_t dimensions;
   // Whether a record may lack the field.
   bool nullable;
-  // What the values mean, for example "timestamp[us]"; "" where nothing is said.
+  // The meaning of the values, for example "timestamp[us]"; "" where nothing is said.
   const char *logical;
-  // Where there are categories, each value is an index into this list of texts.
+  // If there are categories, each value is an index into this list of texts.
   const char *const *categories;
   // Number of categories; mostly 0.
   size_t category_count;
@@ -207,7 +207,8 @@ typedef struct {
   size_t stride;
   // Bytes of each value.
   size_t bytes;
-  // Whether each value is aligned for its C type. Else copy it with `memcpy` before you use it.
+  // Whether each value is aligned for its C type. Otherwise copy it with `memcpy` before you use
+  // it.
   bool aligned;
 } pipemill_column;
 
@@ -248,8 +249,8 @@ pipemill_event pipemill_next(const pipemill_reader *reader, pipemill_error **err
 // host has sent something or hung up. -1 where `reader` is null. Do not read from it or close it.
 int32_t pipemill_descriptor(const pipemill_reader *reader);
 
-// Where this program goes on if it is started again: after the last batch that it was given. JSON,
-// for `state` of the options, and for `pipemill run --resume`.
+// The place where this program goes on if it is started again: after the last batch that it got.
+// JSON, for `state` of the options, and for `pipemill run --resume`.
 //
 // It stays valid until the next call of this function, or `pipemill_close`. Null where it fails;
 // then `*error` says why, unless `error` is null: this program was not given all batches, because
@@ -286,8 +287,8 @@ uint32_t pipemill_batch_epoch(const pipemill_batch *batch);
 // Number of records.
 size_t pipemill_batch_records(const pipemill_batch *batch);
 
-// Number of real records. Those after them are copies of the last real one, which fill the batch
-// where the tail is "pad". Everywhere else, all records are real.
+// Number of real records. The records after them are copies of the last real one, which fill the
+// batch where the tail is "pad". Everywhere else, all records are real.
 size_t pipemill_batch_valid(const pipemill_batch *batch);
 
 // Name of the object (a file, an S3 key) that the first record comes from, in UTF-8.
@@ -302,7 +303,7 @@ uint64_t pipemill_batch_first_record(const pipemill_batch *batch);
 // Number of fields of each record.
 size_t pipemill_batch_fields(const pipemill_batch *batch);
 
-// What is known of a field. Null where there is no such field. It lives as long as the batch.
+// The description of a field. Null where there is no such field. It lives as long as the batch.
 const pipemill_field *pipemill_batch_field(const pipemill_batch *batch, size_t field);
 
 // Number of the field of this name, from 0. -1 where there is none: then `*error` names those that
@@ -320,12 +321,12 @@ pipemill_bytes pipemill_batch_value(const pipemill_batch *batch, size_t record, 
 // numbers of a fixed size are that no record lacks. It looks at each record: call it once a batch.
 pipemill_column pipemill_batch_column(const pipemill_batch *batch, size_t field);
 
-// Where one field of each record starts in the payload, in bytes; `PIPEMILL_ABSENT` where a record
-// does not have it. As many as there are records. Null where there is no such field.
+// An array with the start of one field in the payload, in bytes, for each record;
+// `PIPEMILL_ABSENT` where a record does not have the field. Null where there is no such field.
 const uint32_t *pipemill_batch_offsets(const pipemill_batch *batch, size_t field);
 
-// The length of one field of each record, in bytes. As many as there are records. Null where there
-// is no such field.
+// An array with the length of one field, in bytes, for each record. Null where there is no such
+// field.
 const uint32_t *pipemill_batch_lengths(const pipemill_batch *batch, size_t field);
 
 // All bytes of the batch, in which the offsets count: the fields, and what lies between them in the
@@ -347,7 +348,7 @@ void pipemill_release(pipemill_batch *batch);
 // was found and what to do. It lives as long as the error. "no error" where `error` is null.
 const char *pipemill_error_message(const pipemill_error *error);
 
-// What went wrong.
+// The kind of an error.
 pipemill_error_kind pipemill_error_kind_of(const pipemill_error *error);
 
 // Gives an error back. Null is allowed.

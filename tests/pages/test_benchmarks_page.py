@@ -117,7 +117,7 @@ def test_aims_are_said_to_be_missed(write):
 def test_what_is_faster_is_listed(write):
     page = (write(peers=PEERS) / "benchmarks.md").read_text()
     _, *ahead = rows(page, "Where others are ahead")
-    assert ahead == [["Records of one kind", "frugal", "1.50", "5.00"]], "beside the best line of pipemill"
+    assert ahead == [["Records of one kind", "frugal", "1.50", "5.00"]], "divided by the best line of pipemill"
 
 
 def test_costs_have_a_table_for_each_axis(write):
@@ -129,7 +129,7 @@ def test_costs_have_a_table_for_each_axis(write):
     ]
     _, small, large = rows(page, "Size of records")
     assert small[1] == "1 KiB" and large[1:3] == ["1 GiB", "refused: too large"]
-    assert "Beside other readers" not in page, "a report that is missing is left out"
+    assert "Compared with other readers" not in page, "a report that is missing is left out"
 
 
 def test_bars_are_as_long_as_rates(write):

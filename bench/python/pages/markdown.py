@@ -1,4 +1,4 @@
-"""The page's text."""
+"""The text of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES = {"peers": "", "older": "in the older environment", "rust": "of Rust"
 def page(peers: dict[str, Any] | None, scaling: dict[str, Any] | None, stages: dict[str, Any] | None) -> str:
     parts = [words.INTRODUCTION]
     if peers is not None:
-        parts += beside(peers)
+        parts += compared(peers)
     if scaling is not None:
         parts += scaled(scaling)
     if stages is not None:
@@ -22,10 +22,10 @@ def page(peers: dict[str, Any] | None, scaling: dict[str, Any] | None, stages: d
     return "\n".join(parts)
 
 
-def beside(report: dict[str, Any]) -> list[str]:
+def compared(report: dict[str, Any]) -> list[str]:
     how = words.HOW.format(rounds=report["rounds"], seconds=report["seconds"], warm=report["warm_up"])
     return [
-        "## Beside other readers\n",
+        "## Compared with other readers\n",
         measured_on(report, report["cases"]),
         how,
         "![The rates of the tables below, as bars](pictures/benchmarks-peers.svg)\n",
@@ -53,7 +53,7 @@ def table(case: dict[str, Any]) -> str:
     rows = [
         f"### {title(case)}\n",
         f"{sentence(case['work'])}\n",
-        f"| reader | {case['unit']} | lowest to highest | beside | CPU, ns a byte | what it does |",
+        f"| reader | {case['unit']} | lowest to highest | relative | CPU, ns a byte | what it does |",
         "|---|---|---|---|---|---|",
     ]
     for line in case["lines"]:
@@ -61,9 +61,9 @@ def table(case: dict[str, Any]) -> str:
             rows.append(f"| {line['name']} | | | | | could not run: {cell(line['failed'])} |")
             continue
         median = median_rate(case, line)
-        beside = "" if base is None else f"{short(median / base)}"
+        relative = "" if base is None else f"{short(median / base)}"
         cpu = short(statistics.median(line["cpu_ns_per_byte"]))
-        row = [line["name"], short(median), spread(rates(case, line)), beside, cpu, cell(line["does"])]
+        row = [line["name"], short(median), spread(rates(case, line)), relative, cpu, cell(line["does"])]
         rows.append(f"| {' | '.join(row)} |")
     return "\n".join(rows) + "\n"
 
@@ -71,7 +71,7 @@ def table(case: dict[str, Any]) -> str:
 def bars(cases: list[dict[str, Any]]) -> str:
     """The quotients that the project wants to reach."""
     rows = ["### Aims\n", "What pipemill should reach, and what it reached here.\n"]
-    rows += ["| | beside | aim | reached | |", "|---|---|---|---|---|"]
+    rows += ["| | compared with | aim | reached | |", "|---|---|---|---|---|"]
     for case in cases:
         for bar in case["bars"]:
             found = quotient(case, bar)
@@ -84,7 +84,7 @@ def bars(cases: list[dict[str, Any]]) -> str:
 
 
 def faster(cases: list[dict[str, Any]]) -> str:
-    """Where another reader is faster than the best line of pipemill, or takes less CPU time than it with one worker."""
+    """The readers that are faster than the best line of pipemill, or take less CPU time than it with one worker."""
     rows = []
     for case in cases:
         lines = [line for line in case["lines"] if not line["failed"]]
@@ -103,7 +103,7 @@ def faster(cases: list[dict[str, Any]]) -> str:
         return "### Where others are ahead\n\nNowhere in these tables.\n"
     head = [
         "### Where others are ahead\n",
-        "In rate or in bytes by CPU time, each beside the best line of pipemill. Above 1, the other one is ahead.\n",
+        "The rate and the bytes by CPU time, divided by those of pipemill's best line. Above 1, the other reader is ahead.\n",
         "| | reader | rate | bytes by CPU time |",
         "|---|---|---|---|",
     ]

@@ -27,7 +27,7 @@ def draw(report: dict[str, Any]) -> str:
             y += ROW
         y += 12
     about = "Rates of each reader for each kind of input; the tables of the page have the same figures."
-    return svg.picture(WIDTH, y + 4, "pipemill beside other readers", about, parts)
+    return svg.picture(WIDTH, y + 4, "pipemill compared with other readers", about, parts)
 
 
 def one(case: dict[str, Any], line: dict[str, Any], y: float, scale: float) -> list[str]:

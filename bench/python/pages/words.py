@@ -1,4 +1,4 @@
-"""What the page says beside the figures."""
+"""The texts of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AXES = {
         "The number of [workers](configuration.md#several-cores) of one channel, up to the cores of the machine: 256 MiB of CSV in rows "
         "of 100 bytes with all fields, and of TFRecord in records of 1 KiB.",
         "With more than one worker, the records of a section wait in slots of the ring until it is their turn: that is more memory "
-        "than the caches of a core hold. A section also costs a quarter of a millisecond beside its records, because its worker looks "
+        "than the caches of a core hold. A section also costs a quarter of a millisecond in addition to its records, because its worker looks "
         "for the first record, and threads wake each other. With `batch`, each record is copied once more, which costs about as "
         "much as to decode TFRecord. So workers help where the decoder has work to do for each byte. They share the cores with the "
         "thread that hands over their records, and with the consumer.",
@@ -53,8 +53,8 @@ AXES = {
     ),
     "plugins": Words(
         "Plugins",
-        "As many channels as plugins, each of them a file of its own with the decoder of TFRecord in it. Beside them, as many channels "
-        "of the built-in decoder. All read the same file of 64 MiB.",
+        "As many channels as plugins, each of them a file of its own with the decoder of TFRecord in it. For comparison, as many "
+        "channels of the built-in decoder. All read the same file of 64 MiB.",
         "Plugins cost a byte nothing: they cost the start. A plugin is read and its machine code loaded from "
         "[the cache](cli.md#the-cache); the first start, which is not in the table, also compiles each of them. The rest is what "
         "channels cost.",
@@ -77,10 +77,10 @@ INTRODUCTION = """\
 
 <!-- `make bench-peers`, `make bench-scaling` and `make bench-stages` write this page from bench/results. Its text is in bench/python/pages. -->
 
-What pipemill does beside the readers that people use for the same records, and what a byte costs when there are more workers, \
-channels, objects and plugins, and larger records, and where the time of a record goes. Three commands measure and write this page:
+This page compares pipemill with the readers that people use for the same records. It says what a byte costs when there are more \
+workers, channels, objects and plugins, and larger records, and where the time of a record goes. Three commands measure and write it:
 
-    make bench-peers      # beside other readers; 15 GB the first time, then 12 minutes; QUICK=1: two minutes, into the target folder
+    make bench-peers      # compared with other readers; 15 GB the first time, then 12 minutes; QUICK=1: two minutes, into the target folder
     make bench-scaling    # 6 minutes; QUICK=1: one minute
     make bench-stages     # one minute; needs perf
 
@@ -99,8 +99,8 @@ with the lowest and the highest. Files are in the page cache. Before that, each 
 read must be what pipemill read.
 
 **GB/s** are 10⁹ bytes of records, or of text, a second. **CPU** is the time of all processes and threads of a reader, in nanoseconds \
-for each byte: it says what another core would bring. **Beside** is the rate in parts of pipemill's with one worker: above 1, the other \
-one is faster.
+for each byte: it says what another core would bring. **Relative** is the rate divided by that of pipemill with one \
+worker: above 1, the other reader is faster.
 """
 
 SCALING = """\

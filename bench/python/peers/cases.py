@@ -1,4 +1,4 @@
-"""What is compared: the inputs, the readers of each, and what each of them does and leaves out."""
+"""The cases: their inputs, the readers of each, and what each reader does and leaves out."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def webdataset(record: int) -> Case:
             ),
             Line("NVIDIA DALI, CPU", "records.dali", "`fn.readers.webdataset` with two threads; gives no keys"),
         ],
-        # What pipemill must reach since its first release.
+        # These are limits that pipemill has to reach since its first release.
         [Bar(OURS, "webdataset", 20.0 if record == KIB else 2.0)],
     )
 
@@ -359,7 +359,7 @@ def jpeg() -> Case:
         "jpeg",
         "JPEG",
         "four archives of images of 500 x 375 pixels, 81 KiB; each is decoded, resized to 224 pixels, and cut to "
-        "`uint8[224, 224, 3]`. What the decoder is: [decoder-jpeg](../examples/decoder-jpeg/README.md)",
+        "`uint8[224, 224, 3]`. What the decoder is: [jpeg](../plugins/jpeg/README.md)",
         Input("jpegs", 0, 32 * MIB),
         [
             Line(OURS, "images.pipemill", "one worker; the start of a host is in it", options={"workers": 1}),

@@ -35,7 +35,7 @@ def is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 class Others:
-    """What other processes take of the machine, and other machines of the same hardware, from here on."""
+    """The share of the machine that other processes take from here on, and other machines of the same hardware."""
 
     def __init__(self) -> None:
         self.began, self.busy, self.own = time.perf_counter(), busy_seconds(), cpu_seconds()
@@ -49,5 +49,5 @@ class Others:
 def busy_seconds() -> float:
     """The time of all cores that was not idle, or was taken by the hypervisor."""
     first = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    # All but idle and waiting for disks. What guests have is in the first two.
+    # All but idle and waiting for disks. The time of guests is in the first two.
     return sum(int(first[column]) for column in (1, 2, 3, 6, 7, 8)) * TICK

@@ -53,7 +53,7 @@ def written(
     else:
         ending = ".tar" if given.writer == "webdataset" else ""
         wanted = [(str(size), folder / f"{prefix}{number}{ending}") for number in range(count)]
-    # What `make.py` writes when a file is whole.
+    # `make.py` writes these files when a file is whole.
     counts = [(path, path.with_name(f"{path.name}.count")) for _, path in wanted]
     if not all(count.exists() for _, count in counts):
         python = places.python("older" if given.writer in OLDER_WRITERS else "peers")

@@ -1,4 +1,4 @@
-"""What was measured on, and with which versions."""
+"""The machine of a measurement, and the versions of the libraries."""
 
 from __future__ import annotations
 

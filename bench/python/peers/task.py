@@ -1,4 +1,4 @@
-"""What the process of a reader is told."""
+"""The task of a reader's process."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def main() -> None:
     axes = []
     for axis in AXES:
         path = folder / f"{axis}.json"
-        # What was stopped before it was whole has no share of others.
+        # A measurement that was stopped early has no share of other processes.
         old = (
             not path.exists()
             or path.stat().st_mtime < host.stat().st_mtime

@@ -26,7 +26,7 @@ CALLS = [
     ("read", re.compile(r"ksys_read|sys_pread64|sys_lseek|sys_open")),
     ("grant", re.compile(r"sys_sendmsg|sys_futex|sys_write|sys_epoll")),
 ]
-#: Where code of the host belongs. What stands first counts.
+#: The stage to which a part of the host's code belongs. The first match counts.
 CODE = [
     ("checksum", re.compile(r"crc32")),
     ("check", re.compile(r"decoded_records|DecodedRecords|transpose")),

@@ -1,4 +1,4 @@
-//! What grows along each axis, and the inputs of its points.
+//! The axes: what grows along each, and the inputs of its points.
 
 use std::fmt::Write;
 use std::fs;
@@ -157,7 +157,7 @@ fn objects(paths: &BenchPaths) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// As many channels as plugins, each with a file of its own. Beside them, as many channels of the
+/// As many channels as plugins, each with its own file. For comparison, as many channels of the
 /// built-in decoder.
 fn plugins(paths: &BenchPaths) -> Result<Vec<Point>> {
     let path = data::file_of_size(paths, Format::TfRecord, KIB, FILE)?;

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use pipemill_ring::reader::{Event, Reader};
 
 use super::axes::Point;
-use crate::latency::Ended;
+use crate::latency::KillOnDrop;
 use crate::report::BenchPaths;
 
 /// How long a host may take to start.
@@ -38,7 +38,7 @@ pub fn serve(paths: &BenchPaths, point: &Point, epochs: u32) -> Result<Result<Ra
     command.arg("run").arg("--config").arg(&config).stdin(Stdio::null()).stderr(Stdio::piped());
     command.env("PIPEMILL_LOG", "error").env("PIPEMILL_CACHE", paths.dir.join("scaling/cache"));
     let began = Instant::now();
-    let mut host = Ended(command.spawn().context("starting pipemill")?);
+    let mut host = KillOnDrop(command.spawn().context("starting pipemill")?);
     let mut readers = Vec::new();
     for name in &point.channels {
         match connect(&socket, name, &mut host.0)? {
@@ -108,7 +108,7 @@ fn cpu_seconds(process: u32) -> Result<f64> {
 fn last_words(host: &mut Child) -> String {
     let mut text = String::new();
     if let Some(stderr) = &mut host.stderr {
-        // What can't be read is left out.
+        // A process that can't be read is left out.
         let _ = stderr.read_to_string(&mut text);
     }
     text.lines().last().unwrap_or("it ended without a message").to_owned()

@@ -173,7 +173,7 @@ class Block:
 
     bytes: builtins.bytes
     last: bool
-    # Where they lie in the payload of the call.
+    # Their place in the payload of the call.
     base: int
 
 

@@ -6,8 +6,8 @@ use pipemill_plugin::{Field, InnerRecord, MapRecords, Options, Records, Scalar, 
 
 const SIZE: &str = "size";
 
-/// What becomes of a record. It has no state: so decoding can begin again wherever the inner decoder
-/// can. One with state says where by `can_restart`.
+/// The transformation of a record. It has no state: so decoding can begin again wherever the inner
+/// decoder can. A transformation with state says by `can_restart` whether it can.
 pub struct WithSize;
 
 // Makes the type a plugin. The rest is plain Rust, which can be tested natively.

@@ -1,5 +1,5 @@
-//! What a decoder's target reads out of the fuzzer's bytes: first [`HEADER`] bytes with the choices,
-//! then the options as text if the choices ask for it, then the input of the decoder.
+//! The case that a decoder's target reads out of the fuzzer's bytes: first [`HEADER`] bytes with
+//! the choices, then the options as text if the choices ask for it, then the input of the decoder.
 
 use pipemill_plugin::testing::Setup;
 
@@ -31,7 +31,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Reads a case. What is missing of the header is zero.
+    /// Reads a case. Missing bytes of the header are zero.
     pub(super) fn new(bytes: &[u8], presets: &[Preset]) -> Self {
         let mut header = [0; HEADER];
         let (head, mut input) = bytes.split_at(bytes.len().min(HEADER));

@@ -1,4 +1,4 @@
-//! What holds for every decoder and every input.
+//! The checks that hold for every decoder and every input.
 
 use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{Outcome, Setup, decode_split, decode_whole, open};

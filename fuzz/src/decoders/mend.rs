@@ -3,7 +3,7 @@
 
 use crate::reference::tfrecord::masked;
 
-/// The checksums of TFRecord's frames, as far as their lengths lead.
+/// Corrects the checksums of TFRecord's frames, up to the first length that leads nowhere.
 pub(super) fn tfrecord(input: &mut [u8]) {
     let mut at = 0;
     while let Some(header) = input.get(at..at + 12) {

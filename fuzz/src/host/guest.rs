@@ -1,4 +1,4 @@
-//! What the targets with a sandbox share: the engine, and how a decoder is opened.
+//! The shared parts of targets with a sandbox: the engine, and how a decoder is opened.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -80,7 +80,7 @@ fn read_frame(frame: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     get_frame_content_size(frame).ok()?.is_none_or(|expected| expected == size).then_some(())
 }
 
-/// What is inflated: bytes, and the error after them. `None` if they are too many.
+/// The inflated bytes, and the error after them. `None` if they are too many.
 fn read(
     format: Compression,
     object: &[u8],

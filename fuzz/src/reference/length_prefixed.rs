@@ -33,7 +33,8 @@ pub(crate) fn compare(setup: &Setup, input: &[u8], outcome: &Outcome) {
     expected.compare(outcome);
 }
 
-/// The data of the first record. `without` is what its length counts besides.
+/// The data of the first record. `without` is the number of bytes that its length
+/// counts in addition to the data.
 fn record(input: &[u8], (size, big): (usize, bool), without: u64, max: usize) -> Option<&[u8]> {
     let (prefix, rest) = input.split_at_checked(size)?;
     let add = |length: u64, byte: &u8| length << 8 | u64::from(*byte);

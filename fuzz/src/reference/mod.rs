@@ -10,7 +10,7 @@ pub(crate) mod webdataset;
 
 use pipemill_plugin::testing::{Outcome, Setup};
 
-/// Where records of one field start, and their bytes; and where the first error is.
+/// The places and bytes of records of one field, and the place of the first error.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     records: Vec<(usize, Vec<u8>)>,

@@ -33,7 +33,7 @@ pub(crate) fn compare(bytes: &[u8]) {
 /// data is; the rest follows from it.
 fn write(bytes: &[u8]) -> Vec<u8> {
     let gnu = bytes.first().is_some_and(|byte| byte & 1 == 1);
-    // What does not fit into a header needs GNU's long names.
+    // A name that does not fit into a header needs GNU's long names.
     let longest = if gnu { 255 } else { 60 };
     let mut builder = tar::Builder::new(Vec::new());
     for (number, sample) in bytes.chunks_exact(3).take(20).enumerate() {

@@ -419,15 +419,3 @@ pub(super) static TABLES: [&Table; 10] = [
     &RING_TABLE,
     &LIMITS_TABLE,
 ];
-
-/// Old names of keys, each with the name that it has now.
-pub(super) static RENAMED: [(&str, &str); 8] = [
-    ("idle", IDLE_TIMEOUT.name),
-    ("part", PART_SIZE.name),
-    ("pipe", PIPE_SIZE.name),
-    ("retry", RETRY_TIMEOUT.name),
-    ("slot", SLOT_SIZE.name),
-    ("stall", STALL_TIMEOUT.name),
-    ("time", CALL_TIMEOUT.name),
-    ("wait", OPEN_TIMEOUT.name),
-];

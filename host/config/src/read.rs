@@ -12,7 +12,7 @@ use pipemill_types::nearest;
 use super::document::{Document, Purpose, ReadResult, Reported};
 use super::fault::TextPosition;
 use super::key::{Choice, Flag, FreeForm, Key, Number, Table, Unit};
-use super::keys::{FOREVER, RENAMED, TABLES, WEIGHT, WEIGHTS};
+use super::keys::{FOREVER, TABLES, WEIGHT, WEIGHTS};
 use super::presets::{Preset, Rank};
 use super::values::{self, Invalid, quoted};
 
@@ -68,15 +68,12 @@ impl<'a> Reader<'a> {
             if known.contains(&name) {
                 continue;
             }
-            let renamed = RENAMED.iter().find(|(old, new)| *old == name && known.contains(new));
-            let renamed = renamed.map(|(_, new)| *new);
             let home = TABLES.iter().find(|table| table.names().contains(&name));
-            let near = renamed.or_else(|| nearest(name, &known).filter(|_| home.is_none()));
-            let remedy = match (renamed, home, near) {
-                (Some(new), ..) => format!("it is called `{new}` now"),
-                (None, Some(home), _) => format!("it belongs in {}", home.name),
-                (None, None, Some(near)) => format!("did you mean `{near}`?"),
-                (None, None, None) => format!("known here: {}", known.join(", ")),
+            let near = nearest(name, &known).filter(|_| home.is_none());
+            let remedy = match (home, near) {
+                (Some(home), _) => format!("it belongs in {}", home.name),
+                (None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None) => format!("known here: {}", known.join(", ")),
             };
             let fault = Invalid { message: "unknown key".to_owned(), remedy };
             let reported = self.report(key.span().start, name, fault);

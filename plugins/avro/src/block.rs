@@ -1,21 +1,16 @@
-//! Blocks: their heads, the state of the current one, and what a call of the decoder may produce.
+//! Blocks: their codecs, a call of the decoder, and the output that it may produce.
 
-use pipemill_plugin::{DecodeError, Progress};
+use pipemill_plugin::Progress;
 
-use crate::Avro;
-use crate::errors;
 use crate::header::{SYNC, Sync};
 use crate::layout::Layout;
-use crate::packed::PackedBlock;
-use crate::plain::PlainBlock;
-use crate::reader::{Reader, Stop};
 
 /// Bytes of the smallest block: two varints and the sync marker.
-const MIN_BLOCK: usize = 2 + SYNC;
+pub(crate) const MIN_BLOCK: usize = 2 + SYNC;
 /// Bytes of two varints at most.
-const MAX_HEAD: usize = 20;
+pub(crate) const MAX_HEAD: usize = 20;
 
-/// What a file's header says.
+/// The content of a file's header.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) codec: BlockCodec,
@@ -60,18 +55,7 @@ pub(crate) fn codec(name: &[u8]) -> Result<BlockCodec, String> {
     })
 }
 
-/// What is read next.
-#[derive(Debug)]
-pub(crate) enum State {
-    /// A block or the end of the file, or another file.
-    Between,
-    /// A record of a block without compression, or the block's end.
-    Plain(PlainBlock),
-    /// Records of a compressed block. The block is not consumed yet.
-    Packed(PackedBlock),
-}
-
-/// What [`Avro::decode`](crate::Avro) does after a step.
+/// The action of [`Avro::decode`](crate::Avro) after a step.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// The next step.
@@ -135,53 +119,5 @@ impl Budget {
         let size = size.saturating_mul(4).clamp(16 << 10, 256 << 10);
         // It fits: it is at most 256 KiB.
         (size as usize).min(self.part)
-    }
-}
-
-impl Avro {
-    /// Reads the head of a block: the number of its records and its size in bytes.
-    pub(crate) fn begin_block(&mut self, call: &mut Call) -> Result<Next, DecodeError> {
-        let (at, rest) = (call.at, call.rest());
-        if rest.is_empty() && call.end {
-            return Ok(Next::Return(Progress::consumed(at)));
-        }
-        let error = |message: String| DecodeError::searchable(at, message, at as u64 + 1);
-        let mut reader = Reader::new(rest, 0, MAX_HEAD);
-        let head = match (reader.long(), reader.long()) {
-            _ if rest.len() < MIN_BLOCK => Err(Stop::Cut(MIN_BLOCK)),
-            (Ok(_), Ok(_)) if reader.at() == rest.len() => Err(Stop::Cut(reader.at() + 1)),
-            (Ok(records), Ok(size)) => Ok((records, size)),
-            (Err(stop), _) | (_, Err(stop)) => Err(stop),
-        };
-        let (records, size) = match head {
-            Ok(head) => head,
-            Err(Stop::Cut(_)) if call.end => {
-                let left = rest.len();
-                return Err(error(format!(
-                    "expected a block, found the end of the file after {left} bytes; it was cut short"
-                )));
-            }
-            Err(Stop::Cut(need)) => return Ok(call.wants(need)),
-            Err(Stop::Bad { at, problem }) => {
-                return Err(error(format!("expected a block, found at +{at}: {problem}")));
-            }
-        };
-        let (Ok(records), Ok(size), Some(file)) =
-            (u64::try_from(records), u64::try_from(size), &self.file)
-        else {
-            return Err(error(format!(
-                "expected a block, found one of {records} records and {size} bytes; the file is damaged \
-                 here or before"
-            )));
-        };
-        let head = reader.at();
-        if file.codec == BlockCodec::Null {
-            return self.begin_plain(PlainBlock::new(head, records, size), call);
-        }
-        if size > self.max_record {
-            return Err(error(errors::large_block(size, self.max_record)));
-        }
-        self.state = State::Packed(PackedBlock::new(records, head, size, self.budget.part(size)));
-        Ok(Next::GoOn)
     }
 }

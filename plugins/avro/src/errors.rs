@@ -6,8 +6,8 @@ use crate::header::SYNC;
 use crate::layout::Layout;
 use crate::reader::Problem;
 
-/// What was expected and what was found. [`Problem::Limit`] depends on where a value is, so its
-/// callers describe it.
+/// Says what was expected and what was found. [`Problem::Limit`] depends on where a value is, so
+/// its callers describe it.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

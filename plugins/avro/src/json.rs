@@ -1,4 +1,4 @@
-//! Reads JSON as far as a schema needs it. With serde_json, the plugin would be half as large again.
+//! Reads the JSON of a schema. With serde_json, the plugin would be half as large again.
 
 /// Lists and objects may be nested this deep.
 const MAX_DEPTH: usize = 128;
@@ -20,7 +20,7 @@ impl Json {
     /// Parses a text.
     ///
     /// # Errors
-    /// What was expected, and where: a byte of the text.
+    /// The expected thing, and the place: a byte of the text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(text).map_err(|error| {
             format!("expected JSON in UTF-8, found another byte at +{}", error.valid_up_to())

@@ -143,7 +143,8 @@ impl Step {
 }
 
 impl Value {
-    /// Bytes that one value takes beside its span; 0 if it is a part of the input or an array.
+    /// Bytes that one value takes in addition to its span; 0 if it is a part of the input or an
+    /// array.
     fn number_bytes(self) -> usize {
         match self {
             Self::Int => 4,

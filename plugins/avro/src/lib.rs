@@ -16,7 +16,7 @@
 //! ends inside a block therefore always has unconsumed bytes, at which the error is.
 //!
 //! **After an error** in a block whose marker was seen, the size of the block is right, and decoding
-//! goes on after it. Else the size may be what is damaged, and the marker is searched. A
+//! goes on after it. Otherwise the size may be what is damaged, and the marker is searched. A
 //! marker of which half is there counts as one: else damage to a marker would lose the block after
 //! it, too.
 //!
@@ -35,43 +35,29 @@ mod reader;
 mod record;
 mod schema;
 mod skip;
+mod state;
 mod wanted;
 
-use block::{Budget, Call, File, Next, State};
+use block::{BlockCodec, Budget, Call, File, MAX_HEAD, MIN_BLOCK, Next};
 use header::{Header, HeaderError, MAGIC, SYNC};
 use layout::Layout;
 use pipemill_parsing::head::Head;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
+use reader::{Reader, Stop};
 use record::RecordReader;
 use schema::Schema;
-use wanted::Wanted;
+use state::{PackedBlock, PlainBlock, State};
+
+pub use state::Avro;
 
 /// Bytes that a header may have, if `max_record` is not more.
 const MAX_HEADER: u64 = 1 << 20;
-/// Bytes that a schema may have. What it says takes more memory than its text.
+/// Bytes that a schema may have. The parsed schema takes more memory than its text.
 const MAX_SCHEMA: usize = 1 << 20;
 /// Bytes of metadata that a stream may have.
 const MAX_METADATA: usize = 65_536;
-
-/// The `avro` decoder.
-#[derive(Debug)]
-pub struct Avro {
-    head: Head,
-    wanted: Option<Vec<Wanted>>,
-    /// Largest record in bytes, and largest compressed block.
-    max_record: u64,
-    budget: Budget,
-    /// What the header said, once it was read.
-    file: Option<File>,
-    /// Size of the header of the object's first file; `None` before it and after that file.
-    header_bytes: Option<u64>,
-    state: State,
-    /// Whether the file's deflate blocks have bytes after their data: see `packed`.
-    has_tail: bool,
-    reader: RecordReader,
-}
 
 #[cfg(feature = "export")]
 pipemill_plugin::export!(Avro);
@@ -158,6 +144,52 @@ impl Avro {
                 Next::Return(progress) => return Ok(progress),
             }
         }
+    }
+
+    /// Reads the head of a block: the number of its records and its size in bytes.
+    fn begin_block(&mut self, call: &mut Call) -> Result<Next, DecodeError> {
+        let (at, rest) = (call.at, call.rest());
+        if rest.is_empty() && call.end {
+            return Ok(Next::Return(Progress::consumed(at)));
+        }
+        let error = |message: String| DecodeError::searchable(at, message, at as u64 + 1);
+        let mut reader = Reader::new(rest, 0, MAX_HEAD);
+        let head = match (reader.long(), reader.long()) {
+            _ if rest.len() < MIN_BLOCK => Err(Stop::Cut(MIN_BLOCK)),
+            (Ok(_), Ok(_)) if reader.at() == rest.len() => Err(Stop::Cut(reader.at() + 1)),
+            (Ok(records), Ok(size)) => Ok((records, size)),
+            (Err(stop), _) | (_, Err(stop)) => Err(stop),
+        };
+        let (records, size) = match head {
+            Ok(head) => head,
+            Err(Stop::Cut(_)) if call.end => {
+                let left = rest.len();
+                return Err(error(format!(
+                    "expected a block, found the end of the file after {left} bytes; it was cut short"
+                )));
+            }
+            Err(Stop::Cut(need)) => return Ok(call.wants(need)),
+            Err(Stop::Bad { at, problem }) => {
+                return Err(error(format!("expected a block, found at +{at}: {problem}")));
+            }
+        };
+        let (Ok(records), Ok(size), Some(file)) =
+            (u64::try_from(records), u64::try_from(size), &self.file)
+        else {
+            return Err(error(format!(
+                "expected a block, found one of {records} records and {size} bytes; the file is damaged \
+                 here or before"
+            )));
+        };
+        let head = reader.at();
+        if file.codec == BlockCodec::Null {
+            return self.begin_plain(PlainBlock::new(head, records, size), call);
+        }
+        if size > self.max_record {
+            return Err(error(errors::large_block(size, self.max_record)));
+        }
+        self.state = State::Packed(PackedBlock::new(records, head, size, self.budget.part(size)));
+        Ok(Next::GoOn)
     }
 
     /// Reads the header of a file. An object without any bytes has no header and no records.

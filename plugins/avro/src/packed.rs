@@ -1,17 +1,17 @@
 //! Compressed blocks. A block is whole in the chunk, and its sync marker is checked first. The host
 //! decompresses it in parts; each part begins at the first record that was not whole in the part
-//! before it. Where parts begin and end depends only on the block, so that errors in it do not
-//! depend on the split.
+//! before it. The beginnings and ends of parts depend only on the block, so that errors in it do
+//! not depend on the split.
 
 use std::ops::Range;
 
 use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records, pack, unpack};
 
-use crate::Avro;
-use crate::block::{BlockCodec, Budget, Call, File, Next, State};
-use crate::errors::{self, Limit, Place};
+use crate::block::{BlockCodec, Budget, Call, File, Next};
+use crate::errors::{self, Limit};
 use crate::header::{SYNC, was_sync};
 use crate::record::{RecordReader, RecordStop, Source};
+use crate::state::{Avro, PackedBlock, State};
 
 /// Bytes that are decompressed at a time only for a checksum.
 const CHECKED_BYTES: usize = 1 << 20;
@@ -21,40 +21,11 @@ const CRC: usize = 4;
 /// one byte too few of zlib's checksum, and leave three.
 const DEFLATE_TAIL: usize = 3;
 
-/// A block that is being read.
-#[derive(Debug)]
-pub(crate) struct PackedBlock {
-    /// Its records.
-    records: u64,
-    /// Records that were not read yet.
-    left: u64,
-    /// Size of its head.
-    head: usize,
-    /// Its size between head and marker, in the file.
-    size: u64,
-    /// Decompressed bytes of the records that were read.
-    done: u64,
-    /// Bytes to decompress at a time.
-    part: usize,
-    /// Whether the checksum was compared.
-    checked: bool,
-}
-
-impl PackedBlock {
-    pub(crate) fn new(records: u64, head: usize, size: u64, part: usize) -> Self {
-        Self { records, left: records, head, size, done: 0, part, checked: false }
-    }
-    /// The next record.
-    fn place(&self) -> Place {
-        Place { record: self.records - self.left + 1, records: self.records }
-    }
-}
-
 /// How far a block was read.
 enum Reached {
     /// Its end.
     End,
-    /// As far as this call may go. The next call goes on.
+    /// The limit of this call. The next call goes on.
     Budget,
 }
 
@@ -94,7 +65,7 @@ impl Avro {
                 false => DecodeError::searchable(at, message, at as u64 + 1),
             });
         }
-        let mut parts = Parts {
+        let mut parts = PartReader {
             file,
             body,
             max_record: self.max_record,
@@ -118,19 +89,19 @@ impl Avro {
     }
 }
 
-/// What the parts of a block are read with.
-struct Parts<'a> {
+/// The context for reading the parts of a block.
+struct PartReader<'a> {
     file: &'a File,
     /// The block's bytes in the chunk, without head and marker.
     body: Range<usize>,
     max_record: u64,
     budget: Budget,
     reader: &'a mut RecordReader,
-    /// Whether deflate blocks have a tail, as far as is known.
+    /// Whether a deflate block with a tail was seen.
     has_tail: &'a mut bool,
 }
 
-impl Parts<'_> {
+impl PartReader<'_> {
     /// Reads a block, part by part. The error is the message for the rest of the block.
     fn read(
         &mut self,

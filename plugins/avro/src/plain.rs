@@ -1,50 +1,20 @@
 //! Blocks without compression: their records lie in the chunk, and are consumed one by one.
 //!
-//! Nothing but the sync marker tells whether a block is sound. So a small block is first awaited, and
-//! its marker checked, as that of a compressed block. Of a large block, records are read before its
-//! end is there.
+//! Nothing but the sync marker tells whether a block is sound. So a small block is first awaited,
+//! and its marker checked, as that of a compressed block. The records of a large block are read
+//! before its end is there.
 
 use pipemill_plugin::{DecodeError, Progress, Records};
 
-use crate::Avro;
-use crate::block::{Call, Next, State};
-use crate::errors::{self, Limit, Place};
+use crate::block::{Call, Next};
+use crate::errors::{self, Limit};
 use crate::header::{SYNC, was_sync};
 use crate::record::{RecordStop, Source};
+use crate::state::{Avro, PlainBlock, State};
 
 /// Bytes of the records of a small block: more than most writers put into a block. A block that is
 /// larger than `max_record` is not small, either.
 const SMALL_BLOCK: u64 = 128 << 10;
-
-/// A block that is being read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainBlock {
-    /// Size of its head, which is consumed with the first record: if the head is damaged, the search
-    /// for the marker must begin in it.
-    head: usize,
-    /// Its records.
-    records: u64,
-    /// Records that were not read yet.
-    records_left: u64,
-    /// Bytes of them, by the block's head.
-    bytes_left: u64,
-    /// Whether its marker was there: then `bytes_left` is right.
-    checked: bool,
-}
-
-impl PlainBlock {
-    pub(crate) fn new(head: usize, records: u64, size: u64) -> Self {
-        Self { head, records, records_left: records, bytes_left: size, checked: false }
-    }
-    /// Whether nothing of it was consumed.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.head > 0
-    }
-    /// The next record.
-    fn place(&self) -> Place {
-        Place { record: self.records - self.records_left + 1, records: self.records }
-    }
-}
 
 impl Avro {
     /// Begins a block whose head was read. Awaits the end of a small one, and checks its marker.

@@ -13,13 +13,13 @@ pub(crate) enum Stop {
     Cut(usize),
     /// It is not valid.
     Bad {
-        /// Where the part of it starts that is not valid.
+        /// The place where its invalid part starts.
         at: usize,
         problem: Problem,
     },
 }
 
-/// What is wrong with a value.
+/// Says what is wrong with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// It goes on after the limit.
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         self.varint_by_bytes::<MAX_BYTES, LAST>(bits)
     }
 
-    /// As [`varint`](Self::varint), for one that is long or near the end of the bytes.
+    /// Like [`varint`](Self::varint), for one that is long or near the end of the bytes.
     #[inline(never)]
     fn varint_by_bytes<const MAX_BYTES: usize, const LAST: u8>(
         &mut self,

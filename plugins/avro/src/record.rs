@@ -44,7 +44,7 @@ pub(crate) enum RecordStop {
     Bad {
         /// The step whose value is not valid.
         step: usize,
-        /// Where that is, from the start of the record.
+        /// Its place, counted from the start of the record.
         at: usize,
         problem: Problem,
     },

@@ -20,7 +20,7 @@ pub(crate) struct Schema {
 #[derive(Debug)]
 pub(crate) struct Type {
     pub(crate) kind: Kind,
-    /// What the values mean, if the schema says it.
+    /// The meaning of the values, if the schema says it.
     pub(crate) logical: Option<Logical>,
     /// Size of every value in bytes, if all have the same. Values of a size of 0 take no bytes.
     pub(crate) size: Option<u64>,
@@ -78,7 +78,7 @@ impl Schema {
         &self.types[id]
     }
 
-    /// A type for messages. What it consists of is named one level deep.
+    /// A type for messages. Its parts are named one level deep.
     pub(crate) fn describe(&self, id: TypeId) -> String {
         let name = |id: &TypeId| self.get(*id).kind.word();
         match &self.get(id).kind {
@@ -131,7 +131,7 @@ impl Kind {
     }
 }
 
-/// What was parsed so far.
+/// The part that was parsed so far.
 struct Parser {
     types: Vec<Type>,
     /// The types that have a name, by their full names.

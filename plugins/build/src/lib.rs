@@ -15,9 +15,9 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// The modules of the crates `packages`, in their order. Each has the feature `export`. `root` is the
 /// workspace.
 ///
-/// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share the folder of this name in it.
-/// Else the folder is in `OUT_DIR`. A plugin that wraps another one needs a folder of its own, because
-/// cargo builds the wrapped crate without its export, but under the same name.
+/// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share the folder of this name in
+/// it. Otherwise the folder is in `OUT_DIR`. A plugin that wraps another one needs a folder of its
+/// own, because cargo builds the wrapped crate without its export, but under the same name.
 ///
 /// # Errors
 /// A text for the person who builds: cargo can't be started, or a plugin does not compile.

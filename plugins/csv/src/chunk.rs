@@ -107,7 +107,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// Where text is that follows a closing quote in the row at `row`, if the row has such text.
+    /// The place of text that follows a closing quote in the row at `row`, if the row has such
+    /// text.
     pub(crate) fn text_after_quote(&self, row: usize, cells: &mut Vec<Cell>) -> Option<usize> {
         match self.dialect.row(self.bytes, row, self.end, cells) {
             RowEnd::AfterQuote { text } => Some(text),
@@ -136,7 +137,7 @@ impl Chunk<'_> {
         )
     }
 
-    /// Where the row that starts at `row` ends, without its line end, if the next line starts at
+    /// The end of the row that starts at `row`, without its line end, if the next line starts at
     /// `next`.
     pub(crate) fn row_end(&self, row: usize, next: usize) -> usize {
         let text = self.bytes[row..next].strip_suffix(b"\n").unwrap_or(&self.bytes[row..next]);
@@ -224,4 +225,16 @@ pub(crate) fn shown(value: &[u8]) -> String {
         Some(head) if value.len() > MAX_SHOWN => format!("\"{}…\"", head.escape_ascii()),
         _ => format!("\"{}\"", value.escape_ascii()),
     }
+}
+
+/// The value of a field: a part of the chunk, or in `buffer` for a raw field.
+#[inline(always)]
+pub(crate) fn value<'a>(chunk: &Chunk<'a>, cell: Cell, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    let text = &chunk.bytes[cell.range()];
+    if !cell.raw {
+        return text;
+    }
+    buffer.clear();
+    chunk.dialect.unescape(text, buffer);
+    buffer
 }

@@ -6,7 +6,7 @@ use pipemill_parsing::numbers::{Number, trimmed};
 
 use crate::dialect::Dialect;
 
-/// The bytes that separate fields in real files. Where several are in a row, the one that is least
+/// The bytes that separate fields in real files. If a row has several, the one that is least
 /// likely to be a part of a value comes first.
 const DELIMITERS: [u8; 4] = [b'\t', b';', b'|', b','];
 

@@ -6,11 +6,12 @@ use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{DecodeError, Records};
 
 use crate::backoff::Backoff;
-use crate::chunk::{Chunk, LineCount};
+use crate::chunk::{Chunk, LineCount, value};
 use crate::dialect::Cell;
-use crate::emit::{RowContext, ValueError, read, value};
+use crate::emit::{ValueError, read};
 use crate::fast_path::FastPath;
 use crate::layout::Layout;
+use crate::row_context::RowContext;
 use crate::scan::{RowSink, StopReason};
 
 /// Rows of the fast path after which it is worth a second row without it: it reads a row twice that

@@ -179,8 +179,8 @@ impl Dialect {
         self.end_row(chunk, start, at, &reader, cells)
     }
 
-    /// Where text is that follows a closing quote directly before `at`: the first byte that is no
-    /// blank, if it does not end the field. `None` also if that byte is not in the chunk.
+    /// The place of text that follows a closing quote directly before `at`: the first byte that is
+    /// no blank, if it does not end the field. `None` also if that byte is not in the chunk.
     fn text_after_quote(&self, chunk: &[u8], at: usize) -> Option<usize> {
         if self.text_after_quote || self.double_quote && Some(chunk[at]) == self.quote {
             return None;

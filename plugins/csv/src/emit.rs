@@ -5,46 +5,20 @@ use std::ops::Range;
 
 use pipemill_parsing::encoding::looks_like;
 use pipemill_parsing::numbers::{Number, trimmed};
-use pipemill_plugin::{DecodeError, Records, Scalar};
+use pipemill_plugin::{DecodeError, Scalar};
 
 use crate::backoff::Backoff;
-use crate::chunk::{Chunk, LineCount, shown};
+use crate::chunk::{Chunk, LineCount, shown, value};
 use crate::delimiter_hint;
 use crate::dialect::Cell;
-use crate::guess::is_null_word;
+use crate::guess::{is_null_word, parse_boolean};
 use crate::layout::{Layout, Pick};
 use crate::merged_rows;
 use crate::plain_rows::PlainRows;
+use crate::row_context::{FirstRow, RowContext, Surplus};
 use crate::scan::{RowSink, StopReason};
 use crate::written_numbers::parse_with_comma;
 use crate::{value_hint, width_hint};
-
-/// What every sink needs: the chunk, some options, and where records go.
-pub(crate) struct RowContext<'a> {
-    pub(crate) chunk: &'a Chunk<'a>,
-    /// The header, if later rows equal to it are dropped.
-    pub(crate) header: Option<&'a [u8]>,
-    pub(crate) flexible: bool,
-    pub(crate) is_dense: bool,
-    pub(crate) empty_is_nan: bool,
-    /// Values that stand for an absent value.
-    pub(crate) null: &'a [Vec<u8>],
-    /// Where the first record starts, if that is in the chunk and after a header.
-    pub(crate) first_record: Option<usize>,
-    /// Rows with more fields than the columns, of which the fields beyond are left out.
-    pub(crate) surplus: &'a mut Surplus,
-    /// For the message about a value in the first row.
-    pub(crate) first_row: FirstRow,
-    pub(crate) out: &'a mut Records,
-}
-
-/// Rows with fields beyond the columns.
-#[derive(Debug, Default)]
-pub(crate) struct Surplus {
-    pub(crate) rows: u64,
-    /// The number of fields of the first of them, and its line.
-    first: (usize, Option<u64>),
-}
 
 impl Surplus {
     #[cold]
@@ -70,15 +44,6 @@ impl Surplus {
             self.rows
         )
     }
-}
-
-/// What the first row is. If it is a record, it may be a header that the operator forgot to
-/// mention.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum FirstRow {
-    IsHeader,
-    /// It is a record, in this line.
-    IsData(Option<u64>),
 }
 
 impl<'a> RowContext<'a> {
@@ -150,7 +115,7 @@ pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
-    /// What was found, if it is text that another type or option may take.
+    /// The text that was found, if another type or option may take it.
     text: Vec<u8>,
     /// Whether it is no text.
     is_binary: bool,
@@ -163,7 +128,7 @@ impl ValueError {
         Self { column, expected, found: shown(found), text: found.to_vec(), is_binary: false }
     }
 
-    /// What stands there says nothing about types: `found` says all.
+    /// The text there says nothing about types: `found` says all.
     #[cold]
     pub(crate) fn of_other(column: usize, expected: &'static str, found: String) -> Self {
         Self { column, expected, found, text: Vec::new(), is_binary: false }
@@ -185,7 +150,7 @@ impl ValueError {
         context.chunk.error(row, ", ", message, next)
     }
 
-    /// What may be meant, and the option that says so.
+    /// The likely meaning, and the option for it.
     fn hint(&self, context: &RowContext, layout: &Layout, row: usize, next: usize) -> String {
         let column = self.column.min(layout.names.len() - 1);
         if self.is_binary {
@@ -423,15 +388,6 @@ impl Columns<'_> {
     }
 }
 
-/// The boolean that a value means.
-pub(crate) fn parse_boolean(text: &[u8]) -> Option<bool> {
-    match text {
-        b"true" | b"True" | b"TRUE" => Some(true),
-        b"false" | b"False" | b"FALSE" => Some(false),
-        _ => None,
-    }
-}
-
 #[cold]
 fn not_utf8(column: usize, text: &[u8], at: usize) -> ValueError {
     let found = format!(
@@ -485,16 +441,4 @@ pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, buffer: &mut Vec<u8>) -
         return N::parse(trimmed(value(chunk, cell, buffer)));
     }
     N::read(chunk.bytes, cell.start as usize, cell.end as usize)
-}
-
-/// The value of a field: a part of the chunk, or in `buffer` for a raw field.
-#[inline(always)]
-pub(crate) fn value<'a>(chunk: &Chunk<'a>, cell: Cell, buffer: &'a mut Vec<u8>) -> &'a [u8] {
-    let text = &chunk.bytes[cell.range()];
-    if !cell.raw {
-        return text;
-    }
-    buffer.clear();
-    chunk.dialect.unescape(text, buffer);
-    buffer
 }

@@ -59,9 +59,9 @@ pub(crate) struct FastPath {
 
 /// The end of a row that was read.
 pub(crate) struct ReadRow {
-    /// Where the row ends, without its line end.
+    /// The end of the row, without its line end.
     pub(crate) end: usize,
-    /// Where the next row starts.
+    /// The start of the next row.
     pub(crate) next: usize,
 }
 
@@ -230,7 +230,7 @@ struct FieldSplitter<'a> {
     view: &'a [u8; 96],
     /// The mask of the ends of fields in the block, from the next field on.
     ends: u64,
-    /// Where the next field starts in the block.
+    /// The start of the next field in the block.
     at: usize,
     /// The bitwise OR of the lengths of all fields so far: more than 15 if one of them is.
     longest: usize,

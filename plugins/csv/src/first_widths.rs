@@ -21,7 +21,7 @@ pub(crate) fn check(
     settings: &Settings,
     cells: &mut Vec<Cell>,
 ) -> Result<bool, DecodeError> {
-    // Where each row starts, and its number of fields.
+    // The start of each row, and its number of fields.
     let (mut at, mut rows, mut first) = (start, Vec::new(), Vec::new());
     while rows.len() < ROWS {
         match chunk.next_row(at, cells) {

@@ -3,7 +3,6 @@
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::Scalar;
 
-use crate::emit::parse_boolean;
 use crate::settings::Settings;
 use crate::written_numbers::{Written, parse_with_comma};
 
@@ -33,7 +32,7 @@ pub(crate) struct Guess {
     word: bool,
 }
 
-/// What makes a column of numbers text.
+/// The reason why a column of numbers is text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     DecimalCommas,
@@ -217,4 +216,13 @@ pub(crate) fn is_null_word(text: &[u8]) -> bool {
     ];
     let lower = text.to_ascii_lowercase();
     text.is_empty() || WORDS.iter().any(|word| word.as_bytes() == lower)
+}
+
+/// The boolean that a value means.
+pub(crate) fn parse_boolean(text: &[u8]) -> Option<bool> {
+    match text {
+        b"true" | b"True" | b"TRUE" => Some(true),
+        b"false" | b"False" | b"FALSE" => Some(false),
+        _ => None,
+    }
 }

@@ -1,4 +1,4 @@
-//! What stands before the first row of an object: a byte order mark, lines to skip, and the line
+//! The bytes before the first row of an object: a byte order mark, lines to skip, and the line
 //! `sep=;` that Excel writes. An object that is plainly no text is refused here.
 
 use pipemill_parsing::foreign::{foreign, is_undecided};
@@ -12,7 +12,7 @@ const SEP: &[u8] = b"sep=";
 /// Bytes of that line at most: quotes around it, the delimiter, CR LF.
 const MAX_SEP_LINE: usize = SEP.len() + 5;
 
-/// The start of an object, as far as it was read.
+/// The part of an object's start that was read.
 #[derive(Debug)]
 pub(crate) struct Head {
     stage: Stage,
@@ -86,7 +86,7 @@ impl Head {
         Ok(at)
     }
 
-    /// The length of the lines to skip, as far as they are in these bytes.
+    /// The length of the part of the lines to skip that is in these bytes.
     fn skip_lines(&mut self, dialect: &Dialect, bytes: &[u8]) -> usize {
         for (at, byte) in bytes.iter().enumerate() {
             // With `lone_cr`, CR LF is one line end.

@@ -14,9 +14,9 @@ use crate::guess::{Guess, is_null_word};
 pub(crate) struct FirstRows<'a> {
     /// The values of the first row.
     pub(crate) first: &'a [Vec<u8>],
-    /// What each value of the first row is.
+    /// The kind of each value of the first row.
     pub(crate) first_guesses: &'a [Guess],
-    /// What the column below it is.
+    /// The kind of the column below it.
     pub(crate) below: &'a [Guess],
     /// The number of rows, with the first.
     pub(crate) rows: u64,

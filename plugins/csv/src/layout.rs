@@ -11,7 +11,7 @@ use crate::settings::{Emit, Settings};
 pub(crate) struct Layout {
     /// The name of each column of a row.
     pub(crate) names: Vec<String>,
-    /// Where the number of columns comes from, for messages: "the header has".
+    /// The source of the number of columns, for messages: "the header has".
     pub(crate) source: String,
     /// Whether the option `names` gives the columns.
     pub(crate) are_named: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Layout {
 #[derive(Debug, Default)]
 pub(crate) struct ColumnNames {
     pub(crate) names: Vec<String>,
-    /// Where the number of columns comes from, for messages: "the header has".
+    /// The source of the number of columns, for messages: "the header has".
     pub(crate) source: String,
     /// The names in the object's own header, if it has one.
     pub(crate) header: Option<Vec<String>>,
@@ -46,11 +46,6 @@ pub(crate) struct Pick {
     pub(crate) scalar: Scalar,
     /// Whether the first rows tell the type, and no option.
     pub(crate) is_learnt: bool,
-}
-
-/// The name of a column that has none.
-pub(crate) fn default_name(column: usize) -> String {
-    format!("f{column}")
 }
 
 impl Layout {
@@ -178,7 +173,7 @@ const MAX_FIELDS: usize = 65_536;
 const MAX_SCHEMA_BYTES: usize = 4 << 20;
 /// Each of a field's three texts counts this many bytes beyond its own.
 const TEXT_BYTES: usize = 32;
-/// What to do about too many columns.
+/// Says what to do about too many columns.
 const TOO_MANY: &str = "choose some by `columns`, or set `emit` to dense or row";
 
 fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<Field>, String> {

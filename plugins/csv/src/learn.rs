@@ -1,4 +1,4 @@
-//! What the first rows of an object tell: whether the first one is a header, and the type of each
+//! Learns from the first rows of an object whether the first one is a header, and the type of each
 //! column. For `header = "auto"` and `types = "auto"`.
 //!
 //! **The window** is the first rows of the object, [`MAX_ROWS`] of one whose size is known and
@@ -11,12 +11,12 @@
 use pipemill_parsing::numbers::trimmed;
 use pipemill_plugin::{Field, Scalar};
 
-use crate::chunk::{Chunk, NextRow, shown};
+use crate::chunk::{Chunk, NextRow, shown, value};
 use crate::dialect::Cell;
-use crate::emit::value;
 use crate::guess::{Guess, Obstacle};
 use crate::header_guess::FirstRows;
-use crate::layout::{Layout, default_name};
+use crate::layout::Layout;
+use crate::names::default_name;
 use crate::settings::{Header, Settings};
 use crate::value_hint;
 
@@ -29,7 +29,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Rows without which a header can't be told from a record.
 const MIN_ROWS: u64 = 2;
 
-/// What the first rows tell.
+/// The facts that the first rows tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learnt {
     pub(crate) header: bool,
@@ -56,14 +56,14 @@ pub(crate) struct Learner {
     is_whole: bool,
     /// The row that can't be read, if that ended the window.
     bad_row: Option<usize>,
-    /// Where the next row starts, counted from the start of the window.
+    /// The start of the next row, counted from the start of the window.
     at: usize,
     rows: u64,
     /// The values of the first row.
     first: Vec<Vec<u8>>,
-    /// What the first row tells.
+    /// The facts that the first row tells.
     first_guesses: Vec<Guess>,
-    /// What the rows after the first tell.
+    /// The facts that the rows after the first tell.
     guesses: Vec<Guess>,
     /// The first word of each column that stands for none in many files.
     null_words: Vec<Vec<u8>>,
@@ -161,7 +161,8 @@ impl Learner {
         self.rows += 1;
     }
 
-    /// What the rows tell. `None` if there is no row. The error is a text for the operator.
+    /// The facts that the rows tell. `None` if there is no row. The error is a text for the
+    /// operator.
     pub(crate) fn learnt(&self, settings: &Settings) -> Result<Option<Learnt>, String> {
         if self.rows == 0 {
             return Ok(None);
@@ -195,7 +196,7 @@ impl Learner {
 }
 
 impl Learner {
-    /// What makes the column text, and what to do.
+    /// The reason why the column is text, and what to do.
     fn told(&self, obstacle: Obstacle, column: usize, settings: &Settings) -> String {
         let comma = "set decimal = \",\" if the comma is the point";
         match obstacle {
@@ -224,8 +225,8 @@ pub(crate) fn width_before(before: &[Field]) -> Option<usize> {
     }
 }
 
-/// What the fields of the objects before tell of this object, whose first row is `first`. The error
-/// is a text for the operator.
+/// The facts that the fields of earlier objects tell of this one, whose first row is `first`. The
+/// error is a text for the operator.
 pub(crate) fn of_fields_before(
     before: &[Field],
     settings: &Settings,
@@ -278,7 +279,7 @@ pub(crate) fn of_fields_before(
     Ok(Learnt { header, types, rows: 1, is_whole: false, ..Learnt::default() })
 }
 
-/// What was learnt, for the log.
+/// A text for the log: what was learnt.
 pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String {
     /// Fields that are named.
     const SHOWN: usize = 20;

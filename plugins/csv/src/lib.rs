@@ -1,5 +1,5 @@
 //! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32
-//! or as they are written. It follows RFC 4180, and accepts what real files have besides.
+//! or as they are written. It follows RFC 4180, and also accepts other things that real files have.
 //!
 //! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
@@ -34,11 +34,12 @@
 //!
 //! # The files, for the next person
 //!
-//! Three readers give the same rows, at different speeds. `dialect.rs` is the reference: a state
+//! Four readers give the same rows, at different speeds. `dialect.rs` is the reference: a state
 //! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
 //! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
-//! fields, four numbers at a time (`parse_f32x4.rs`), and leaves all other rows to the scanner.
-//! Both use `simd.rs`. What to do with a row is in `emit.rs` and `dense.rs`. If you change the
+//! fields, four numbers at a time (`parse_f32x4.rs`). `plain_rows.rs` reads rows whose fields are
+//! emitted as they are written. Both leave all other rows to the scanner. They and the scanner use
+//! `simd.rs`. The fields of a row are emitted in `emit.rs` and `dense.rs`. If you change the
 //! format, change `dialect.rs` first; the tests compare the others with it and with Python.
 
 mod backoff;
@@ -61,6 +62,7 @@ mod parse_f32x4;
 mod plain_masks;
 mod plain_rows;
 mod quote_hint;
+mod row_context;
 mod scan;
 mod search;
 mod settings;
@@ -71,19 +73,21 @@ mod written_numbers;
 
 use std::ops::Range;
 
-use chunk::{Chunk, LineCount, NextRow};
+use chunk::{Chunk, LineCount, NextRow, value};
 use dense::Dense;
 use dialect::Cell;
-use emit::{AllFields, Columns, FirstRow, RowContext, Surplus, WholeRows};
+use emit::{AllFields, Columns, WholeRows};
 use head::Head;
-use layout::{ColumnNames, Layout, default_name};
+use layout::{ColumnNames, Layout};
 use learn::{Learner, Learnt, MAX_ROWS, MAX_ROWS_OF_STREAM};
+use names::default_name;
 use pipemill_parsing::encoding::valid_up_to;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resume, Resync,
     Scalar, StreamInfo,
 };
 use plain_rows::PlainRows;
+use row_context::{FirstRow, RowContext, Surplus};
 use search::Search;
 use settings::{Emit, Header, Settings};
 
@@ -96,14 +100,14 @@ pub struct Csv {
     settings: Settings,
     /// Largest row in bytes.
     max_record: u64,
-    /// What stands before the first row.
+    /// The bytes before the first row.
     head: Head,
     /// Bytes of the object that the stream is shown before those from another place on; `None` if
     /// it begins at the object's start. Another stream has looked at the first rows.
     shown_first: Option<u64>,
     /// Whether a stream that begins inside of the object has the same columns, without a header.
     knows_columns: bool,
-    /// What the names of the columns come from, if not from the rows, for messages.
+    /// The source of the columns' names, if it is not the rows, for messages.
     names_source: &'static str,
     /// Bytes of the object before the next chunk.
     offset: u64,
@@ -122,7 +126,7 @@ pub struct Csv {
     fields_before: Option<Vec<Field>>,
     /// The rows that tell header and types, while they are read.
     learner: Learner,
-    /// What the first rows told.
+    /// The facts that the first rows told.
     learnt: Option<Learnt>,
     /// The columns, once they are known.
     layout: Option<Layout>,
@@ -158,7 +162,7 @@ impl Decoder for Csv {
                 settings.names = names_before(&settings, info);
             }
         }
-        // Else the header is a part of what the records are.
+        // Otherwise the header decides the fields of the records.
         let layout = match (&settings.names, settings.emit) {
             _ if settings.header != Header::No => None,
             (Some(names), _) if settings.types.default.is_some() => {
@@ -291,7 +295,7 @@ impl Csv {
         self.line += if self.line > 0 { lines } else { 0 };
     }
 
-    /// Reads what stands before the first row. Returns how many bytes that is, as far as it is there.
+    /// Reads the bytes before the first row. Returns how many of them are in `bytes`.
     fn read_head(&mut self, bytes: &[u8], end: bool) -> Result<usize, DecodeError> {
         if self.head.is_done() {
             return Ok(0);
@@ -412,7 +416,7 @@ impl Csv {
                 return Ok(None);
             };
             let mut buffer = Vec::new();
-            let text = |cell: &Cell| emit::value(chunk, *cell, &mut buffer).to_vec();
+            let text = |cell: &Cell| value(chunk, *cell, &mut buffer).to_vec();
             let first: Vec<_> = self.cells.iter().map(text).collect();
             learn::of_fields_before(before, settings, &first).map(Some)
         } else if self.learner.read(chunk, start, &mut self.cells, settings) {

@@ -11,9 +11,10 @@ use std::ops::Range;
 use pipemill_parsing::numbers::trimmed;
 use pipemill_plugin::{DecodeError, Scalar};
 
-use crate::emit::{RowContext, parse_boolean};
+use crate::guess::parse_boolean;
 use crate::layout::Layout;
 use crate::quote_hint;
+use crate::row_context::RowContext;
 use pipemill_parsing::numbers::Number;
 
 /// Refuses a row that seems to be several rows.

@@ -2,14 +2,17 @@
 
 use std::collections::HashSet;
 
-use crate::chunk::{Chunk, shown};
+use crate::chunk::{Chunk, shown, value};
 use crate::dialect::Cell;
-use crate::emit::value;
-use crate::layout::default_name;
 use pipemill_parsing::encoding::looks_like;
 
 /// Bytes of names that a field may say. More of them are said as a checksum.
 const MAX_SAID: usize = 1 << 20;
+
+/// The name of a column that has none.
+pub(crate) fn default_name(column: usize) -> String {
+    format!("f{column}")
+}
 
 /// The names in a header. A column with an empty name gets its default name.
 pub(crate) fn of_header(chunk: &Chunk, cells: &[Cell]) -> Result<Vec<String>, String> {

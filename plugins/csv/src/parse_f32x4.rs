@@ -5,7 +5,7 @@
 //! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one
 //! shuffle (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the
 //! digits of four numbers at once. Then each number is multiplied by a power of ten, which also has
-//! its sign. What differs from number to number (length, sign, place of the dot) selects a row in a
+//! its sign. The differences of numbers (length, sign, place of the dot) select a row in a
 //! table of 512 shuffles and factors. Nothing is branched on: one mispredicted branch costs as
 //! much as ten numbers.
 //!

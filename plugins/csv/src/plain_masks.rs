@@ -1,4 +1,4 @@
-//! What the 64 bytes of a block mean, as masks whose bit i is for byte i, for `plain_rows.rs`.
+//! The meaning of the 64 bytes of a block, as masks whose bit i is for byte i, for `plain_rows.rs`.
 
 use crate::dialect::Dialect;
 use crate::simd::{Block, prefix_xor};
@@ -13,8 +13,8 @@ pub(crate) struct Reader {
     no_inner_lines: u64,
     /// All bits set inside quotes, else no bit.
     in_quotes: u64,
-    /// Where fields start in the block because of what ends before it: at bit 0, or at bit 1 after a
-    /// CR.
+    /// The start of a field in the block because of what ends before it: at bit 0, or at bit 1
+    /// after a CR.
     field_starts: u64,
     /// 1 if the byte before is a quote that opens a field.
     after_opening: u64,
@@ -28,11 +28,11 @@ pub(crate) struct Reader {
 pub(crate) struct Masks {
     /// The first byte of each value, or what follows an empty one.
     pub(crate) starts: u64,
-    /// What follows the last byte of each value. A field has one bit in each of these two masks.
+    /// The byte after the last byte of each value. A field has one bit in each of these two masks.
     pub(crate) ends: u64,
-    /// What follows the last byte of each row: the LF, or the CR of CR LF.
+    /// The byte after the last byte of each row: the LF, or the CR of CR LF.
     pub(crate) lines: u64,
-    /// Those of `lines` that are a CR.
+    /// The bits of `lines` that are a CR.
     pub(crate) crs: u64,
     /// All LFs, in quotes or not.
     pub(crate) lfs: u64,

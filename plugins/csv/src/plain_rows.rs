@@ -33,8 +33,8 @@
 //! Measure as for `scan.rs`.
 
 use crate::chunk::LineCount;
-use crate::emit::RowContext;
 use crate::plain_masks::{Masks, Reader};
+use crate::row_context::RowContext;
 use crate::scan::StopReason;
 
 /// Number of fields after which rows are emitted: their places stay in the L1 cache.
@@ -43,11 +43,11 @@ const EMIT_FIELDS: usize = 1024;
 /// Places in the chunk, of rows that were not emitted yet. It is kept for its memory.
 #[derive(Debug, Default)]
 pub(crate) struct PlainRows {
-    /// Where each value starts.
+    /// The start of each value.
     starts: Vec<u32>,
-    /// What follows each value.
+    /// The byte after each value.
     ends: Vec<u32>,
-    /// Where each row starts.
+    /// The start of each row.
     rows: Vec<u32>,
     /// Whether a line has ended with CR LF.
     has_crlf: bool,
@@ -116,11 +116,11 @@ impl PlainRows {
 struct Pass {
     /// Number of fields of a row.
     width: usize,
-    /// Where the next block starts.
+    /// The start of the next block.
     base: usize,
     /// Number of LFs before `base`.
     lfs: u64,
-    /// Where the current row starts.
+    /// The start of the current row.
     row: usize,
     /// Number of places where values start.
     starts: usize,
@@ -231,8 +231,9 @@ impl Pass {
     }
 }
 
-/// Writes the place of each bit to `places`, from `from` on. The block of the bits starts at `base`.
-/// Returns the number of bits. Of the 64 places from `from` on, those after them have no meaning.
+/// Writes the place of each bit to `places`, from `from` on. The block of the bits starts at
+/// `base`. Returns the number of bits. It writes 64 places from `from` on; those after the bits
+/// have no meaning.
 #[inline(always)]
 fn write_places(mut bits: u64, base: u32, places: &mut [u32], from: usize) -> usize {
     let count = bits.count_ones() as usize;
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use crate::chunk::Chunk;
     use crate::dialect::Dialect;
-    use crate::emit::{FirstRow, Surplus};
+    use crate::row_context::{FirstRow, Surplus};
 
     struct NoHost;
 

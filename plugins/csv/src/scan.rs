@@ -186,9 +186,9 @@ fn scan_blocks<R: RowSink>(
 /// The state of the scanner between two blocks.
 struct Scanner<'a> {
     chunk: &'a Chunk<'a>,
-    /// Where the current row starts.
+    /// The start of the current row.
     row: usize,
-    /// Where the current field starts.
+    /// The start of the current field.
     field: usize,
     /// The byte before the block; LF at the start of a row.
     before: u8,

@@ -3,10 +3,10 @@
 //! Three readers follow the bytes: as if the place were the start of a field, inside of a field
 //! without quotes, and inside of quotes. **They meet** where all are in the same state, which is so
 //! after a few fields of most files: a quote opens a field only at its start, so text after a quote
-//! brings a wrong reader back. From there on, the next row is as good as certain. **If they don't**,
-//! one of them is chosen after [`VIEW`] bytes: the one that has read the fewest odd things, such as
-//! rows with other numbers of columns. Both are guesses. Who asked for one must compare it with where
-//! a reader comes to from the start.
+//! brings a wrong reader back. From there on, the next row is as good as certain. **If they
+//! don't**, one of them is chosen after [`VIEW`] bytes: the one that has read the fewest odd
+//! things, such as rows with other numbers of columns. Both are guesses. The caller must compare a
+//! guess with where a reader comes to from the start.
 
 use pipemill_plugin::Resync;
 
@@ -14,7 +14,7 @@ use crate::dialect::{Dialect, FieldState};
 
 /// Bytes after which a reader is chosen if they have not met.
 const VIEW: usize = 64 << 10;
-/// What the place may be, the most likely first.
+/// The things that the place may be, the most likely first.
 const FIRST: [FieldState; 3] = [FieldState::Start, FieldState::Plain, FieldState::Quoted];
 
 /// A search in one object.
@@ -77,7 +77,7 @@ impl Search {
         self.row_of(readers[fewest].clone(), rows[fewest], view.len())
     }
 
-    /// What was found: the row that starts after the byte at `line_end`, or else nothing in `read`
+    /// The result: the row that starts after the byte at `line_end`, or else nothing in `read`
     /// bytes.
     fn row_of(&mut self, reader: Reader, line_end: Option<usize>, read: usize) -> Resync {
         match line_end {
@@ -90,7 +90,7 @@ impl Search {
     }
 }
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Field(FieldState),
@@ -99,7 +99,7 @@ enum Place {
     Comment,
 }
 
-/// Follows the rows, and notes what is odd about them. As [`Dialect::row`], but byte by byte.
+/// Follows the rows, and notes what is odd about them. Like [`Dialect::row`], but byte by byte.
 #[derive(Debug, Clone)]
 struct Reader {
     place: Place,

@@ -3,9 +3,9 @@
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::Scalar;
 
-use crate::emit::RowContext;
 use crate::guess::is_null_word;
 use crate::layout::Layout;
+use crate::row_context::RowContext;
 use crate::written_numbers::Written;
 
 /// The hint for the value of a column whose type is `expected`. Empty if no option reads it.

@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use crate::delimiter_hint;
-use crate::emit::RowContext;
 use crate::layout::Layout;
 use crate::quote_hint;
+use crate::row_context::RowContext;
 
 /// Lines that may stand above a table.
 const MAX_PREAMBLE: u64 = 50;

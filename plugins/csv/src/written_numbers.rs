@@ -3,7 +3,7 @@
 
 use pipemill_parsing::numbers::Number;
 
-/// What a number has in it that is not in the numbers of a type.
+/// The notation of a number that no type reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Thousands,
@@ -11,7 +11,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// What is in the number, for a message.
+    /// A text for a message: what is in the number.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Thousands => "separators of thousands",

@@ -118,9 +118,9 @@ impl Fixed {
         Ok(Self { head: Head::unchecked(), layout, header, header_left: header })
     }
 
-    /// Skips the header as far as it is in the chunk, whose length is `held`, except for the last
-    /// byte. The last byte is kept so that an input that ends inside the header has its error at
-    /// that byte, however the input was split.
+    /// Skips the part of the header that is in the chunk, whose length is `held`, except for the
+    /// last byte. The last byte is kept so that an input that ends inside the header has its error
+    /// at that byte, however the input was split.
     fn skip_header(&mut self, held: usize, end: bool) -> Result<Progress, DecodeError> {
         if end && held > 0 {
             let message = format!(

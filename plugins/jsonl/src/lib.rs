@@ -151,7 +151,7 @@ impl Decoder for Jsonl {
 /// The lines of a chunk.
 struct Lines<'a> {
     chunk: &'a [u8],
-    /// Where the first line starts.
+    /// The start of the first line.
     from: usize,
     /// Whether no byte follows the chunk.
     end: bool,

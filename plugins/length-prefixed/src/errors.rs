@@ -2,8 +2,8 @@
 
 use pipemill_plugin::DecodeError;
 
-use crate::Rules;
 use crate::prefix::MAX_VARINT;
+use crate::rules::Rules;
 
 /// The varint at `at` has more than 64 bits. `bytes` start there.
 #[cold]

@@ -7,12 +7,14 @@
 
 mod errors;
 mod prefix;
+mod rules;
 
 use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
 use prefix::{BigEndian, Length, LittleEndian, Prefix, Varint};
+use rules::Rules;
 
 /// The `length-prefixed` decoder.
 #[derive(Debug)]
@@ -25,17 +27,6 @@ pub struct LengthPrefixed {
 /// The loop over the records of a chunk. Each kind of prefix has its own: that is a third faster
 /// than one loop for all.
 type EmitRecords = fn(&Rules, &[u8], &mut Records) -> Result<Progress, DecodeError>;
-
-/// The lengths that are valid.
-#[derive(Debug)]
-pub(crate) struct Rules {
-    /// The value of the option `prefix`, for messages.
-    pub(crate) kind: String,
-    /// Whether a length counts its own bytes.
-    pub(crate) includes_prefix: bool,
-    /// Largest record in bytes.
-    pub(crate) max_record: u64,
-}
 
 /// The values of the option `prefix`, each with its loop.
 const KINDS: [(&str, EmitRecords); 7] = [

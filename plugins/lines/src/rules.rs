@@ -1,4 +1,4 @@
-//! What a line is, by the options, and the loop over the lines of a chunk.
+//! The options' definition of a line, and the loop over the lines of a chunk.
 
 use std::ops::Range;
 

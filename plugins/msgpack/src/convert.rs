@@ -30,7 +30,7 @@ pub(crate) struct WantedField {
     usual: Option<Kind>,
 }
 
-/// What a value, or an element of an array, is converted to.
+/// The target of the conversion of a value, or of an element of an array.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Bytes,
@@ -46,7 +46,7 @@ const SINGLES: usize = 8;
 /// A value to emit.
 struct Value<'a> {
     chunk: &'a [u8],
-    /// Where it is in the chunk.
+    /// Its place in the chunk.
     range: Range<usize>,
     wanted: &'a WantedField,
     /// Bytes that the arrays of the record may still have as fields.
@@ -123,8 +123,8 @@ impl WantedField {
         Ok(())
     }
 
-    /// Emits the value if it is a usual one, without a call: that is twice as fast. Else it returns
-    /// false.
+    /// Emits the value if it is a usual one, without a call: that is twice as fast. Otherwise it
+    /// returns false.
     #[inline(always)]
     fn emit_usual(&self, chunk: &[u8], range: Range<usize>, out: &mut Records) -> bool {
         let Some(usual) = self.usual else { return false };
@@ -160,7 +160,7 @@ impl WantedField {
         true
     }
 
-    /// As [`emit`](Self::emit), for all values.
+    /// Like [`emit`](Self::emit), for all values.
     #[inline(never)]
     fn emit_any(
         &self,
@@ -248,7 +248,7 @@ impl Value<'_> {
         })
     }
 
-    /// Where the first element of the array is, and how many there are: as many as are wanted.
+    /// The place of the array's first element, and the number of elements: as many as are wanted.
     fn array(&self) -> Result<(usize, u64), FieldError> {
         let array = format::array_head(&self.chunk[self.range.clone()]);
         let array = array.ok_or_else(|| self.other_type())?;
@@ -268,7 +268,7 @@ impl Value<'_> {
         Ok(())
     }
 
-    /// Where the element at `at` ends. For an array or a map, that is the end of its head: only
+    /// The end of the element at `at`. For an array or a map, that is the end of its head: only
     /// messages need it.
     fn end_of_element(&self, at: usize) -> usize {
         match format::head(&self.chunk[at..self.range.end]) {

@@ -5,7 +5,7 @@
 
 use crate::format::{self, Container, Head, MAX_DEPTH};
 
-/// What is the matter with a record. Places count from its start.
+/// The fault of a record. Places count from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Diagnosis {
     /// It is not whole. It has at least this many bytes.

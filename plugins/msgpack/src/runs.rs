@@ -187,7 +187,7 @@ fn convert_blocks<const SIZE: usize, const WIDTH: usize>(
         // The last number is read with the bytes after it, too.
         let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) else { break };
         let mut are_fit = true;
-        // Without a branch for each. What is written of a block that does not fit is written again.
+        // There is no branch for each value. A block that does not fit is written again.
         for (index, place) in to.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
             let [found, data @ ..] = block[index * SIZE..].first_chunk::<9>().expect("nine bytes");
             let (bits, is_fit) = number(format::big_endian(*data));

@@ -21,7 +21,7 @@ use pipemill_parsing::pointers::{NO_NODE, PointerTree};
 
 use crate::format::{self, Container, Head, MAX_DEPTH, Number, SIZES};
 use crate::runs;
-use crate::template::{Known, Template};
+use crate::template::{Found, Known, Template};
 
 /// Values that must be left of a container for a try to skip many at once.
 const MIN_RUN: u64 = 8;
@@ -38,15 +38,8 @@ pub(crate) struct Scanner {
     templates: Vec<Template>,
     /// Numbers of values that are left in the containers around a skipped value.
     stack: Vec<u64>,
-    /// Where the record starts.
+    /// The start of the record.
     record: usize,
-}
-
-/// A value in the chunk.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Found {
-    pub(crate) start: u32,
-    pub(crate) end: u32,
 }
 
 impl Scanner {
@@ -102,7 +95,7 @@ impl Scanner {
         (end <= chunk.len()).then_some(end)
     }
 
-    /// As [`record`](Self::record), without wanted values.
+    /// Like [`record`](Self::record), without wanted values.
     #[inline]
     pub(crate) fn skip_record(&mut self, chunk: &[u8], at: usize) -> Option<usize> {
         self.skip(chunk, at, 0)

@@ -2,7 +2,13 @@
 //! same order, or lack some of them. So comparing a key with the next ones is faster than any search.
 
 use crate::format::SIZES;
-use crate::scan::Found;
+
+/// A value in the chunk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Found {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
 
 /// Longest key that is remembered, in encoded bytes: two words.
 const MAX_KEY_BYTES: usize = 16;
@@ -45,11 +51,11 @@ impl Key {
 
 /// How far the keys of a map are known.
 pub(crate) struct Known {
-    /// Where the first other entry starts; or its value, if its key is known.
+    /// The start of the first other entry, or of its value, if its key is known.
     pub(crate) at: usize,
     /// Number of entries from there on.
     pub(crate) left: u64,
-    /// Where in the template the search for the next key starts.
+    /// The place in the template where the search for the next key starts.
     pub(crate) place: usize,
     /// The node of its value, if its key is known.
     pub(crate) node: Option<usize>,
@@ -105,7 +111,7 @@ impl Template {
         self.find_next(words, place)
     }
 
-    /// As [`find`](Self::find), for a map that lacks the key at `place`.
+    /// Like [`find`](Self::find), for a map that lacks the key at `place`.
     #[inline(never)]
     fn find_next(&self, words: (u64, u64), place: &mut usize) -> Option<&Key> {
         let next = self.keys[*place + 1..].iter().take(MAX_MISSING);

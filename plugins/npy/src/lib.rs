@@ -38,7 +38,7 @@ pub struct Npy {
     first_header: Option<u64>,
     /// Bytes of the object between the first header and the bytes that are shown after it: see
     /// [`Decoder::restart`].
-    left_out: u64,
+    skipped: u64,
     /// Whether the first header is shown alone.
     is_restart: bool,
 }
@@ -68,7 +68,7 @@ impl Decoder for Npy {
             array: None,
             at_start: true,
             first_header: None,
-            left_out: info.restart().map_or(0, |at| at.place.saturating_sub(at.header)),
+            skipped: info.restart().map_or(0, |at| at.place.saturating_sub(at.header)),
             is_restart: info.restart().is_some_and(|at| at.header > 0),
         })
     }
@@ -211,7 +211,7 @@ impl Npy {
         let (mut left, row) = (layout.records, layout.record as usize);
         self.first_header = self.at_start.then_some(header.size as u64);
         if std::mem::replace(&mut self.at_start, false) {
-            left = left.saturating_sub(self.left_out / layout.record).max(1);
+            left = left.saturating_sub(self.skipped / layout.record).max(1);
         }
         self.array = Some(Array { layout, left, row });
         Ok(Step::GoOn(data))

@@ -1,4 +1,4 @@
-//! What is known of the archive that is being read, and the check of the directory at its end.
+//! The archive that is being read, and the check of the directory at its end.
 
 use crate::zip::DirectoryEnd;
 
@@ -8,17 +8,17 @@ const MAX_NAMES: usize = 20;
 /// The archive that is being read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Archive {
-    /// Where it starts in the input.
+    /// Its start in the input.
     start: u64,
     /// Number of members.
     pub(crate) members: u64,
-    /// Where its directory starts in the input, once it is known.
+    /// The start of its directory in the input, once it is known.
     pub(crate) directory: Option<u64>,
     /// Number of entries of the directory.
     entries: u64,
     /// Bytes of the entries.
     entry_bytes: u64,
-    /// What the zip64 record says of the directory.
+    /// The directory, as the zip64 record describes it.
     zip64: Option<DirectoryEnd>,
     /// The first names of its arrays.
     names: Vec<String>,

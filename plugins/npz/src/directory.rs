@@ -2,9 +2,9 @@
 
 use pipemill_plugin::{DecodeError, Records};
 
+use crate::state::{Emit, Npz, Step, more_bytes};
 use crate::wanted::missing_message;
 use crate::zip::{self, Read};
-use crate::{Emit, Npz, Step, more_bytes};
 
 impl Npz {
     /// Reads the record of the directory at `at`. It is consumed when the byte after it is there,

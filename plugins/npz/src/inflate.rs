@@ -6,14 +6,14 @@
 
 use std::ops::Range;
 
-use pipemill_parsing::npy::{ArrayBytes, ArrayLayout, NpyHeader, ReadHeader, read_header};
+use pipemill_parsing::npy::{ArrayBytes, NpyHeader, ReadHeader, read_header};
 use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records};
 
 use crate::crc32::Crc32;
 use crate::errors::{of_member, wrong_crc};
 use crate::member::{Member, MemberError, Tail, header_error, read_tail};
+use crate::state::{InflatedRows, Npz, State, Step, more_bytes};
 use crate::zip::{SIGNATURE, Sizes};
-use crate::{Npz, State, Step, more_bytes};
 
 /// Bytes of a part: its rows, and the spans that refer to them.
 const PART_BYTES: u64 = 256 << 10;
@@ -21,20 +21,6 @@ const PART_BYTES: u64 = 256 << 10;
 const SPAN_BYTES: u64 = 8;
 /// Bytes that are decompressed first, to read the header of the array. Most have 128.
 const FIRST_BYTES: usize = 128;
-
-/// A deflated array whose rows are being read.
-#[derive(Debug)]
-pub(crate) struct InflatedRows {
-    layout: ArrayLayout,
-    /// Number of rows that were not read yet, at least 1.
-    left: u64,
-    /// Number of rows of a part.
-    part_rows: u64,
-    /// Decompressed bytes that are done with.
-    done: u64,
-    /// Their checksum; `None` if it is not checked.
-    crc: Option<Crc32>,
-}
 
 /// Why a part of a member can't be had.
 enum PartError {
@@ -105,7 +91,7 @@ impl Npz {
             },
         };
         if at > 0 && self.made > self.call_bytes() / 2 {
-            // What was made leaves too little for a part.
+            // The output of this call leaves too little for a part.
             return Ok(Step::Return(Progress::more(at)));
         }
         let range = member.range(compressed);

@@ -22,71 +22,23 @@ mod member;
 mod rows;
 mod sample;
 mod skip;
+mod state;
 mod wanted;
 mod zip;
 
 use archive::Archive;
 use errors::{cut_short, of_member};
-use inflate::InflatedRows;
 use member::{DataSize, Member, MemberError, whole_size};
 use pipemill_parsing::head::Head;
 use pipemill_parsing::npy::{ArrayLayout, NpyHeader, display_fields};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resume, StreamInfo,
 };
-use rows::StoredRows;
-use skip::Skip;
+use state::{Emit, State, Step, more_bytes};
 use wanted::WantedArrays;
-use zip::{Descriptor, LocalHeader, Read};
+use zip::{LocalHeader, Read};
 
-/// The `npz` decoder.
-#[derive(Debug)]
-pub struct Npz {
-    head: Head,
-    emit: Emit,
-    /// Whether checksums are checked.
-    verify: bool,
-    /// Largest record in bytes.
-    max_record: u64,
-    /// Offset of the chunk in the input.
-    offset: u64,
-    /// Whether the input may end here: an archive ended, or there was an error.
-    may_end: bool,
-    /// The archive that is being read.
-    archive: Option<Archive>,
-    state: State,
-    /// The fields of the records, once they are known.
-    schema: Option<Vec<Field>>,
-    /// Bytes that were decompressed in the running call of `decode`, and bytes of the spans that
-    /// refer to them.
-    made: u64,
-}
-
-/// The records that an archive becomes.
-#[derive(Debug)]
-enum Emit {
-    /// The rows of the array of this name; without a name, of the only array.
-    Rows(Option<String>),
-    /// One record with these arrays.
-    Sample(WantedArrays),
-}
-
-/// What comes next in the chunk.
-#[derive(Debug)]
-enum State {
-    /// A record of the archive.
-    Header,
-    /// Rows of a stored array.
-    Rows(Box<StoredRows>),
-    /// The header of a deflated array, of which some rows were emitted.
-    Inflate(Box<InflatedRows>),
-    /// Data of a member that is skipped.
-    Skip(Skip),
-    /// The descriptor of a member.
-    Descriptor(Descriptor),
-}
-
-/// What a member is for.
+/// The use of a member.
 enum Role {
     /// It is not wanted.
     Other,
@@ -100,13 +52,7 @@ enum Role {
     Second { first: String },
 }
 
-/// The result of a step.
-enum Step {
-    /// Decoding goes on at this place.
-    GoOn(usize),
-    /// More bytes are needed, or another call: `decode` returns this.
-    Return(Progress),
-}
+pub use state::Npz;
 
 #[cfg(feature = "export")]
 pipemill_plugin::export!(Npz);
@@ -186,16 +132,6 @@ impl Decoder for Npz {
         };
         self.offset = self.offset.saturating_add(consumed);
         result
-    }
-}
-
-impl Emit {
-    /// The arrays of a record, if a record is an archive.
-    fn wanted(&self) -> Option<&WantedArrays> {
-        match self {
-            Self::Sample(wanted) => Some(wanted),
-            Self::Rows(_) => None,
-        }
     }
 }
 
@@ -327,7 +263,7 @@ impl Npz {
         }
     }
 
-    /// What a member is for.
+    /// The use of a member.
     fn role(&self, member: &Member) -> Role {
         let (Some(name), Some(archive)) = (member.array(), &self.archive) else {
             return Role::Other;
@@ -441,20 +377,4 @@ fn named(fields: &[Field]) -> String {
         [one] => format!("{}:{}", one.name, display_fields(fields)),
         _ => display_fields(fields),
     }
-}
-
-/// Everything up to `at` is done with, and `need` bytes from there on are needed.
-fn wants(at: usize, need: usize) -> Step {
-    Step::Return(Progress::consumed(at).and_wants(need))
-}
-
-/// As [`wants`]; but if no more bytes follow, an error: `expected` was expected after `held` bytes.
-fn more_bytes(
-    at: usize,
-    need: usize,
-    expected: &str,
-    held: usize,
-    end: bool,
-) -> Result<Step, DecodeError> {
-    if end { Err(cut_short(at, expected, held)) } else { Ok(wants(at, need)) }
 }

@@ -9,9 +9,9 @@ use crate::zip::{DEFLATED, Descriptor, LocalHeader, Read, STORED, Sizes, method_
 /// A member whose header is in the chunk.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Where its header starts in the chunk.
+    /// The start of its header in the chunk.
     pub(crate) at: usize,
-    /// Where its data starts in the chunk.
+    /// The start of its data in the chunk.
     pub(crate) data: usize,
     /// Its name, for messages and comparison. Names that are not UTF-8 lose some characters.
     pub(crate) name: String,
@@ -136,7 +136,7 @@ pub(crate) fn header_error(error: HeaderError) -> MemberError {
     }
 }
 
-/// What follows the data of a member: the descriptor, if it has one, and a byte after it.
+/// The bytes after the data of a member: the descriptor, if it has one, and a byte after it.
 pub(crate) enum Tail {
     /// The size of the descriptor, and the checksum and sizes of the member.
     Whole(usize, Sizes),

@@ -1,31 +1,13 @@
 //! The rows of a stored array: spans of the chunk.
 
-use pipemill_parsing::npy::{ArrayBytes, ArrayLayout, ReadHeader, read_header};
+use pipemill_parsing::npy::{ArrayBytes, ReadHeader, read_header};
 use pipemill_plugin::{DecodeError, Records};
 
 use crate::crc32::Crc32;
 use crate::errors::{cut_short, of_member, wrong_crc};
 use crate::member::{Member, MemberError, Tail, header_error, read_tail, whole_size};
-use crate::zip::{Descriptor, Sizes};
-use crate::{Npz, State, Step, more_bytes, wants};
-
-/// A stored array whose rows are being read.
-#[derive(Debug)]
-pub(crate) struct StoredRows {
-    /// The name of the member.
-    name: String,
-    layout: ArrayLayout,
-    /// Number of rows that were not read yet, at least 1.
-    left: u64,
-    /// Bytes of a row.
-    row: usize,
-    /// Bytes of the member's data.
-    size: u64,
-    /// The checksum of what was read of the member; `None` if it is not checked.
-    crc: Option<Crc32>,
-    sizes: Sizes,
-    descriptor: Option<Descriptor>,
-}
+use crate::state::{Npz, State, Step, StoredRows, more_bytes, wants};
+use crate::zip::Sizes;
 
 impl Npz {
     /// Begins to read the rows of a stored array.

@@ -8,9 +8,9 @@ use pipemill_plugin::{Block, Codec, DecodeError, Progress, Records, pack};
 use crate::archive::Archive;
 use crate::errors::of_member;
 use crate::member::{DataSize, Member, MemberError, Tail, read_tail};
+use crate::state::{Emit, Npz, State, Step, more_bytes};
 use crate::wanted::{WantedArrays, missing_message};
 use crate::zip::{self, LocalHeader, Read, SIGNATURE, Sizes};
-use crate::{Emit, Npz, State, Step, more_bytes};
 
 /// The members of an archive, from the first wanted one on.
 struct Members {
@@ -36,7 +36,7 @@ struct Value {
     layout: ArrayLayout,
     /// The decompressed member; `None` if it is stored.
     block: Option<Block>,
-    /// Where the array starts in the chunk or in the block.
+    /// The start of the array in the chunk or in the block.
     at: usize,
 }
 

@@ -4,16 +4,8 @@ use pipemill_plugin::{DecodeError, Progress};
 
 use crate::errors::cut_short;
 use crate::member::{Member, Tail, read_tail};
+use crate::state::{Npz, Skip, State, Step, more_bytes, wants};
 use crate::zip::{Descriptor, Read, Sizes};
-use crate::{Npz, State, Step, more_bytes, wants};
-
-/// A member that is skipped.
-#[derive(Debug)]
-pub(crate) struct Skip {
-    /// Bytes of data that are left, at least 1.
-    left: u64,
-    descriptor: Option<Descriptor>,
-}
 
 impl Npz {
     /// Begins to skip a member.

@@ -3,7 +3,7 @@
 //!
 //! Follows APPNOTE.TXT 6.3.10 of PKWARE, with zip64.
 
-/// Where a record is, and how long: the result of reading one.
+/// The place and length of a record: the result of reading one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read<T> {
     Whole(T),
@@ -26,7 +26,7 @@ const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
 const ENCRYPTED: u16 = 1;
 /// Bit of the flags: a data descriptor follows the data.
 const HAS_DESCRIPTOR: u16 = 1 << 3;
-/// What stands in place of a size that is in the zip64 field.
+/// The value that stands for a size that is in the zip64 field.
 const IN_ZIP64: u32 = u32::MAX;
 /// The extra field that has sizes of 64 bits.
 const ZIP64_FIELD: u16 = 1;
@@ -165,14 +165,14 @@ impl Descriptor {
     }
 }
 
-/// What the record at the end of the directory says of it.
+/// The directory, as the record at its end describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryEnd {
     /// Number of entries.
     pub(crate) entries: u64,
     /// Bytes of the entries.
     pub(crate) size: u64,
-    /// Where the entries start in the archive.
+    /// The start of the entries in the archive.
     pub(crate) offset: u64,
 }
 

@@ -10,8 +10,8 @@ pub fn valid_up_to(bytes: &[u8], end: bool) -> usize {
     }
 }
 
-/// What a value most likely is that is not UTF-8 from byte `at` on, and how to convert it. Only the
-/// value counts, so that the result does not depend on how the input was split.
+/// The likely encoding of a value that is not UTF-8 from byte `at` on, and how to convert it. Only
+/// the value counts, so that the result does not depend on how the input was split.
 pub fn looks_like(value: &[u8], at: usize) -> &'static str {
     let bad = value.get(at..).unwrap_or_default();
     match value {

@@ -5,8 +5,8 @@
 //! least 32 bits, or it is text that stands in no data. The result depends only on the object, not
 //! on how its bytes arrive: while [`is_undecided`] says so, more bytes are needed.
 
-/// What an object plainly is that begins with `head`, and what to do about it. The text goes on a
-/// sentence: "the object is …".
+/// The format of an object that begins with `head`, if it is plain, and what to do. The text goes
+/// on a sentence: "the object is …".
 ///
 /// Ask [`is_undecided`] first, unless `head` is the whole object.
 pub fn foreign(head: &[u8]) -> Option<&'static str> {

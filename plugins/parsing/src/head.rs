@@ -32,7 +32,7 @@ pub struct Head {
     decoder: &'static str,
 }
 
-/// What [`Head::check`] says.
+/// The result of [`Head::check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
     /// The object may be decoded.
@@ -78,7 +78,7 @@ impl Head {
     /// The object is plainly something else.
     #[inline]
     pub fn check(&mut self, chunk: &[u8], end: bool) -> Result<Checked, DecodeError> {
-        // Of no bytes, the decoder itself says how many it needs.
+        // If there are no bytes, the decoder itself says how many it needs.
         let looks = self.is_pending && !chunk.is_empty();
         if looks { self.check_first(chunk, end) } else { Ok(Checked::Decode) }
     }
@@ -198,7 +198,7 @@ mod tests {
         let error = head().check(&pointer[..decided], false).expect_err("it is a pointer");
         assert!(error.message.contains("git lfs pull"), "{}", error.message);
         assert_eq!(head().check(pointer, true).expect_err("it is a pointer"), error);
-        // What is cut before it is known may be data.
+        // An object that is cut before its format is known may be data.
         assert_eq!(head().check(b"version http", true), Ok(Checked::Decode));
         assert_eq!(Head::unchecked().check(pointer, true), Ok(Checked::Decode));
         let extensions = vec![("restart".to_owned(), "0 12".to_owned())];
@@ -224,7 +224,7 @@ mod tests {
         // Not before it is known, and not if it is something else.
         assert_eq!(head().explain(&gzip[..4], false, bad()), Ok(Progress::wants(5)));
         assert_eq!(head().explain(b"abc", false, bad()), bad());
-        // What the decoder takes is decoded; a later error is its own.
+        // An object that the decoder takes is decoded; a later error is its own.
         let (taken, later) = (Ok(Progress::consumed(3)), Err(DecodeError::fatal(0, "later")));
         let mut one = head();
         assert_eq!(one.explain(gzip, false, taken.clone()), taken);
@@ -237,7 +237,7 @@ mod tests {
         assert!(error.message.starts_with("bad record; it may be compressed with zlib"));
         assert_eq!(head().explain(b"\x78", false, bad()), Ok(Progress::wants(2)));
         assert_eq!(head().explain(b"\x78\x9d\x13", false, bad()), bad());
-        // Of its own format, the decoder knows more.
+        // The decoder knows more of its own format.
         let avro = b"Obj\x01\x04";
         assert!(head().explain(avro, true, bad()).is_err_and(|error| error != bad().unwrap_err()));
         assert_eq!(head().of_decoder("avro").explain(avro, true, bad()), bad());

@@ -135,9 +135,9 @@ pub fn read_plain(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     records
 }
 
-/// A decimal next to the middle between the float32 of these bits, at least 1e-6 and below 1e13, and the
-/// next one: `away` units of its last digit from it. It has at most 14 digits. Where a number is not read
-/// exactly, such a one first becomes the wrong float.
+/// A decimal next to the middle between the float32 of these bits, at least 1e-6 and below 1e13,
+/// and the next one: `away` units of its last digit from it. It has at most 14 digits. If numbers
+/// are not read exactly, such a one first becomes the wrong float.
 pub fn near_middle(bits: u32, away: i64) -> String {
     let [below, above] = [bits, bits + 1].map(|bits| f64::from(f32::from_bits(bits)));
     let middle = (below + above) / 2.0;

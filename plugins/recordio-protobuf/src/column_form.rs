@@ -1,4 +1,4 @@
-//! What a column of the options becomes: which fields, and of which type.
+//! The fields that a column of the options becomes, and their types.
 
 use pipemill_plugin::Scalar;
 

@@ -101,7 +101,7 @@ pub(crate) fn mismatch(
     Refused::Mismatch(format!("{column}: expected {expected}, found {found}; {remedy}"))
 }
 
-/// What the operator can write so that the column is accepted.
+/// The options that the operator can write so that the column is accepted.
 fn remedy(column: &Column, form: &ColumnForm, tensor: &Tensor, scalar: Scalar) -> String {
     let (key, option) = (&column.key, column.option);
     let any = display_type(scalar, &[0]);

@@ -15,9 +15,9 @@ use crate::tensor::Tensor;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordBytes<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Where the record starts in `bytes`.
+    /// The start of the record in `bytes`.
     pub(crate) base: usize,
-    /// Whether `bytes` are the chunk, so that fields can be spans of it. Else they are joined
+    /// Whether `bytes` are the chunk, so that fields can be spans of it. Otherwise they are joined
     /// parts.
     pub(crate) in_chunk: bool,
 }

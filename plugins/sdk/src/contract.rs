@@ -40,8 +40,8 @@ pub trait Decoder: Sized + 'static {
         out: &mut Records,
     ) -> Result<Progress, DecodeError>;
 
-    /// Where decoding can begin again. It is asked after `open`, and after each call of `decode` for
-    /// the end of the bytes that this call consumed.
+    /// Says whether decoding can begin again. It is called after `open`, and after each call of
+    /// `decode` for the end of the bytes that this call consumed.
     ///
     /// `Some(header)` says: a new stream that is shown the first `header` bytes of the object, and
     /// then the bytes from that place on, emits the same records from there on as this one. The
@@ -106,11 +106,11 @@ impl Progress {
 /// A record that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Where the bad record starts, counted from the start of the chunk.
+    /// The start of the bad record, counted from the start of the chunk.
     pub offset: usize,
-    /// What was expected and what was found. The host adds channel, epoch, object and place.
+    /// Says what was expected and what was found. The host adds channel, epoch, object and place.
     pub message: String,
-    /// Where decoding can go on if the operator chose to skip bad records.
+    /// The place where decoding can go on if the operator chose to skip bad records.
     pub resume: Resume,
 }
 
@@ -147,8 +147,8 @@ impl DecodeError {
     }
 }
 
-/// Where decoding can go on after an error. Places count from the start of the chunk and may be
-/// after its end.
+/// The place where decoding can go on after an error. Places count from the start of the chunk and
+/// may be after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// The next record starts at this place.
@@ -193,7 +193,7 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// Where the stream begins, if it is not the object's start: see [`Decoder::restart`].
+    /// The beginning of the stream, if it is not the object's start: see [`Decoder::restart`].
     pub fn restart(&self) -> Option<Restart> {
         let (header, place) = self.extension("restart")?.split_once(' ')?;
         Some(Restart { header: header.parse().ok()?, place: place.parse().ok()? })
@@ -227,7 +227,7 @@ fn field_before(line: &str) -> Option<Field> {
 /// bytes of the object, and then the bytes from `place` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// What [`Decoder::restart`] returned at that place.
+    /// The value that [`Decoder::restart`] returned at that place.
     pub header: u64,
     /// Bytes of the object before that place.
     pub place: u64,

@@ -116,8 +116,8 @@ pub struct Field {
     pub shape: Vec<u32>,
     /// Whether a record may lack the field.
     pub nullable: bool,
-    /// What the values mean; empty if nothing is said. `field` in the interface (`decoder.wit`)
-    /// lists the words.
+    /// The meaning of the values; empty if nothing is said. `field` in the interface
+    /// (`decoder.wit`) lists the words.
     pub logical: String,
     /// If not empty, the values are indices into this list, which consumers see as text.
     pub categories: Vec<String>,

@@ -70,7 +70,7 @@ pub trait Host {
     /// Index of the first span whose CRC-32C differs from the expected one; `None` if all are as
     /// expected.
     fn check_crc32c(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize>;
-    /// As [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip.
+    /// Like [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip.
     ///
     /// # Panics
     /// The default has no checksums.
@@ -82,7 +82,7 @@ pub trait Host {
     /// last.
     ///
     /// # Errors
-    /// What is wrong with the block.
+    /// Says what is wrong with the block.
     ///
     /// # Panics
     /// The default has no codecs.

@@ -54,7 +54,7 @@ pub trait MapRecords: Sized + 'static {
     /// decoders export themselves only with their feature `export`.
     type Inner: Decoder;
 
-    /// Options besides those of the inner decoder. The default has none.
+    /// Options in addition to those of the inner decoder. The default has none.
     fn options() -> Vec<OptionSpec> {
         Vec::new()
     }
@@ -85,8 +85,8 @@ pub trait MapRecords: Sized + 'static {
     /// before this one, but never on which of them came in the same call.
     ///
     /// # Errors
-    /// What is wrong with the record. It is a bad record then, to which the operator's policy
-    /// applies.
+    /// A text that says what is wrong with the record. It is then a bad record, to which the
+    /// operator's policy applies.
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String>;
 
     /// Emits what is left when the input has ended: records that were held back, or a sum. `at` is
@@ -95,7 +95,8 @@ pub trait MapRecords: Sized + 'static {
     /// of an empty file may. The default emits nothing.
     ///
     /// # Errors
-    /// What is wrong with the input as a whole, for example that something is missing.
+    /// A text that says what is wrong with the input as a whole, for example that something is
+    /// missing.
     fn end(&mut self, at: usize, out: &mut Records) -> Result<(), String> {
         let _ = (at, out);
         Ok(())
@@ -115,7 +116,7 @@ pub trait TapRecords: Sized + 'static {
     /// The decoder whose records are looked at, as [`MapRecords::Inner`].
     type Inner: Decoder;
 
-    /// Options besides those of the inner decoder. The default has none.
+    /// Options in addition to those of the inner decoder. The default has none.
     fn options() -> Vec<OptionSpec> {
         Vec::new()
     }
@@ -129,11 +130,11 @@ pub trait TapRecords: Sized + 'static {
     /// Looks at a record before it is passed on.
     ///
     /// # Errors
-    /// What is wrong with the record. It is a bad record then, and not passed on.
+    /// A text that says what is wrong with the record. It is then a bad record, and not passed on.
     fn record(&mut self, record: &InnerRecord<'_>) -> Result<(), String>;
 
-    /// As [`MapRecords::can_restart`]: whether a new value of this type would find the same of all
-    /// later records.
+    /// Like [`MapRecords::can_restart`]: whether a new value of this type would find the same of
+    /// all later records.
     fn can_restart(&self) -> bool {
         size_of::<Self>() == 0
     }
@@ -143,7 +144,7 @@ pub trait TapRecords: Sized + 'static {
 pub struct InnerRecord<'a> {
     spans: &'a [u64],
     start: usize,
-    /// Where the inner decoder's chunk begins in the chunk of this call.
+    /// The start of the inner decoder's chunk in the chunk of this call.
     base: usize,
     /// The inner decoder's chunk.
     chunk: &'a [u8],
@@ -151,7 +152,7 @@ pub struct InnerRecord<'a> {
 }
 
 impl InnerRecord<'_> {
-    /// Where the record begins in the chunk, for [`Records::end_record`].
+    /// The start of the record in the chunk, for [`Records::end_record`].
     pub fn start(&self) -> usize {
         self.start
     }
@@ -403,7 +404,7 @@ impl<T: TapRecords> MapRecords for TapAll<T> {
     }
 }
 
-/// What the inner decoder has emitted in a call.
+/// The records that the inner decoder has emitted in a call.
 #[derive(Default)]
 struct Captured {
     fields: Vec<Field>,
@@ -424,8 +425,8 @@ impl Captured {
         self.decompressed.clear();
     }
 
-    /// Where these bytes of the payload lie in the payload that the host has. `None` if it does not
-    /// have them in one piece.
+    /// The place of these bytes of the payload in the payload that the host has. `None` if it does
+    /// not have them in one piece.
     fn in_host(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let after = self.decompressed.partition_point(|(part, _)| part.start <= bytes.start);
         let (part, at) = self.decompressed.get(after.checked_sub(1)?)?;

@@ -122,7 +122,7 @@ impl Options {
     /// The options of a decoder inside of this one: those of these that it has, and `set` over them.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as [`new`](Self::new).
     pub(crate) fn for_inner(
         &self,
         specs: &[OptionSpec],

@@ -35,7 +35,7 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// Whether they are the last bytes of the block.
     pub last: bool,
-    /// Where they start in the payload of the call.
+    /// Their start in the payload of the call.
     at: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct Records {
     passed_on: u64,
     /// Whether the host asked for `starts`.
     offsets: bool,
-    /// What the host was told of where decoding can begin again.
+    /// The last answer to the host whether decoding can begin again.
     restart: Option<u64>,
     spans: Vec<u64>,
     payload: Vec<u8>,
@@ -137,7 +137,7 @@ impl Records {
     /// begins in the chunk, its framing included.
     ///
     /// # Panics
-    /// As [`end_record`](Self::end_record).
+    /// The same as [`end_record`](Self::end_record).
     #[inline]
     pub fn span(&mut self, start: usize, field: Range<usize>) {
         self.spans.push(pack(field));
@@ -158,7 +158,7 @@ impl Records {
     /// [`span`](Self::span).
     ///
     /// # Panics
-    /// As [`end_record`](Self::end_record).
+    /// The same as [`end_record`](Self::end_record).
     #[inline]
     pub fn bytes(&mut self, start: usize, field: &[u8]) {
         self.field_bytes(field);
@@ -346,7 +346,7 @@ impl Records {
         self.host.borrow_mut().host.check_crc32c(spans, expected)
     }
 
-    /// As [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip and PNG.
+    /// Like [`check_crc32c`](Self::check_crc32c), with the CRC-32 of gzip and PNG.
     pub fn check_crc32(&mut self, spans: &[u64], expected: &[u32]) -> Option<usize> {
         self.host.borrow_mut().host.check_crc32(spans, expected)
     }
@@ -401,16 +401,16 @@ impl Records {
         self.decompress_part(codec, block, 0, usize::MAX)
     }
 
-    /// As [`decompress`](Self::decompress), but at most `max` of the decompressed bytes, after the
-    /// first `skip`. For blocks of any size: decompress a part, emit the records that lie whole in
-    /// it, return [`Progress::more`](crate::Progress::more), and go on after the last of them in
+    /// Like [`decompress`](Self::decompress), but at most `max` of the decompressed bytes, after
+    /// the first `skip`. For blocks of any size: decompress a part, emit the records that lie whole
+    /// in it, return [`Progress::more`](crate::Progress::more), and go on after the last of them in
     /// the next call. Going through a block in this way costs as much as decompressing it once.
     ///
     /// # Errors
-    /// As [`decompress`](Self::decompress).
+    /// The same as [`decompress`](Self::decompress).
     ///
     /// # Panics
-    /// As [`decompress`](Self::decompress).
+    /// The same as [`decompress`](Self::decompress).
     pub fn decompress_part(
         &mut self,
         codec: Codec,
@@ -463,7 +463,7 @@ impl Records {
         self.host.clone()
     }
 
-    /// Lets an inner decoder use the host. What was gathered goes to the host first.
+    /// Lets an inner decoder use the host. The records gathered so far go to the host first.
     pub(crate) fn lend_host<T>(&mut self, borrower: impl FnOnce() -> T) -> T {
         self.flush();
         let result = borrower();

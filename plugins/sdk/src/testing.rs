@@ -23,7 +23,7 @@ pub type Record = Vec<Option<Vec<u8>>>;
 pub struct Outcome {
     /// The records, in order.
     pub records: Vec<Record>,
-    /// Where each record starts in the input.
+    /// The start of each record in the input.
     pub starts: Vec<u64>,
     /// The errors, in order: offset of the bad record, bytes skipped (up to the next record or the
     /// end of the input), message. Without skipping there is at most one error, with 0 bytes
@@ -118,7 +118,7 @@ pub fn decode_once<D: Decoder>(setup: &Setup, chunk: &[u8]) -> Result<Progress, 
 /// Decodes the input, shown as one chunk.
 ///
 /// # Panics
-/// As [`decode_split`].
+/// The same as [`decode_split`].
 pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
     decode_split::<D>(setup, input, &[])
 }
@@ -147,7 +147,7 @@ pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) ->
 /// The places at which decoding can begin again, when the input arrives in pieces of these sizes.
 ///
 /// # Panics
-/// As [`decode_split`].
+/// The same as [`decode_split`].
 pub fn restarts<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec<RestartPlace> {
     let mut run = Run::<D>::new(setup, input, sizes);
     run.decode_all();
@@ -157,7 +157,7 @@ pub fn restarts<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec
 /// Asserts that decoding can begin again at the places of [`restarts`]. Returns the places.
 ///
 /// # Panics
-/// As [`assert_restart`].
+/// The same as [`assert_restart`].
 pub fn assert_restarts<D: Decoder>(
     setup: &Setup,
     input: &[u8],
@@ -245,7 +245,7 @@ pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]
 /// two, and returns that outcome. For inputs of up to some thousand bytes.
 ///
 /// # Panics
-/// As [`assert_any_split`].
+/// The same as [`assert_any_split`].
 pub fn assert_all_splits<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
     let whole = assert_any_split::<D>(setup, input, &vec![1; input.len()]);
     for split in 1..input.len() {
@@ -272,18 +272,18 @@ fn crc(bytes: &[u8], polynomial: u32) -> u32 {
     })
 }
 
-/// What the decoder passed to its host.
+/// The calls that the decoder made of its host.
 #[derive(Default)]
 struct Collected {
     /// The chunk that the decoder is shown.
     chunk: Vec<u8>,
-    /// Where the chunk starts in the input.
+    /// The start of the chunk in the input.
     base: u64,
     /// The payload of the running call.
     payload: Vec<u8>,
     schema: Option<Vec<Field>>,
     metadata: BTreeMap<String, String>,
-    /// What the decoder said of where decoding can begin again.
+    /// The decoder's last answer whether decoding can begin again.
     restart: Option<u64>,
     records: Vec<Record>,
     starts: Vec<u64>,
@@ -381,14 +381,14 @@ struct Run<'a, D> {
     input: &'a [u8],
     /// Sizes of the pieces that were not shown yet, the last one first.
     sizes: Vec<usize>,
-    /// Where the next chunk starts: all bytes before it are consumed.
+    /// The start of the next chunk: all bytes before it are consumed.
     start: usize,
-    /// Where the input that arrived ends.
+    /// The end of the input that arrived.
     shown: usize,
     skip: bool,
     /// Whether the decoder refused the input.
     refused: bool,
-    /// Where decoding can begin again.
+    /// The place where decoding can begin again.
     restarts: Vec<RestartPlace>,
 }
 
@@ -397,7 +397,7 @@ struct Run<'a, D> {
 pub struct RestartPlace {
     /// Bytes of the input that are shown first.
     pub header: usize,
-    /// Where the input is shown from then on.
+    /// The place from which the input is shown then.
     pub place: usize,
     /// Number of records before it.
     pub records: usize,

@@ -10,14 +10,14 @@ use std::ops::Range;
 use pipemill_parsing::field_spec::shape_accepts;
 use pipemill_parsing::framing::tfrecord::next_start;
 use pipemill_parsing::protobuf::{
-    MessageMap, MessageReader, OneOf, Pieces, WireError, WireField, add_fixed, add_varints,
-    append_varints, count_varints,
+    MessageMap, MessageReader, OneOf, Pieces, add_fixed, add_varints, append_varints, count_varints,
 };
 use pipemill_plugin::{DecodeError, Field, Records, Scalar};
 
 use crate::describe::{self, CASES, case_of};
 use crate::sequence::Steps;
 use crate::settings::Feature;
+use crate::values::{Refused, check_text, read_numbers};
 
 /// The wanted features, and buffers that are reused from record to record.
 #[derive(Debug)]
@@ -36,21 +36,6 @@ pub(crate) struct Features {
     numbers: Pieces,
     /// Buffer for where the elements of a list of bytes are.
     values: Vec<Range<usize>>,
-}
-
-/// Why a record is refused.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// It is not a valid message.
-    Invalid(WireError),
-    /// It does not have the features that the operator named. The text is the error message.
-    Mismatch(String),
-}
-
-impl From<WireError> for Refused {
-    fn from(error: WireError) -> Self {
-        Self::Invalid(error)
-    }
 }
 
 impl Features {
@@ -117,7 +102,7 @@ impl Features {
         while let Some(field) = example.next()? {
             let map = match field.number {
                 1 => &mut self.map,
-                // Of an `Example` it would be a field that nobody knows.
+                // In an `Example` it would be an unknown field.
                 2 if field.bytes().is_ok() => {
                     if !std::mem::replace(&mut self.is_sequence, true) {
                         self.lists.clear();
@@ -220,33 +205,6 @@ fn emit_list(
     }
     values.iter().try_for_each(|value| check_text(wanted, &chunk[value.clone()]))?;
     out.list(values.iter().map(|value| &chunk[value.clone()]));
-    Ok(())
-}
-
-/// Checks that a value is UTF-8, if its field is text.
-pub(crate) fn check_text(wanted: &Feature, value: &[u8]) -> Result<(), Refused> {
-    if wanted.scalar == Scalar::Utf8
-        && let Err(error) = str::from_utf8(value)
-    {
-        let at = error.valid_up_to();
-        return Err(Refused::Mismatch(describe::not_utf8(wanted, value[at], at)));
-    }
-    Ok(())
-}
-
-/// Reads a list of numbers into `numbers`.
-#[inline(always)]
-pub(crate) fn read_numbers(
-    mut list: MessageReader,
-    numbers: &mut Pieces,
-    add: impl Fn(&mut Pieces, &WireField) -> Result<(), WireError>,
-) -> Result<(), WireError> {
-    numbers.clear();
-    while let Some(field) = list.next()? {
-        if field.number == 1 {
-            add(numbers, &field)?;
-        }
-    }
     Ok(())
 }
 

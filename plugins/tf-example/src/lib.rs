@@ -6,6 +6,7 @@ mod describe;
 mod features;
 mod sequence;
 mod settings;
+mod values;
 
 use features::Features;
 use pipemill_parsing::framing::tfrecord::Framing;

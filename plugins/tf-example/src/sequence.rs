@@ -13,8 +13,8 @@ use pipemill_parsing::protobuf::{
 use pipemill_plugin::{Records, Scalar};
 
 use crate::describe::{self, CASES, case_of};
-use crate::features::{Refused, check_text, read_numbers};
 use crate::settings::Feature;
+use crate::values::{Refused, check_text, read_numbers};
 
 /// Buffers that are reused from record to record.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ fn read_step(
 
 /// The number of values of the steps.
 struct StepSizes {
-    /// Of the sizes that the shape says.
+    /// The product of the sizes that the shape says.
     fixed: usize,
     /// The values of each step; `None` if the first step says it.
     wanted: Option<usize>,

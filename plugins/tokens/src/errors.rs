@@ -3,8 +3,7 @@
 use pipemill_parsing::field_spec::type_name;
 use pipemill_plugin::DecodeError;
 
-use crate::Rules;
-use crate::llm_c::HEADER_BYTES;
+use crate::rules::Rules;
 
 /// The object ends at `at` with fewer tokens than a record has.
 #[cold]
@@ -32,9 +31,9 @@ pub(crate) fn cut_token(rules: &Rules, at: usize, bytes: usize) -> DecodeError {
 
 /// The input ends inside llm.c's header.
 #[cold]
-pub(crate) fn cut_header(held: usize) -> DecodeError {
+pub(crate) fn cut_header(header: usize, held: usize) -> DecodeError {
     let message = format!(
-        "expected llm.c's header of {HEADER_BYTES} bytes, found the end of the input after {held}"
+        "expected llm.c's header of {header} bytes, found the end of the input after {held}"
     );
     DecodeError::fatal(0, message)
 }

@@ -9,13 +9,15 @@
 
 mod errors;
 mod llm_c;
+mod rules;
 
 use pipemill_fixed::Fixed;
-use pipemill_parsing::field_spec::{element_size, scalar_from_name};
+use pipemill_parsing::field_spec::scalar_from_name;
 use pipemill_parsing::head::{self, Checked, Head};
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Scalar, StreamInfo,
+    DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, StreamInfo,
 };
+use rules::Rules;
 
 /// The types of tokens.
 const TYPES: [&str; 4] = ["uint16", "uint32", "int32", "int64"];
@@ -27,23 +29,13 @@ pub struct Tokens {
     /// Finds the records.
     records: Fixed,
     rules: Rules,
-    /// The rest of the object, as far as it is known.
+    /// The rest of the object that is known so far.
     rest: Rest,
     /// Bytes of the object between its header and the bytes that are shown after it: see
     /// [`Decoder::restart`].
-    left_out: u64,
+    skipped: u64,
     /// Whether a header is shown alone first.
     is_restart: bool,
-}
-
-/// What the options say of a record.
-#[derive(Debug)]
-pub(crate) struct Rules {
-    pub(crate) scalar: Scalar,
-    /// Tokens of a record.
-    pub(crate) length: u32,
-    /// Whether a last record that is too short is left out. Else it is an error.
-    pub(crate) drop_tail: bool,
 }
 
 /// The rest of an object.
@@ -116,10 +108,10 @@ impl Decoder for Tokens {
         let field = Field::new("tokens", scalar).shaped([length]).logical("tokens");
         let records = Fixed::of_numbers(field, header, info)?;
         let drop_tail = options.text("tail") == "drop";
-        let left_out = info.restart().map_or(0, |at| at.place.saturating_sub(at.header));
+        let skipped = info.restart().map_or(0, |at| at.place.saturating_sub(at.header));
         let is_restart = info.restart().is_some_and(|at| at.header > 0);
         let rules = Rules { scalar, length, drop_tail };
-        Ok(Self { head, records, rules, rest, left_out, is_restart })
+        Ok(Self { head, records, rules, rest, skipped, is_restart })
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -180,7 +172,7 @@ impl Tokens {
             Rest::LlmC => match llm_c::token_count(&self.rules, chunk, end, self.is_restart)? {
                 Some(count) => {
                     let left =
-                        (count * self.rules.token_bytes() as u64).saturating_sub(self.left_out);
+                        (count * self.rules.token_bytes() as u64).saturating_sub(self.skipped);
                     if chunk.len() == llm_c::HEADER_BYTES && !end {
                         self.rest = Rest::LlmCTokens { left, count };
                         return self.records.decode(chunk, false, out);
@@ -230,11 +222,6 @@ impl Tokens {
 }
 
 impl Rules {
-    /// Bytes of a token.
-    pub(crate) fn token_bytes(&self) -> usize {
-        element_size(self.scalar).unwrap_or(1)
-    }
-
     /// Handles the last `bytes` bytes of an object, which are fewer than a record has. They start at
     /// `at`. Returns how many of them are done with.
     fn tail(&self, at: usize, bytes: usize, out: &mut Records) -> Result<usize, DecodeError> {

@@ -7,7 +7,8 @@
 use pipemill_parsing::field_spec::type_name;
 use pipemill_plugin::{DecodeError, Scalar};
 
-use crate::{Rules, errors};
+use crate::errors;
+use crate::rules::Rules;
 
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 1024;
@@ -33,7 +34,7 @@ pub(crate) fn token_count(
         return Ok(None);
     }
     let Some(header) = chunk.get(..HEADER_BYTES) else {
-        return Err(errors::cut_header(chunk.len()));
+        return Err(errors::cut_header(HEADER_BYTES, chunk.len()));
     };
     let (numbers, _) = header.as_chunks::<4>();
     let [magic, version, count] = [0, 1, 2].map(|at| i32::from_le_bytes(numbers[at]));

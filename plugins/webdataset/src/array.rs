@@ -35,7 +35,7 @@ impl Arrays {
     /// Emits the array in this range of the chunk.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub(crate) fn emit(
         &mut self,
         chunk: &[u8],

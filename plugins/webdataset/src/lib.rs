@@ -57,7 +57,7 @@ pub struct WebDataset {
     search: Search,
     /// The keys of the archive's samples so far.
     recent: RecentKeys,
-    /// What the log is told at the end of the archive.
+    /// The counts that are logged at the end of the archive.
     counts: Counts,
     /// The sample that is being read. A field only so that its memory is reused.
     sample: Sample,
@@ -342,7 +342,7 @@ impl WebDataset {
     }
 }
 
-/// What is counted in an archive, for the log.
+/// The counts of an archive, for the log.
 #[derive(Debug, Default)]
 struct Counts {
     /// Samples whose key another sample had before.

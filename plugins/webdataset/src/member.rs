@@ -27,7 +27,7 @@ pub(crate) enum NextMember {
 pub(crate) struct Member {
     /// The path, if the member is a file with data. Other members are skipped.
     pub(crate) path: Option<MemberPath>,
-    /// Where the data starts.
+    /// The start of the data.
     pub(crate) data: usize,
     /// Bytes of data, without padding.
     pub(crate) size: u64,

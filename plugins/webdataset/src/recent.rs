@@ -1,4 +1,4 @@
-//! The keys of an archive's samples, as far as they fit into a bounded memory: a key that comes
+//! The most recent keys of an archive's samples, in a bounded memory. A key that comes
 //! again after another sample began shows that the members of a sample are not adjacent.
 
 /// Most places for keys: 1 MiB. If there are more keys, a new one takes the place of an old one.

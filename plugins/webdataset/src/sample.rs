@@ -14,7 +14,7 @@ use crate::wanted::{Form, JsonMember, Wanted, WantedMember};
 /// The members of a sample so far. One value serves all samples, so that its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
-    /// Where the first header of the sample starts in the chunk.
+    /// The start of the sample's first header in the chunk.
     pub(crate) start: usize,
     pub(crate) key: Vec<u8>,
     /// The range of the key in the chunk, if it is in one piece.

@@ -1,5 +1,5 @@
-//! What follows the end mark of an archive and is no tar. Some writers fill up their last record of
-//! blocks with what their memory had, and other readers of tar never look at it.
+//! Bytes after the end mark of an archive that are no tar. Some writers fill up their last record
+//! of blocks with what their memory had, and other readers of tar never look at it.
 //!
 //! It may also be another archive that is damaged. So it is ignored only if it is short and has no
 //! header in it.

@@ -62,9 +62,9 @@ pub(crate) struct WantedMember {
 /// How a member becomes a field.
 #[derive(Debug)]
 pub(crate) enum Form {
-    /// As it is.
+    /// The bytes of the member.
     Bytes,
-    /// As it is, but it must be UTF-8.
+    /// The bytes of the member, which must be UTF-8.
     Utf8,
     /// A number that is written as text.
     Number(Scalar),
@@ -89,7 +89,7 @@ struct Selected {
     pointer: Option<Vec<String>>,
 }
 
-/// What the members of an extension are.
+/// The form of the members of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,

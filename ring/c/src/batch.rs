@@ -41,7 +41,8 @@ pub struct Column {
     pub stride: usize,
     /// Bytes of each value.
     pub bytes: usize,
-    /// Whether each value is aligned for its C type. Else copy it with `memcpy` before you use it.
+    /// Whether each value is aligned for its C type. Otherwise copy it with `memcpy` before you use
+    /// it.
     pub aligned: bool,
 }
 
@@ -128,8 +129,8 @@ pub extern "C" fn pipemill_batch_records(batch: Option<&Batch>) -> usize {
     or_default(|| batch.map_or(0, |batch| batch.ring.records()))
 }
 
-/// Number of real records. Those after them are copies of the last real one, which fill the batch
-/// where the tail is "pad". Everywhere else, all records are real.
+/// Number of real records. The records after them are copies of the last real one, which fill the
+/// batch where the tail is "pad". Everywhere else, all records are real.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_valid(batch: Option<&Batch>) -> usize {
     or_default(|| batch.map_or(0, |batch| batch.ring.valid()))
@@ -163,7 +164,7 @@ pub extern "C" fn pipemill_batch_fields(batch: Option<&Batch>) -> usize {
     or_default(|| batch.map_or(0, |batch| batch.schema.fields.len()))
 }
 
-/// What is known of a field. Null where there is no such field. It lives as long as the batch.
+/// The description of a field. Null where there is no such field. It lives as long as the batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_field(batch: Option<&Batch>, field: usize) -> *const Field {
     guarded(
@@ -210,15 +211,15 @@ pub extern "C" fn pipemill_batch_column(batch: Option<&Batch>, field: usize) -> 
     or_default(|| batch.and_then(|batch| batch.column(field)).unwrap_or_default())
 }
 
-/// Where one field of each record starts in the payload, in bytes; `PIPEMILL_ABSENT` where a record
-/// does not have it. As many as there are records. Null where there is no such field.
+/// An array with the start of one field in the payload, in bytes, for each record;
+/// `PIPEMILL_ABSENT` where a record does not have the field. Null where there is no such field.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_offsets(batch: Option<&Batch>, field: usize) -> *const u32 {
     part(batch, field, ring::Batch::offsets)
 }
 
-/// The length of one field of each record, in bytes. As many as there are records. Null where there
-/// is no such field.
+/// An array with the length of one field, in bytes, for each record. Null where there is no such
+/// field.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_lengths(batch: Option<&Batch>, field: usize) -> *const u32 {
     part(batch, field, ring::Batch::lengths)

@@ -9,7 +9,7 @@ use pipemill_ring::reader::ReaderError;
 use crate::guard::guarded;
 use crate::text;
 
-/// What went wrong.
+/// The kind of an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -105,8 +105,8 @@ impl From<ReaderError> for Error {
     }
 }
 
-/// What `work` gives. Where it fails, `otherwise`, and the error is in the slot; else null is. The
-/// slot is where C wants its error: the address of a pointer, which may hold anything, or null.
+/// The result of `work`. Where it fails, `otherwise`, and the error is in the slot; else null is.
+/// The slot is where C wants its error: the address of a pointer, which may hold anything, or null.
 pub(crate) fn reported<T>(
     slot: Option<&mut MaybeUninit<*mut Error>>,
     otherwise: T,
@@ -131,7 +131,7 @@ pub extern "C" fn pipemill_error_message(error: Option<&Error>) -> *const c_char
     error.map_or(NONE, |error| &error.message).as_ptr()
 }
 
-/// What went wrong.
+/// The kind of an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_error_kind_of(error: Option<&Error>) -> ErrorKind {
     error.map_or(ErrorKind::None, |error| error.kind)

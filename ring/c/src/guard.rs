@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `work` gives; where it panics, what `otherwise` makes of the panic's text.
+/// The result of `work`; where it panics, what `otherwise` makes of the panic's text.
 ///
 /// The state that a panic leaves behind is never seen again: a reader's lock is poisoned then, and a
 /// batch does not change.
@@ -11,7 +11,7 @@ pub(crate) fn guarded<T>(otherwise: impl FnOnce(&str) -> T, work: impl FnOnce() 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| otherwise(text_of(&*panic)))
 }
 
-/// What `work` gives; where it panics, the default.
+/// The result of `work`; where it panics, the default.
 pub(crate) fn or_default<T: Default>(work: impl FnOnce() -> T) -> T {
     guarded(|_| T::default(), work)
 }

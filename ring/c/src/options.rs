@@ -1,4 +1,4 @@
-//! What a consumer asks for when it connects.
+//! The requests of a consumer when it connects.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CREDITS: u32 = 4;
 /// Milliseconds.
 const WAIT: i32 = 10_000;
 
-/// What a consumer asks for. 0 or null is the default of each: begin with
+/// The requests of a consumer. 0 or null is the default of each: begin with
 /// `pipemill_options options = {0};`.
 #[repr(C)]
 pub struct Options {
@@ -26,18 +26,18 @@ pub struct Options {
     /// Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
     /// first consumer of a channel decides. 0: as the channel says.
     pub batch_records: u32,
-    /// What happens to the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
+    /// The fate of the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
     /// "keep". With `batch_records` only.
     pub tail: *const c_char,
-    /// Where such an end is: of each "epoch" or of each "object". Null: "epoch". With
+    /// The unit that has such an end: each "epoch" or each "object". Null: "epoch". With
     /// `batch_records` only.
     pub batch_across: *const c_char,
     /// With `world`: this program gets the batches whose number modulo `world` is `rank`.
     pub rank: u32,
     /// How many programs divide the batches, at most 256. 0: no division of this kind.
     pub world: u32,
-    /// What `pipemill_state` returned, in this or another process: the first batch is the next one
-    /// after it. Null: where the channel is.
+    /// The value that `pipemill_state` returned, in this or another process: the first batch is the
+    /// next one after it. Null: where the channel is.
     pub state: *const c_char,
     /// Milliseconds to wait for a host that is not there yet. 0: ten seconds. -1: not at all.
     pub wait_ms: i32,
@@ -49,7 +49,7 @@ pub struct Options {
     pub allow_other_users: bool,
 }
 
-/// What was asked for, checked.
+/// The checked options.
 pub(crate) struct Wishes {
     pub(crate) hello: Hello,
     /// None: not at all.

@@ -37,13 +37,13 @@ struct Consumer {
     /// Number of batches that the program holds.
     held: Arc<AtomicUsize>,
     schema: Option<Arc<Schema>>,
-    /// What the last call of `pipemill_state` returned.
+    /// The value that the last call of `pipemill_state` returned.
     state: CString,
     /// What the last call of `pipemill_waits_for` returned.
     waits_for: CString,
 }
 
-/// What a channel gives next.
+/// The next thing of a channel: a batch, an end or an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -57,20 +57,20 @@ pub enum EventKind {
     StreamEnd,
 }
 
-/// What `pipemill_next` returns.
+/// The result of `pipemill_next`.
 #[repr(C)]
 pub struct Event {
-    /// What it is.
+    /// Its kind.
     pub kind: EventKind,
     /// Number of the epoch, of a batch or of an epoch's end; from 0.
     pub epoch: u32,
     /// The batch. Give it back with `pipemill_release`. Null for all other kinds.
     pub batch: *mut Batch,
-    /// Of an epoch's end: batches that were delivered, to all consumers together.
+    /// For an epoch's end: batches that were delivered, to all consumers together.
     pub batches: u64,
-    /// Of an epoch's end: records in these batches.
+    /// For an epoch's end: records in these batches.
     pub records: u64,
-    /// Of an epoch's end: part of the epoch was skipped, or not read.
+    /// For an epoch's end: part of the epoch was skipped, or not read.
     pub early: bool,
 }
 
@@ -267,8 +267,8 @@ pub extern "C" fn pipemill_descriptor(reader: Option<&Reader>) -> i32 {
     reader.map_or(-1, |reader| reader.descriptor)
 }
 
-/// Where this program goes on if it is started again: after the last batch that it was given. JSON,
-/// for `state` of the options, and for `pipemill run --resume`.
+/// The place where this program goes on if it is started again: after the last batch that it got.
+/// JSON, for `state` of the options, and for `pipemill run --resume`.
 ///
 /// It stays valid until the next call of this function, or `pipemill_close`. Null where it fails;
 /// then `*error` says why, unless `error` is null: this program was not given all batches, because

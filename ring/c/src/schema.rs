@@ -83,9 +83,9 @@ pub struct Field {
     pub dimensions: usize,
     /// Whether a record may lack the field.
     pub nullable: bool,
-    /// What the values mean, for example "timestamp[us]"; "" where nothing is said.
+    /// The meaning of the values, for example "timestamp[us]"; "" where nothing is said.
     pub logical: *const c_char,
-    /// Where there are categories, each value is an index into this list of texts.
+    /// If there are categories, each value is an index into this list of texts.
     pub categories: *const *const c_char,
     /// Number of categories; mostly 0.
     pub category_count: usize,

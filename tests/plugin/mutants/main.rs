@@ -122,6 +122,10 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
+        // A plugin that was built in its own folder has one.
+        if entry.file_name() == "target" {
+            continue;
+        }
         let path = to.join(entry.file_name());
         match entry.file_type()?.is_dir() {
             true => copy_folder(&entry.path(), &path)?,

@@ -1,4 +1,4 @@
-"""JPEGs in tar archives as ``uint8[224,224,3]``, with the functions of `examples/decoder-jpeg/bench.py`."""
+"""JPEGs in tar archives as ``uint8[224,224,3]``, with the functions of `plugins/jpeg/bench.py`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from ..task import Reader, Task, whole
 
-BENCH = pathlib.Path(__file__).parents[4] / "examples/decoder-jpeg/bench.py"
+BENCH = pathlib.Path(__file__).parents[4] / "plugins/jpeg/bench.py"
 Items = Iterator["tuple[int, int]"]
 
 
 def functions() -> Any:
-    spec = importlib.util.spec_from_file_location("decoder_jpeg_bench", BENCH)
+    spec = importlib.util.spec_from_file_location("jpeg_bench", BENCH)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""Records of bytes, as batches of numpy: ``uint8[records, size]``. Of each line of the cache one byte is added up."""
+"""Records of bytes, as batches of numpy: ``uint8[records, size]``. One byte of each line of the cache is added up."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FIELDS = [f"f{number}" for number in range(8)]
 
 
 def added(rows: Any) -> tuple[int, int]:
-    """All values of an array, in thousandths: other parsers round a last digit in another way."""
+    """The rows of an array, and the sum of its values in thousandths. Parsers may round the last digit of a value differently."""
     return len(rows), round(float(rows.sum(dtype="f8")) * 1000)
 
 

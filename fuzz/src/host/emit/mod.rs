@@ -1,4 +1,4 @@
-//! What a decoder emits: the host takes exactly the calls of `emit` that the interface allows, and
+//! Calls of `emit`: the host takes exactly the calls of `emit` that the interface allows, and
 //! the records reach a consumer with the bytes that their spans name, whatever memory batches have.
 //!
 //! The decoder is a real one in its sandbox. It passes on what its chunk says.

@@ -1,4 +1,4 @@
-//! What the interface says of `emit` (`wit/0.1/decoder.wit`), rule by rule and without haste.
+//! A model of `emit` (`wit/0.1/decoder.wit`): the rules of the interface, one by one.
 
 use super::super::guest::MAX_OUTPUT;
 use super::Call;
@@ -6,7 +6,7 @@ use super::Call;
 /// A record: its fields; `None` is an absent field.
 pub(super) type Record = Vec<Option<Vec<u8>>>;
 
-/// What a field's type asks of its values.
+/// The rule that a field's type has for its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     /// Any bytes.

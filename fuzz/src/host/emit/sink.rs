@@ -62,7 +62,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// A sink whose memories have this many bytes beside the index of one record.
+    /// A sink whose memories have this many bytes in addition to the index of one record.
     pub(super) fn new(memory: usize) -> Self {
         Self { memory: memory + index_room(0, 0, 3, 1) + 64, records: Vec::new() }
     }

@@ -8,7 +8,6 @@
 //! - `properties`: properties of all texts and all configurations: no text makes the parser panic,
 //!   a configuration that was shown can be read back, and so can single values; variables are
 //!   replaced.
-//! - `renamed`: keys with a new name: the old name is refused, and the message says the new one.
 //! - `suggest`: the names that are suggested for a wrong name.
 //! - `values`: single values: valid sizes and times and the messages for others, both ends of each
 //!   range, and the defaults of a short file.
@@ -17,7 +16,6 @@ mod docs;
 mod golden;
 mod mixes;
 mod properties;
-mod renamed;
 mod suggest;
 mod values;
 

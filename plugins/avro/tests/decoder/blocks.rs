@@ -110,7 +110,7 @@ fn errors_in_the_middle_of_a_block() {
 #[test]
 fn checksums_of_snappy_blocks() {
     let schema = record(&field("text", "\"string\""));
-    // Of one part, and of several.
+    // Blocks of one part, and of several.
     for size in [10, 100_000, 3 << 20] {
         let data = string("a".repeat(size));
         let mut bad = block("snappy", 1, &data);

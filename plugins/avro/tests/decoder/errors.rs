@@ -5,8 +5,9 @@ use pipemill_plugin::testing::{Outcome, Setup};
 use crate::write::{SYNC, block, header, items, long, one_block, string};
 use crate::{field, outcome, record, setup};
 
-/// What a file gives whose block has this data and says this number of records, and that goes on
-/// with a good block of a record `"after"`. The error's place counts from the start of the block.
+/// The outcome of a file whose block has this data and says this number of records, and that goes
+/// on with a good block of a record `"after"`. The error's place counts from the start of the
+/// block.
 fn bad_block(of: &str, records: i64, data: &[u8]) -> (usize, (usize, usize), String) {
     let schema = record(&field("x", of));
     let start = header(&schema, "null").len();
@@ -237,7 +238,7 @@ fn files_that_end_too_early() {
             assert_eq!(errors, [(skipped, size as u64, message.to_owned())]);
         }
     }
-    // A block that is not small is read as far as it is there.
+    // A block that is not small is read before all of it is in the chunk.
     let setup = Setup { max_record: 100, ..setup(&[]).skipping() };
     let three = block("null", 3, &string("x".repeat(70)).repeat(3));
     let file = [header(&schema, "null"), three].concat();
@@ -270,7 +271,7 @@ fn a_damaged_size_at_the_end() {
             bad.splice(1..2, long(size));
             let file = [header(&schema, codec), good.clone(), bad, good.clone(), good].concat();
             let (records, errors) = skipping(&file);
-            // Of a block that is not small, the record is read before the end of the block.
+            // The record of a block that is not small is read before the end of the block.
             let wanted = if codec == "null" && size == 1 << 25 { 4 } else { 3 };
             assert_eq!((records, errors.len()), (wanted, 1), "{errors:?}");
         }

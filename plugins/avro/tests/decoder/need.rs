@@ -10,7 +10,7 @@ use pipemill_plugin::{Codec, Decoder, Field, Host, Level, Progress, Records};
 use crate::write::{SYNC, compress, file, header, long, string};
 use crate::{decompress, field, record, setup};
 
-/// What a host was given.
+/// The answers that a host got.
 #[derive(Debug, Default)]
 struct Given {
     /// The chunk of the call.

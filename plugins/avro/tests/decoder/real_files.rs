@@ -109,7 +109,7 @@ fn some_fields_of_a_file() {
     }
 }
 
-/// What a file of the fields `id` and `text` has.
+/// The records of a file with the fields `id` and `text`.
 fn small(outcome: &Outcome) -> Vec<(u64, String)> {
     assert_eq!(outcome.errors, []);
     let one = |record: Value| {

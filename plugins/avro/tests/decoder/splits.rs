@@ -224,7 +224,8 @@ proptest! {
             let mut place = if codec == "null" { end - 16 - size } else { end };
             for written in block {
                 place += written.bytes.len();
-                // Of a large block without compression, records are read that have a byte after them.
+                // In a large block without compression, a record is read once a byte after it is
+                // there.
                 let is_large = codec == "null" && size as u64 > max_record;
                 if end <= at || is_large && place < at && start + 18 <= at {
                     sound.push(written.record.clone());

@@ -37,7 +37,7 @@ fn rows() -> impl Strategy<Value = String> {
     })
 }
 
-/// The options with which each input is decoded, besides `emit`.
+/// The options with which each input is decoded, in addition to `emit`.
 const OPTIONS: &[&[(&str, &str)]] = &[
     &[],
     &[("delimiter", "tab")],

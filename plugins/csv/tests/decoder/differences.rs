@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::python::{PythonResult, Rows, python, rows};
 
-/// What the decoder and Python read in a text.
+/// The rows that the decoder and Python read in a text.
 fn both(options: &[(&str, &str)], dialect: Value, text: &str) -> (Outcome, PythonResult) {
     let read = python(&[dialect], &[(0, text.as_bytes().to_vec())]).remove(0);
     (decode_whole::<Csv>(&Setup::new(options), text.as_bytes()), read)
@@ -54,7 +54,7 @@ fn cr_alone() {
     assert_eq!(rows(&outcome), table(&[&["a\rb"], &["c\rd"]]));
     let (outcome, python) = both(&[("lone_cr", "true")], json!({}), "a\rb\n\"c\"\rd\n");
     assert_eq!(rows(&outcome), python.rows);
-    // Of several CRs, the last one belongs to the line end.
+    // The last one of several CRs belongs to the line end.
     let (outcome, python) = both(&[], json!({"by_lf": true}), "a\r\r\nb\n");
     assert_eq!(python.rows, table(&[&["a"], &["b"]]));
     assert_eq!(rows(&outcome), table(&[&["a\r"], &["b"]]));

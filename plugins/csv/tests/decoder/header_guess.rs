@@ -14,7 +14,7 @@ enum Told {
     Refused,
 }
 
-/// What the first rows tell of an input, in any split of it.
+/// The facts that the first rows tell of an input, in any split of it.
 fn told(input: &str) -> Told {
     let outcome =
         assert_any_split::<Csv>(&Setup::new(AUTO), input.as_bytes(), &vec![1; input.len()]);
@@ -86,7 +86,7 @@ fn numbers_that_may_be_names_are_refused() {
         // Wavelengths, chosen features.
         "400.5,401,401.5\n0.1,0.2,0.3\n",
         "3,17,101\n0.5,0.25,1.5\n",
-        // A null word above numbers, beside a number.
+        // A null word above numbers, next to a number.
         "NA,5.1\n3,2.5\n",
         "?,5.1\n3,2.5\n",
         "abc,5\n1,6\n",

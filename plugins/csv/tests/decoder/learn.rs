@@ -144,7 +144,7 @@ fn text_is_text_and_bytes_are_asked_for() {
     );
     let outcome = decode_whole::<Csv>(&Setup::new(&[("types", "bytes")]), input);
     assert_eq!(outcome.records, [[Some(b"a".to_vec()), Some(b"caf\xe9".to_vec())]]);
-    // What is no value need not be text.
+    // A text that is no value need not make the column text.
     let commented = Setup::new(&[("comment", "#")]);
     let outcome = decode_whole::<Csv>(&commented, b"#\xff\na,\xc3\xa9\n");
     assert_eq!(outcome.records, [[Some(b"a".to_vec()), Some("é".as_bytes().to_vec())]]);

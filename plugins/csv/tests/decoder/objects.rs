@@ -1,4 +1,4 @@
-//! What stands around the rows of an object, and how objects differ from each other: headers that
+//! The bytes around the rows of an object, and how objects differ from each other: headers that
 //! the host compares, lines to skip, ends of files, names that come twice.
 
 use pipemill_csv::Csv;

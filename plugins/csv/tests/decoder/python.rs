@@ -13,7 +13,7 @@ use crate::files::{Marks, Random, file};
 
 pub type Rows = Vec<Vec<String>>;
 
-/// What Python reads in a text.
+/// The rows that Python reads in a text.
 #[derive(Debug)]
 pub struct PythonResult {
     /// The rows. Bytes are characters of Latin-1.
@@ -26,8 +26,8 @@ pub struct PythonResult {
     pub strict_error: Option<String>,
 }
 
-/// What Python reads in each text. A case is the index of a dialect of `read.py`, and the text. One
-/// process reads all cases.
+/// The rows that Python reads in each text. A case is the index of a dialect of `read.py`, and the
+/// text. One process reads all cases.
 pub fn python(dialects: &[Value], cases: &[(usize, Vec<u8>)]) -> Vec<PythonResult> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/decoder/read.py");
     let program = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());

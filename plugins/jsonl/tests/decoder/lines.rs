@@ -1,4 +1,4 @@
-//! Where lines end, which lines are skipped, and the field `line`.
+//! Ends of lines, lines that are skipped, and the field `line`.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, decode_whole};

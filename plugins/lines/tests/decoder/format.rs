@@ -1,4 +1,4 @@
-//! Where lines end, and the effect of each option.
+//! Ends of lines, and the effect of each option.
 
 use pipemill_lines::Lines;
 use pipemill_plugin::testing::{Setup, decode_whole};

@@ -147,7 +147,7 @@ fn arrays_that_become_too_large() {
     );
 }
 
-/// What a call makes is bounded, also if the chunk is large.
+/// The output of a call is bounded, also if the chunk is large.
 #[test]
 fn large_chunks_of_small_numbers() {
     let record = map([("v", Value::Array(vec![int(1); 1000], 0))]);

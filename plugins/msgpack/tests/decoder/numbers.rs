@@ -91,7 +91,7 @@ fn arrays() {
     }
 }
 
-/// The rounding itself is tested beside the code, with all values.
+/// The rounding itself is tested next to the code, with all values.
 #[test]
 fn floats_of_two_bytes() {
     let values = [

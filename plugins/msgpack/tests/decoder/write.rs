@@ -143,7 +143,7 @@ fn write_int(value: i128, size: usize, to: &mut Vec<u8>) {
     if size == 0 && (-32..128).contains(&value) {
         return to.push(value as u8);
     }
-    // Of two forms of the same size, a positive number has the one without a sign.
+    // If two forms have the same size, a positive number has the one without a sign.
     for (index, bytes) in [1usize, 2, 4, 8].into_iter().enumerate().filter(|(_, n)| *n >= size) {
         let bits = 8 * bytes as u32;
         let first = if (0..1 << bits).contains(&value) {

@@ -1,5 +1,5 @@
-//! The message of each error of rows and of archives, and where decoding goes on. Those of samples are
-//! in `samples`.
+//! The message of each error of rows and of archives, and where decoding goes on. The errors of
+//! samples are in `samples`.
 
 use pipemill_npz::Npz;
 use pipemill_plugin::testing::{Outcome, Setup, decode_whole};

@@ -91,10 +91,10 @@ impl SpecOption<'_> {
         self.parse_list(text, false)
     }
 
-    /// As [`parse`](Self::parse), but `bool` may have brackets, too.
+    /// Like [`parse`](Self::parse), but `bool` may have brackets, too.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The same as [`parse`](Self::parse).
     pub fn parse_with_bool_arrays(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
         self.parse_list(text, true)
     }

@@ -11,7 +11,7 @@ pub(super) const MAX_DIMENSIONS: usize = 8;
 /// The array that is read at a depth.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// Where it starts.
+    /// Its start.
     start: usize,
     /// Its elements so far.
     count: usize,
@@ -131,7 +131,7 @@ impl JsonField {
     }
 }
 
-/// Where the number at `at` ends, and whether it is written as an integer. If the end is `at`,
+/// The end of the number at `at`, and whether it is written as an integer. If the end is `at`,
 /// there is no number.
 #[inline(always)]
 fn number_end(chunk: &[u8], at: usize) -> (usize, bool) {

@@ -128,7 +128,7 @@ impl JsonField {
         Field { nullable: self.optional, ..field }
     }
 
-    /// What was expected of a value, and what was found. `texts` is what the texts are to the
+    /// Says what was expected of a value, and what was found. `texts` is what the texts are to the
     /// operator, as "lines"; the first byte of the text is at `start` in the chunk.
     #[cold]
     pub fn describe(&self, error: &FieldError, chunk: &[u8], start: usize, texts: &str) -> String {
@@ -320,9 +320,9 @@ fn is_word(number: &[u8]) -> bool {
 #[derive(Clone)]
 struct Strings<'a> {
     chunk: &'a [u8],
-    /// Where the next element begins, or what is before it.
+    /// The start of the next element, or of what is before it.
     at: usize,
-    /// Where the closing bracket is.
+    /// The place of the closing bracket.
     end: usize,
 }
 

@@ -61,7 +61,7 @@ struct Parser<'a> {
     nan: bool,
 }
 
-/// What is expected where one of the words of Python stands.
+/// The word of JSON that is expected in place of one of Python.
 const NO_NAN: &str = "a value (JSON has no NaN and no Infinity; nan = true takes them)";
 
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.

@@ -3,8 +3,8 @@
 /// The text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Where in the chunk the unexpected bytes start.
+    /// The place in the chunk where the unexpected bytes start.
     pub(super) at: usize,
-    /// What was expected there.
+    /// Says what was expected there.
     pub(super) expected: &'static str,
 }

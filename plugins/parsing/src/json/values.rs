@@ -59,8 +59,8 @@ impl SyntaxError {
         self.at == text.end
     }
 
-    /// What was expected and what was found. The text is this range of the chunk; `end` is what its
-    /// end is called.
+    /// Says what was expected and what was found. The text is this range of the chunk; `end` is
+    /// what its end is called.
     #[cold]
     pub fn describe(&self, chunk: &[u8], text: &Range<usize>, end: &str) -> String {
         format!(

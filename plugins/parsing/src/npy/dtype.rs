@@ -27,7 +27,7 @@ pub struct Member {
     pub element: Option<ElementType>,
     /// Its own dimensions; empty for one element.
     pub shape: Vec<u64>,
-    /// Where it starts in the element that it belongs to.
+    /// Its start in the element that it belongs to.
     pub offset: u64,
 }
 
@@ -38,16 +38,16 @@ pub struct ElementType {
     pub text: String,
     /// Bytes of an element; `None` for Python objects, which have no fixed size.
     pub size: Option<u64>,
-    /// What it is to consumers, or why it can't be a field.
+    /// Its type for consumers, or the reason why it can't be a field.
     pub kind: Result<ElementKind, String>,
 }
 
-/// What an element is to consumers.
+/// The type of an element for consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementKind {
     /// The type of a field's element.
     pub scalar: Scalar,
-    /// What the values mean; empty if nothing is said.
+    /// The meaning of the values; empty if nothing is said.
     pub logical: &'static str,
 }
 
@@ -179,7 +179,7 @@ impl ElementType {
     }
 }
 
-/// What a type is to consumers, or why it can't be a field.
+/// The type for consumers, or the reason why it can't be a field.
 fn kind(text: &str, letter: &str, size: u64, unit: Option<&str>) -> Result<ElementKind, String> {
     let plain = |scalar| Ok(ElementKind { scalar, logical: "" });
     let timestamp = |logical| Ok(ElementKind { scalar: Scalar::Int64, logical });

@@ -26,9 +26,9 @@ pub(super) enum Value {
 /// Why a text is not a literal.
 #[derive(Debug, PartialEq)]
 pub(super) struct LiteralError {
-    /// Where in the text the unexpected bytes start.
+    /// The place in the text where the unexpected bytes start.
     pub(super) at: usize,
-    /// What was expected there.
+    /// Says what was expected there.
     pub(super) expected: &'static str,
 }
 

@@ -22,7 +22,7 @@ pub struct ArrayLayout {
 /// How a field lies in a record.
 #[derive(Debug)]
 struct Column {
-    /// Where it starts.
+    /// Its start.
     offset: u64,
     /// Its bytes.
     size: u64,
@@ -46,7 +46,7 @@ enum Form {
 pub struct ValueError {
     /// Index of the field.
     pub field: usize,
-    /// Where in the record the byte is.
+    /// The place of the byte in the record.
     pub at: usize,
     /// The byte that is no boolean.
     pub found: u8,
@@ -130,7 +130,7 @@ impl NpyHeader {
     /// Compares a whole array with the type of a field. A size of 0 is any size.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub fn check_type(&self, layout: &ArrayLayout, wanted: &FieldType) -> Result<(), String> {
         let (FieldType { scalar, shape, .. }, found) = (wanted, &layout.fields[0]);
         let same = |(wanted, found): (&u32, &u64)| *wanted == 0 || u64::from(*wanted) == *found;
@@ -146,7 +146,7 @@ impl NpyHeader {
     /// is called `name`; a structured array has a field for each member.
     ///
     /// # Errors
-    /// What the array has that is not supported, and what to do about it.
+    /// The feature of the array that is not supported, and what to do about it.
     pub fn rows(&self, name: &str) -> Result<ArrayLayout, String> {
         let (count, row) = match &self.shape[..] {
             [] => (1, &[][..]),
@@ -165,7 +165,7 @@ impl NpyHeader {
     /// The whole array as one record of one field. A dimension of the array may be 0.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows). Structured arrays are not supported, either.
+    /// Like [`rows`](Self::rows). Structured arrays are not supported, either.
     pub fn whole(&self, name: &str) -> Result<ArrayLayout, String> {
         if let Dtype::Structured { .. } = self.dtype {
             return Err(
@@ -307,7 +307,7 @@ impl ArrayLayout {
         Ok(())
     }
 
-    /// What is wrong with a value.
+    /// Says what is wrong with a value.
     pub fn describe(&self, error: ValueError) -> String {
         let ValueError { field, at, found } = error;
         let name = &self.fields[field].name;

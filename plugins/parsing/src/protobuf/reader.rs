@@ -28,7 +28,7 @@ pub struct WireField {
     pub wire_type: WireType,
     /// The bytes of the value, without the length before them.
     pub value: Range<usize>,
-    /// Where the field starts, with its tag.
+    /// The start of the field, with its tag.
     pub at: usize,
 }
 
@@ -55,7 +55,7 @@ impl WireField {
 /// Why a message can't be read. Its text completes "expected a message, found …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
-    /// Where the invalid bytes start, counted from the start of the reader's bytes.
+    /// The start of the invalid bytes, counted from the start of the reader's bytes.
     pub at: usize,
     pub(crate) kind: WireErrorKind,
 }
@@ -144,7 +144,7 @@ pub struct MessageReader<'a> {
     all: &'a [u8],
     /// `all` up to the end of the current piece.
     bytes: &'a [u8],
-    /// Where the next field starts.
+    /// The start of the next field.
     at: usize,
     /// The pieces after the current one.
     more: std::slice::Iter<'a, Range<usize>>,

@@ -69,7 +69,7 @@ fn records(most: usize) -> impl Strategy<Value = Written> {
     any::<bool>().prop_flat_map(move |is_sparse| prop::collection::vec(record(is_sparse), 0..most))
 }
 
-/// A file of these records. Those with more than `cut` bytes are split there into two parts.
+/// A file of these records. Records with more than `cut` bytes are split there into two parts.
 fn file(payloads: &[Vec<u8>], cut: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for payload in payloads {

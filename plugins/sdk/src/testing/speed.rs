@@ -24,7 +24,7 @@ pub fn print_speed<D: Decoder>(what: &str, options: &[(&str, &str)], object: &[u
 /// measured.
 ///
 /// # Panics
-/// As [`print_speed`].
+/// The same as [`print_speed`].
 pub fn print_speed_with<D: Decoder>(
     what: &str,
     options: &[(&str, &str)],

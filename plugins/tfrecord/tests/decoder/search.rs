@@ -40,7 +40,7 @@ proptest! {
         let last = *starts.last().expect("two or more");
         let from = from.index(last + 1);
         let next = starts.iter().find(|start| **start >= from).expect("the last");
-        // What follows the last record is not there to tell a record inside of it from others.
+        // There are no bytes after the last record that tell a record inside of it from others.
         if from <= starts[starts.len() - 2] {
             let found = search(&file[from..], true, 1 << 20);
             prop_assert_eq!(found, Resync { consumed: next - from, found: true });

@@ -76,8 +76,8 @@ impl Host for Log {
     }
 }
 
-/// What the decoder logs for this input, and `consumed` and `need` of all its calls together. It asks
-/// for another call with the same bytes after the last sample of an archive.
+/// The log of the decoder for this input, and `consumed` and `need` of all its calls together. It
+/// asks for another call with the same bytes after the last sample of an archive.
 fn log(input: &[u8], end: bool) -> (Vec<(Level, String)>, usize, usize) {
     logged(&setup(), input, end)
 }

@@ -29,14 +29,14 @@ pub enum NextRecord {
     Plain {
         /// The bytes of the record.
         payload: Range<usize>,
-        /// Where the next record starts.
+        /// The start of the next record.
         end: usize,
     },
     /// A record in several parts, for [`Framing::join`].
     Parts {
         /// Bytes of the joined record.
         size: u64,
-        /// Where the next record starts.
+        /// The start of the next record.
         end: usize,
     },
     /// The chunk ends before the record does.
@@ -87,7 +87,7 @@ impl Framing {
         fits.then(|| payload..payload + length)
     }
 
-    /// Where the record after a plain one starts.
+    /// The start of the record after a plain one.
     #[inline(always)]
     pub fn next_start(payload: &Range<usize>) -> usize {
         payload.start + padded(payload.len())

@@ -25,7 +25,7 @@ pub enum RecordError {
         size: u64,
         /// Whether the record has one part: then the next record starts at `end`.
         whole: bool,
-        /// Where the last part that was read ends, counted from the start of the chunk.
+        /// The end of the last part that was read, counted from the start of the chunk.
         end: u64,
     },
     /// The record is damaged, or the input is not RecordIO.

@@ -215,7 +215,7 @@ fn header(chunk: &[u8], at: usize, max_record: u64) -> Result<(usize, u32), Stop
     Ok((length as usize, (word >> 64) as u32))
 }
 
-/// Where the record after this payload starts.
+/// The start of the record after this payload.
 pub fn next_start(payload: &Range<usize>) -> usize {
     payload.end + FOOTER
 }

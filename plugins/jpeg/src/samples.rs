@@ -1,7 +1,7 @@
-//! What becomes of a sample that the built-in `webdataset` has found: the field `image` is decoded,
-//! the others stay.
+//! Transforms a sample that the built-in `webdataset` has found: decodes the field `image` and
+//! keeps the others.
 //!
-//! All fields are copied beside the images, so that a batch holds no bytes of the archive.
+//! All fields are copied next to the images, so that a batch holds no bytes of the archive.
 
 use std::cell::Cell;
 

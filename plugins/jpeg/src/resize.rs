@@ -4,13 +4,13 @@
 //! it. Sizes and places are those of torchvision's `Resize` and `CenterCrop`. Rows and columns that are
 //! cut off are never looked at.
 //!
-//! A plane with half of the columns or rows is not made larger first. What libjpeg does to make it
-//! larger is part of the weights: see [`Weights`].
+//! A plane with half of the columns or rows is not made larger first. The filter by which libjpeg
+//! makes it larger is part of the weights: see [`Weights`].
 
 use std::ops::Range;
 
 use crate::lanes::{I16s, Sums, transpose};
-use crate::picture::Plane;
+use crate::plane::Plane;
 
 /// Bits of the fraction of a weight.
 const WEIGHT_BITS: u32 = 14;
@@ -26,7 +26,7 @@ struct Axis {
     source: usize,
     /// The same after it was resized.
     resized: usize,
-    /// Where the array begins in these.
+    /// The place where the array begins in these.
     start: usize,
 }
 
@@ -42,7 +42,7 @@ fn axes(width: usize, height: usize, size: usize) -> [Axis; 2] {
     })
 }
 
-/// What the weights of a plane depend on, in one direction.
+/// The parameters of the weights of a plane, in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     axis: Axis,
@@ -65,7 +65,7 @@ struct Weights {
     taps: usize,
     /// For each place, the first sample.
     starts: Vec<usize>,
-    /// For each place, the weights from there on. Those after the last sample are zero.
+    /// For each place, the weights from there on. The weights after the last sample are zero.
     weights: Vec<i16>,
     /// The samples that count for any place.
     needed: Range<usize>,
@@ -149,7 +149,7 @@ pub(crate) struct Resizer {
     rows: Vec<[i16; 8]>,
     /// The same: for each column, its eight rows.
     columns: Vec<[i16; 8]>,
-    /// Where the pairs of rows begin, and their weights.
+    /// The starts of the pairs of rows, and their weights.
     pairs: Vec<([usize; 2], I16s)>,
 }
 

@@ -1,7 +1,7 @@
 //! Three planes become pixels.
 
 use crate::lanes::{I16s, Sums, store_rgb};
-use crate::picture::Color;
+use crate::plane::Color;
 
 /// Bits of the fraction of a factor.
 const BITS: u32 = 14;
@@ -34,7 +34,8 @@ pub(crate) fn append(color: Color, planes: &[Vec<u8>; 3], size: usize, out: &mut
     }
 }
 
-/// As JFIF has it: red = y + 1.402 cr, green = y - 0.344136 cb - 0.714136 cr, blue = y + 1.772 cb.
+/// The formula of JFIF:
+/// red = y + 1.402 cr, green = y - 0.344136 cb - 0.714136 cr, blue = y + 1.772 cb.
 #[inline(always)]
 fn rgb(y: I16s, cb: I16s, cr: I16s) -> [I16s; 3] {
     let (one, middle) = (I16s::splat(1), I16s::splat(128));

@@ -109,7 +109,7 @@ def pillow(paths, draft=False):
 def torchvision(paths):
     import torch
 
-    # As the workers of a DataLoader have.
+    # The workers of a DataLoader have one thread, too.
     torch.set_num_threads(1)
     return sum(with_torchvision(image).shape[2] // 3 for path in paths for image, _ in samples(path))
 

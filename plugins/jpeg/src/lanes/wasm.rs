@@ -35,7 +35,7 @@ impl I16s {
         // SAFETY: the array has 8 bytes, and loads need not be aligned.
         Self(unsafe { i16x8_load_extend_u8x8(from.as_ptr()) })
     }
-    /// As bytes, with saturation.
+    /// Converts to bytes, with saturation.
     #[inline(always)]
     pub(crate) fn store_bytes(self, to: &mut [u8; 8]) {
         let bytes = u8x16_narrow_i16x8(self.0, self.0);

@@ -9,6 +9,7 @@ mod colors;
 mod lanes;
 mod library;
 mod picture;
+mod plane;
 mod resize;
 mod samples;
 

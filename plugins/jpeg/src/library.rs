@@ -6,12 +6,12 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use crate::picture::{Color, Plane};
+use crate::plane::{Color, Plane};
 
 /// Decodes an image into its planes.
 ///
 /// # Errors
-/// What was expected and what was found.
+/// Says what was expected and what was found.
 pub(crate) fn decode(jpeg: &[u8], planes: &mut Vec<Plane>) -> Result<Color, String> {
     let options = DecoderOptions::default()
         .set_strict_mode(true)

@@ -92,7 +92,7 @@ fn kind(name: &str) -> Vec<u8> {
     jpegs().into_iter().find(|(found, _)| found == name).expect(name).1
 }
 
-/// Where the first marker of this kind stands.
+/// The place of the first marker of this kind.
 fn marker(jpeg: &[u8], marker: u8) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xff, marker]).expect("the marker")
 }

@@ -1,40 +1,10 @@
 //! From the bytes of a JPEG to an array: decoded, resized, cut out, in red, green and blue.
 
-use std::ops::Range;
-
 use crate::baseline::Baseline;
 use crate::colors;
 use crate::library;
+use crate::plane::Plane;
 use crate::resize::Resizer;
-
-/// What the planes of an image are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Color {
-    /// One plane.
-    Grey,
-    /// Three planes.
-    Rgb,
-    /// Three planes: brightness, and two differences.
-    YCbCr,
-}
-
-/// One component of an image.
-#[derive(Debug, Default)]
-pub(crate) struct Plane {
-    /// Columns and rows.
-    pub(crate) size: [usize; 2],
-    /// Columns and rows of the image for each one of the plane: 1 or 2.
-    pub(crate) factor: [usize; 2],
-    /// Whether libjpeg makes a plane of half the columns or rows larger with its neighbours.
-    pub(crate) is_smooth: bool,
-    /// Columns and rows of a block.
-    pub(crate) edge: usize,
-    /// Columns and rows that the array needs. Others need not be decoded.
-    pub(crate) needed: [Range<usize>; 2],
-    /// Bytes of a row: a multiple of 8.
-    pub(crate) stride: usize,
-    pub(crate) samples: Vec<u8>,
-}
 
 /// Makes arrays of images. It keeps memory from one to the next.
 pub(crate) struct Pictures {
@@ -65,7 +35,7 @@ impl Pictures {
     /// Appends the array of an image to `out`.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub(crate) fn decode(&mut self, jpeg: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let header = self.baseline.read_header(jpeg, self.max_pixels)?;
         let (mut width, mut height) = (header.width, header.height);
@@ -89,7 +59,7 @@ impl Pictures {
         Ok(())
     }
 
-    /// What an image is divided by while it is decoded, as `draft` of Pillow chooses it: the shorter
+    /// The divisor of an image while it is decoded, as `draft` of Pillow chooses it: the shorter
     /// side is not shorter than the array then.
     fn divisor(&self, shorter: usize) -> usize {
         let fits = |divisor: &usize| shorter / self.size >= *divisor;

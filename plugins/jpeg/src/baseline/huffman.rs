@@ -64,7 +64,7 @@ impl Default for Code {
     }
 }
 
-/// What is wrong with a block.
+/// Says what is wrong with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockError {
     /// Bits that are no code.
@@ -80,7 +80,7 @@ impl Code {
     /// first coefficients.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub(crate) fn set(&mut self, table: &[u8], is_dc: bool) -> Result<(), String> {
         // Most images have the tables of the one before.
         if self.table == table {
@@ -147,7 +147,7 @@ const PADDING: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
     bytes: Vec<u8>,
-    /// Where the bytes of the scan begin, and thus end.
+    /// The places where the bytes of the scan begin and end.
     first: usize,
     /// The bytes before this place are not in `buffer` yet.
     at: usize,

@@ -2,7 +2,7 @@
 //! the colours as libjpeg chooses them.
 
 use crate::baseline::huffman::{Code, Factors, placed};
-use crate::picture::Color;
+use crate::plane::Color;
 
 /// The tables of an image. They are kept for the next one, which mostly has the same.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Tables {
     }
 }
 
-/// What stands before the scan.
+/// The segments before the scan.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) width: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Scan {
     pub(crate) components: Vec<Component>,
     /// The number of units between two restart markers; 0 if there are none.
     pub(crate) restart: usize,
-    /// Where the entropy-coded bytes begin.
+    /// The start of the entropy-coded bytes.
     pub(crate) start: usize,
 }
 
@@ -63,7 +63,7 @@ struct Frame {
     is_plain: bool,
 }
 
-/// What the application markers say of the colours.
+/// The facts that the application markers say of the colours.
 #[derive(Default)]
 struct Application {
     is_jfif: bool,
@@ -74,7 +74,7 @@ struct Application {
 /// Reads the markers up to the first scan.
 ///
 /// # Errors
-/// What was expected and what was found.
+/// Says what was expected and what was found.
 pub(crate) fn read(jpeg: &[u8], max_pixels: u64, tables: &mut Tables) -> Result<Header, String> {
     if !jpeg.starts_with(&[0xff, 0xd8]) {
         let found = match jpeg {
@@ -185,7 +185,7 @@ fn read_frame(marker: u8, body: &[u8], max_pixels: u64) -> Option<Result<Frame, 
         return Some(Err(format!("expected an image with pixels, found {width} x {height}")));
     }
     let count = usize::from(*body.get(5)?);
-    // What an image takes of the memory depends on its components, too.
+    // The memory that an image takes depends on its components, too.
     if width as u64 * height as u64 * count.max(3) as u64 > max_pixels.saturating_mul(3) {
         return Some(Err(format!(
             "an image of {width} x {height} in {count} components has more than max_pixels ({max_pixels} in \

@@ -12,7 +12,7 @@ pub(crate) use header::Header;
 use header::{Component, Scan, Tables};
 use huffman::{Bits, BlockError};
 
-use crate::picture::Plane;
+use crate::plane::Plane;
 
 /// Decodes images. It keeps memory and tables from one to the next.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Baseline {
     /// Reads the header of an image.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub(crate) fn read_header(&mut self, jpeg: &[u8], max_pixels: u64) -> Result<Header, String> {
         header::read(jpeg, max_pixels, &mut self.tables)
     }
@@ -69,7 +69,7 @@ impl Baseline {
     /// Decodes what is needed of an image into its planes.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// Says what was expected and what was found.
     pub(crate) fn decode(
         &mut self,
         jpeg: &[u8],
@@ -170,7 +170,7 @@ impl Plane {
     }
 }
 
-/// Where the bytes after a restart marker begin.
+/// The start of the bytes after a restart marker.
 fn marker(jpeg: &[u8], at: usize, expected: u8) -> Result<usize, String> {
     // A marker may have any number of bytes ff before it.
     let fill = jpeg[at..].iter().take_while(|byte| **byte == 0xff).count();

@@ -1,0 +1,12 @@
+//! The lengths that are valid, by the options and limits of the channel.
+
+/// The lengths that are valid.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// The value of the option `prefix`, for messages.
+    pub(crate) kind: String,
+    /// Whether a length counts its own bytes.
+    pub(crate) includes_prefix: bool,
+    /// Largest record in bytes.
+    pub(crate) max_record: u64,
+}
