@@ -30,7 +30,7 @@ CALLS = [
 CODE = [
     ("checksum", re.compile(r"crc32")),
     ("check", re.compile(r"decoded_records|DecodedRecords|transpose")),
-    ("index", re.compile(r"pipemill_channel::(batch|dense|cut|picked)|^_*mem(move|cpy|set)")),
+    ("index", re.compile(r"pipemill_channel::batch|^_*mem(move|cpy|set)")),
     ("grant", re.compile(r"pipemill_ring|pipemill_delivery|[Ss]endmsg")),
     ("read", re.compile(r"pipemill_source|^read$|__libc_read")),
     ("boundary", re.compile(r"wasmtime|pipemill_decode|pipemill_channel|clock_gettime|malloc|free|realloc|cfree")),
