@@ -316,9 +316,9 @@ ptrdiff_t pipemill_find_field(const pipemill_batch *batch,
 // not have the field, and where there is no such record or field.
 pipemill_bytes pipemill_batch_value(const pipemill_batch *batch, size_t record, size_t field);
 
-// One field of all records, in the shared memory, where they are evenly spaced: numbers that a
-// decoder made mostly are, and in a channel with a fixed number of records of each batch, all
-// numbers of a fixed size are that no record lacks. It looks at each record: call it once a batch.
+// One field of all records, in the shared memory, where they are evenly spaced: always so for
+// numbers of a fixed size that no record lacks when `batch` is set; usually so otherwise. It looks
+// at each record: call it once a batch.
 pipemill_column pipemill_batch_column(const pipemill_batch *batch, size_t field);
 
 // An array with the start of one field in the payload, in bytes, for each record;

@@ -151,8 +151,8 @@ pub trait Sink {
     /// The run is being stopped.
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason>;
 
-    /// For the window of a shuffle, which makes other batches of those that it gets: the counts of
-    /// its own. `None` for the places where batches go.
+    /// Delivery counts kept by a sink that regroups records: the window of a shuffle. `None` for
+    /// the places where batches go.
     #[doc(hidden)]
     fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         None

@@ -78,7 +78,7 @@ impl Placement<'_, '_> {
         if is_shard {
             self.ring.table.expect(self.rank, first);
         } else {
-            // What this consumer has is not for the others either that may come.
+            // Batches before its state must not go to later consumers.
             self.ring.table.go_on_from(first);
             self.state.now = asked.clone();
         }

@@ -203,9 +203,9 @@ pub extern "C" fn pipemill_batch_value(
     })
 }
 
-/// One field of all records, in the shared memory, where they are evenly spaced: numbers that a
-/// decoder made mostly are, and in a channel with a fixed number of records of each batch, all
-/// numbers of a fixed size are that no record lacks. It looks at each record: call it once a batch.
+/// One field of all records, in the shared memory, where they are evenly spaced: always so for
+/// numbers of a fixed size that no record lacks when `batch` is set; usually so otherwise. It looks
+/// at each record: call it once a batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_column(batch: Option<&Batch>, field: usize) -> Column {
     or_default(|| batch.and_then(|batch| batch.column(field)).unwrap_or_default())

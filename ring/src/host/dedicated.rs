@@ -69,8 +69,8 @@ impl DedicatedBuffers {
         self.full.iter().any(Option::is_some)
     }
 
-    /// The buffer of at least this many bytes that was freed last. Where there is none, one that is too
-    /// small, to be dropped: a larger one takes its place.
+    /// The buffer of at least this many bytes that was freed last. Otherwise returns one that is
+    /// too small, for the caller to free.
     pub(super) fn take_spare(
         &mut self,
         bytes: usize,

@@ -1,4 +1,5 @@
-//! Who is there, and for how long consumers were waited for in vain, as a pure rule: moments go in.
+//! Tracks missing consumers: for how long the writer waited while too few were connected. A pure
+//! rule: moments go in.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -20,8 +20,7 @@
 //!   names.
 //! - `log_limit`: limits the lines about connections that are ended: a program can make thousands
 //!   of them a second.
-//! - `missing_consumers`: who is there, and for how long consumers were waited for in vain, as a
-//!   pure rule: moments go in.
+//! - `missing_consumers`: for how long the writer waited while too few consumers were connected.
 //! - `observer`: the interface for those that follow every batch of a ring, such as a trace.
 //! - `ring`: one channel's ring: its memory, and its state under a lock.
 //! - `server`: the server of a process's rings: it binds the socket, and its thread speaks with the

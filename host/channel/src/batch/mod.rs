@@ -42,8 +42,8 @@ pub struct Batch {
     pub absent: bool,
 }
 
-/// Where the first record of a batch comes from. With a window: where the oldest record comes from
-/// that has not left before the batch; [`BatchPosition`](pipemill_types::BatchPosition) says more.
+/// Where the first record of a batch comes from. With a shuffle window: the position of the oldest
+/// record still in the window; [`BatchPosition`](pipemill_types::BatchPosition) says more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchStart {
     /// The object's name.

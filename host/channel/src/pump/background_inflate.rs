@@ -61,7 +61,7 @@ impl BackgroundInflate {
         Self::after(BEGIN_AFTER, input)
     }
 
-    /// The thread begins after so many bytes.
+    /// Starts the thread after this many bytes.
     fn after(bytes: u64, input: Box<dyn Input>) -> Self {
         Self(State::Here { input, left: Some(bytes) })
     }

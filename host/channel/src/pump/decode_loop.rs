@@ -282,7 +282,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         self.progress.was_short
             && (1..READ_BYTES).contains(&new_bytes)
             && self.is_due()
-            // Who reads a file waits for its bytes, whatever the time is.
+            // Reading a regular file always blocks: no timeout applies.
             && !self.input.is_stored()
     }
 
@@ -392,8 +392,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         if first_record == 0 {
             self.builder.set_metadata(self.stream.metadata());
         }
-        // Errors are told before the records of the call may leave: with workers, whoever gives the
-        // records in order has to know of them.
+        // Report errors before appending the records: with workers, the sequencer needs them first.
         let skipped = self.skip_inline_errors(first_record);
         self.builder.append(self.stream.decoded())?;
         skipped?;

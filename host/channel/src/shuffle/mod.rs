@@ -15,8 +15,8 @@
 //! copies are made in a thread of their own, while the decoder works (`background`).
 //!
 //! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
-//! All records before that place have left. So who decodes from there on, with an empty window, gets
-//! the rest in the same order, after as many records as have left of those after the place.
+//! All records before that place have left. Resuming from that position with an empty window
+//! reproduces the order, after skipping the records already delivered.
 //!
 //! - `spare`: memory that a window uses again: of blocks that all records have left.
 

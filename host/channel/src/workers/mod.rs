@@ -71,11 +71,11 @@ const AHEAD_WHILE_BUSY: usize = 8 << 20;
 /// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of the
 /// blocks that formats have.
 const SECTION_BYTES: usize = 4 << 20;
-/// Objects that wait for their turn, at most. Each one of them has a portion of memory or none.
+/// Upper limit of queued objects. Each of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
 
-/// Objects that are taken at the same time in any order, for each worker. Those that no worker has
-/// are decoded, so they have something.
+/// Objects that are taken at the same time in any order, for each worker. An object without a
+/// worker is fully decoded: its records are queued.
 const OPEN_OBJECTS: usize = 2;
 
 /// The order in which the records of several objects leave. Those of one object keep theirs.

@@ -489,7 +489,7 @@ impl DecodedRecords {
 fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
     let (first, last) = (spans.first()?, spans.last()?);
     let (offset, end) = (|span: u64| span >> 32, |span: u64| (span >> 32) + (span & 0xffff_ffff));
-    // Where one field of a record lies in the payload, it is mostly the first one, too.
+    // A record with a payload field usually starts with one: test the first span only.
     if first >> 63 == 1 || offset(*first) < from {
         return None;
     }

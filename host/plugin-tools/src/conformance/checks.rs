@@ -233,7 +233,7 @@ impl<'a> Checks<'a> {
         }
         let mut details = format!("{} of {size} places", budget.done());
         match swallowed {
-            // Where the end never ends a record, its bytes can't be anything but lost.
+            // If the end of the input never ends a record, its last bytes are always lost.
             Some(found) if shortened == 0 || self.test.strict_end => {
                 let fails = |case: &Case| match case.check(&self.tested) {
                     Ok(CaseOutcome::TailSwallowed(broken)) => Some(broken),

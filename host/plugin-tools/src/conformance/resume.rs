@@ -337,7 +337,7 @@ pub(super) struct Evidence {
     worst: Option<(usize, u8, usize)>,
     /// Those after which the decoder searched.
     searched: u64,
-    /// Those after whose search more was lost than may be: their number, and the first one.
+    /// Damages after which a resync lost too many records: their number, and the first one.
     lossy: (u64, Option<(usize, u8)>),
     /// Those with a search that passed over more than it may.
     passing: (u64, Option<(usize, u8)>),

@@ -29,9 +29,9 @@ impl ValueSpan {
         Self::in_order(columns, records).unwrap_or_else(|| Self::in_any_order(columns, records))
     }
 
-    /// That of these records, if their values lie between the first value of the first record and the
-    /// end of the last one's. So it is with most formats, and to see that takes a third of the time of
-    /// the search.
+    /// The span of these records, if their values lie between the first value of the first record
+    /// and the end of the last one's. So it is with most formats, and to see that takes a third of
+    /// the time of the search.
     fn in_order(columns: &[Column], records: &Range<usize>) -> Option<Self> {
         if records.is_empty() {
             return None;

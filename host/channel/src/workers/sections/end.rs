@@ -94,8 +94,8 @@ impl State {
         decoded.offset == start && decoded.restart == Some(header.len() as u64)
     }
 
-    /// Lets the decoder of a section see more bytes after the `start` of the next one, unless it has
-    /// used bytes after the start, or has seen enough of them. It was shown those before `shown`.
+    /// Extends the section's view past the `start` of the next one, up to `MAX_BEYOND`, if the
+    /// decoder has used nothing there. It was shown those before `shown`.
     fn look_beyond(&mut self, index: usize, start: u64, shown: u64, decoded: &DecodedTo) -> bool {
         let to = match decoded.wants {
             wants if wants > shown => wants,

@@ -32,8 +32,8 @@ const MAX_HEADER: u64 = 1 << 20;
 const MAX_FAILED_SEARCHES: u32 = 2;
 /// Sections in a row that were decoded in vain, after which no more are begun in an object.
 const MAX_WASTED: u32 = 8;
-/// The same, as long as no section of the channel has gone on where another one had ended: some decoders
-/// never come to the very start of the next section.
+/// The same limit before the first successful join: some decoders never stop exactly at the next
+/// section's start.
 const MAX_WASTED_AT_FIRST: u32 = 2;
 /// How often a wait is interrupted to see whether anybody wants the object.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
