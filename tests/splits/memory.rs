@@ -95,7 +95,8 @@ impl Memory {
     /// Makes it this large.
     pub fn grow(&mut self, len: usize) {
         if let Self::Private { bytes, .. } = self {
-            bytes.resize(len, DIRT);
+            // Each byte is copied at most once more in all.
+            bytes.resize(len.max(2 * bytes.len()), DIRT);
         }
     }
 }

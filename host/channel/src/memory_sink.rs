@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::sink::grow_private;
 use crate::{Batch, Sink, StopReason};
 use pipemill_types::{BatchMemory, Field};
 
@@ -74,7 +75,7 @@ impl Memories for PrivateMemories {
     }
 
     fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
-        memory.resize(payload, 0);
+        grow_private(memory, payload);
         Ok(())
     }
 

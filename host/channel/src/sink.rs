@@ -167,3 +167,9 @@ pub trait Sink {
         Ok(())
     }
 }
+
+/// Enlarges private memory to at least `payload` bytes, and to twice its size, so that each byte is
+/// copied at most once more in all.
+pub(crate) fn grow_private(memory: &mut Vec<u8>, payload: usize) {
+    memory.resize(payload.max(2 * memory.len()), 0);
+}

@@ -6,6 +6,8 @@ use std::ops::{Deref, DerefMut};
 use memmap2::{Advice, MmapMut};
 use pipemill_types::{BatchMemory, ChunkMemory, Column, HUGE_PAGE, SharedPart};
 
+use crate::sink::grow_private;
+
 /// The index of a block takes at most this many times its memory: else records without bytes would
 /// never fill one.
 const MAX_INDEX: usize = 4;
@@ -102,7 +104,7 @@ impl BlockMemory {
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.is_dedicated = true;
         match &mut self.bytes {
-            Bytes::Heap(list) => list.resize(bytes, 0),
+            Bytes::Heap(list) => grow_private(list, bytes),
             other => {
                 let mut list = vec![0; bytes.max(other.len())];
                 list[..other.len()].copy_from_slice(other);

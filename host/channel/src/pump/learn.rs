@@ -11,6 +11,7 @@ use pipemill_types::{Field, StreamInfo};
 use crate::batch::Batch;
 use crate::batch::builder::BatchBuilder;
 use crate::channel::Channel;
+use crate::sink::grow_private;
 use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, ErrorPolicy, OnError, Resume, Sink, StopReason};
 
@@ -126,7 +127,7 @@ impl Sink for FieldsSink {
     }
 
     fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
-        memory.resize(payload, 0);
+        grow_private(memory, payload);
         Ok(())
     }
 

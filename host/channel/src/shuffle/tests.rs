@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::batch::BatchStart;
+use crate::sink::grow_private;
 
 /// Keeps the records that it gets: the first 8 bytes of the first field of each.
 #[derive(Default)]
@@ -26,7 +27,7 @@ impl Sink for Kept {
     }
 
     fn grow(&mut self, memory: &mut Vec<u8>, payload: usize) -> Result<(), StopReason> {
-        memory.resize(payload, 0);
+        grow_private(memory, payload);
         Ok(())
     }
 
