@@ -72,13 +72,14 @@ def npy(values):
 def test_an_object_that_open_refuses_is_refused_with_the_same_text(tmp_path, files, decoder, options):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
+    before, seen = [], []
     with pytest.raises(pipemill.DecodeError, match=r"/b\.") as theirs:
-        list(pipemill.cat(tmp_path, decoder, options=options))
+        before.extend(pipemill.cat(tmp_path, decoder, options=options))
     data = pipemill.hf.iterable(tmp_path, decoder, options=options)
-    seen = []
     with pytest.raises(pipemill.DecodeError) as ours:
         seen.extend(data)
-    assert str(ours.value) == str(theirs.value) and (ours.value.object, seen) == (theirs.value.object, [])
+    assert str(ours.value) == str(theirs.value) and ours.value.object == theirs.value.object
+    assert len(seen) == len(before) > 0, "the records before it"
 
 
 def test_what_a_record_does_not_have_is_none_or_what_the_program_says(tmp_path):

@@ -51,7 +51,7 @@ def all_of(trained):
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 7
+    assert len(EXAMPLES) == 9
 
 
 def test_a_loader_and_its_state():
@@ -143,7 +143,7 @@ model = Line()
 
 def test_transformers(tmp_path):
     (example,) = (example for example in EXAMPLES if "OurTrainer(Trainer)" in example)
-    # In a process of its own: what transformers imports can't be loaded beside all that the other tests have imported.
+    # In a process of its own: what transformers imports can't be loaded together with all that the other tests have imported.
     save = "\nopen('seen.json', 'w').write(json.dumps(model.seen))\n"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-c", MODEL + example + save]
