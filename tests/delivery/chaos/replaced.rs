@@ -126,8 +126,9 @@ impl Run {
         }
     }
 
-    /// A host that goes on at the state, and its consumer. The error is the reason of a refusal.
-    fn start(&self, random: &mut fastrand::Rng) -> Result<(Process, Reader), String> {
+    /// A host that goes on at the state, and its consumer. The error is the reason of a refusal. `None`:
+    /// the host had nothing left to deliver, and ended before anybody connected.
+    fn start(&self, random: &mut fastrand::Rng) -> Result<Option<(Process, Reader)>, String> {
         let socket = self.place.path("run/host.sock");
         let mut command = host::command(&pipemill!(), &self.place, &self.config);
         let mut hello = Hello { credits: Some(2), ..Hello::new(CHANNEL, "chaos") };
@@ -147,13 +148,16 @@ impl Run {
             connected.is_some() || !process.runs()
         });
         match connected {
-            Some(Ok(reader)) => Ok((process, reader)),
+            Some(Ok(reader)) => Ok(Some((process, reader))),
             Some(Err(ReaderError::Refused(why))) => {
                 kill(process);
                 Err(why)
             }
             Some(Err(error)) => panic!("{error}"),
-            None => Err(process.wait().with_code(64).stderr),
+            None => match process.wait() {
+                ended if ended.code == Some(0) => Ok(None),
+                ended => Err(ended.with_code(64).stderr),
+            },
         }
     }
 
@@ -209,7 +213,12 @@ pub fn live(world: &mut World) {
         }
         let is_other = run.state.is_some() && run.current != run.stated;
         match run.start(&mut world.random) {
-            Ok((process, mut reader)) => {
+            Ok(None) => {
+                let all = run.current.records(&run.files).len();
+                assert!(!is_other && run.given == all, "{} of {all}", run.given);
+                return;
+            }
+            Ok(Some((process, mut reader))) => {
                 assert!(!is_other, "{:?} goes on after {:?}", run.current, run.stated);
                 let is_whole = run.read(&mut reader, world);
                 drop(reader);
