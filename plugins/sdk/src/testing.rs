@@ -292,7 +292,7 @@ struct Collected {
     skip: bool,
     decompress: Option<Decompress>,
     /// The block that was decompressed last, and its decompressed bytes.
-    block: (Vec<u8>, Vec<u8>),
+    block: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Collected {
@@ -357,11 +357,12 @@ impl Host for Collector {
     ) -> Result<(Vec<u8>, bool), String> {
         let own = &mut *self.0.borrow_mut();
         let block = &own.chunk[unpack(span)];
-        if own.block.0 != block {
+        // The first block may be empty, and is decompressed all the same.
+        if own.block.as_ref().is_none_or(|(known, _)| known != block) {
             let decompress = own.decompress.expect("Setup::decompress is set");
-            own.block = (block.to_vec(), decompress(codec, block)?);
+            own.block = Some((block.to_vec(), decompress(codec, block)?));
         }
-        let bytes = &own.block.1;
+        let bytes = own.block.as_ref().map_or(&[][..], |(_, bytes)| bytes);
         let from = usize::try_from(skip).unwrap_or(usize::MAX);
         let Some(rest) = bytes.get(from..) else {
             return Err(format!("the block has {} bytes, not {skip}", bytes.len()));

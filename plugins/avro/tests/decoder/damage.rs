@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::splits::{
     SCHEMA, Written, all_fit, block_bytes, blocks, codec, file, pieces, setup_with,
 };
-use crate::write::header;
+use crate::write::{SYNC, header};
 
 fn records(blocks: &[Vec<Written>]) -> Vec<Record> {
     blocks.concat().into_iter().map(|written| written.record).collect()
@@ -22,6 +22,16 @@ fn said_size(block: &[u8]) -> Option<u64> {
     let size = &size[..size.iter().take(9).position(is_last)? + 1];
     let number = size.iter().rev().fold(0, |all, byte| all << 7 | u64::from(byte & 0x7f));
     (number % 2 == 0).then_some(number / 2)
+}
+
+/// A deflate block of two bytes may be shorter than the tail that blocks of its file may have. The first
+/// block that is decompressed is then an empty one, which is an error wherever decoding begins.
+#[test]
+fn a_block_that_is_shorter_than_a_tail() {
+    let block = [&[0, 4, 3, 101][..], &SYNC].concat();
+    let file = [header(SCHEMA, "deflate"), block].concat();
+    let outcome = assert_any_split::<Avro>(&setup_with(64 << 20, true), &file, &[1, 7]);
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (0, 1), "{:?}", outcome.errors);
 }
 
 proptest! {
