@@ -301,6 +301,15 @@ fn use_plugin(case: &mut Case, place: &TestDir, name: &str, added: &[u8]) {
     }
 }
 
+/// Why a consumer was refused. Where that is the failure of what others asked for, these know why.
+fn reason(others: &mut [Reader], refusal: &str) -> String {
+    if !refusal.contains("what another consumer asked for has failed") {
+        return refusal.to_owned();
+    }
+    let error_of = |reader: &mut Reader| reader.next().err().map(|error| error.to_string());
+    others.iter_mut().find_map(error_of).unwrap_or_else(|| refusal.to_owned())
+}
+
 impl Job<'_> {
     /// Reads until each rank keeps a state, and one of them is in the middle of an epoch. `None` if the
     /// case has no such place.
@@ -378,7 +387,10 @@ impl Job<'_> {
             if !by_file {
                 hello.state = ranks[rank as usize].state.clone();
             }
-            connected.push(host.connect(&hello).map_err(|error| error.to_string())?);
+            match host.connect(&hello) {
+                Ok(reader) => connected.push(reader),
+                Err(error) => return Err(reason(&mut connected, &error.to_string())),
+            }
         }
         Ok(connected)
     }
