@@ -1,5 +1,5 @@
 //! What happens when somebody dies, stops, or is where he should not be: consumers, the host, the
-//! command beside it, a second host, another user. And what goes wrong in one channel stays there.
+//! command next to it, a second host, another user. And what goes wrong in one channel stays there.
 
 mod apart;
 mod attacked;
