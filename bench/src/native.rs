@@ -155,7 +155,7 @@ fn hand_over(ring: &Arc<Ring>, index: &Index, at: usize, end: usize) -> Result<(
     next.payload()[..rest].copy_from_slice(&(*index.slot.borrow()).as_ref()[at..end]);
     let full = index.slot.replace(next);
     if state.columns.first().is_some_and(|column| !column.offsets.is_empty()) {
-        let info = BatchInfo { object: "bench", payload_bytes: at, ..BatchInfo::default() };
+        let info = BatchInfo { payload_bytes: at, ..BatchInfo::default() };
         full.grant(&info, &state.columns)?;
     }
     for Column { offsets, lengths } in &mut state.columns {

@@ -34,8 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let columns = [Column { offsets: (0..records).collect(), lengths: vec![1; records as usize] }];
-    let info =
-        BatchInfo { object: "made-up", payload_bytes: records as usize, ..BatchInfo::default() };
+    let info = BatchInfo { payload_bytes: records as usize, ..BatchInfo::default() };
     let (mut granting, mut arriving) = (Vec::new(), Vec::new());
     for _ in 0..BATCHES {
         let slot = ring.acquire()?;

@@ -36,6 +36,7 @@ use pipemill_ring::host::{
 };
 use pipemill_ring::layout::{ABSENT, index_room};
 use pipemill_ring::protocol::{ErrorKind, ErrorReport, Field, Mode, Scalar};
+use pipemill_types::{BatchPosition, ObjectIdentity};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -184,16 +185,16 @@ impl Numbers {
         }
         let absent = columns.iter().any(|column| column.offsets.contains(&ABSENT));
         let info = BatchInfo {
-            epoch,
-            object: &object,
-            first_record: first as u64,
+            position: BatchPosition {
+                object_number: 3,
+                object,
+                identity: ObjectIdentity::of("made-up".to_owned()),
+                offset: self.offset(first),
+                first_record: first as u64,
+                ..BatchPosition::of_epoch(epoch)
+            },
             object_offset: self.offset(first),
             metadata: "",
-            object_number: 3,
-            identity: "made-up",
-            restart_header: 0,
-            restart_offset: self.offset(first),
-            restart_records: 0,
             padding: 0,
             payload_bytes: at,
             has_absent: absent,

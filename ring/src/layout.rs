@@ -15,6 +15,7 @@ pub const ALIGN: usize = 64;
 pub const DEDICATED: u32 = u32::MAX;
 
 const HAS_ABSENT: u32 = 1;
+const HAS_INPUTS: u32 = 2;
 
 /// The header of a batch. Positions are in bytes, from the start of the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Header {
     pub epoch: u32,
     /// At least one field of one record is absent.
     pub has_absent: bool,
+    /// The channel is a mix: its identity is the places of its inputs, as JSON.
+    pub has_inputs: bool,
     /// Number of records, n.
     pub records: u32,
     /// Number of fields of each record, k.
@@ -109,7 +112,7 @@ impl Header {
         put(4, &(HEADER_BYTES as u32).to_le_bytes());
         put(8, &self.batch.to_le_bytes());
         put(16, &self.epoch.to_le_bytes());
-        put(20, &(if self.has_absent { HAS_ABSENT } else { 0 }).to_le_bytes());
+        put(20, &self.flags().to_le_bytes());
         put(24, &self.records.to_le_bytes());
         put(28, &self.fields.to_le_bytes());
         put(32, &self.payload_at.to_le_bytes());
@@ -131,6 +134,11 @@ impl Header {
         out
     }
 
+    fn flags(&self) -> u32 {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        flag(self.has_absent, HAS_ABSENT) | flag(self.has_inputs, HAS_INPUTS)
+    }
+
     /// Reads the header of the batch that lies in `memory`, and checks that every part that it
     /// names is within `memory`.
     ///
@@ -150,6 +158,7 @@ impl Header {
             batch: u64_at(8),
             epoch: u32_at(16),
             has_absent: u32_at(20) & HAS_ABSENT != 0,
+            has_inputs: u32_at(20) & HAS_INPUTS != 0,
             records: u32_at(24),
             fields: u32_at(28),
             payload_at: u64_at(32),
@@ -340,6 +349,7 @@ mod tests {
                         batch: number,
                         epoch,
                         has_absent,
+                        has_inputs: !has_absent && number % 2 == 1,
                         records,
                         fields,
                         payload_at: 128,

@@ -13,7 +13,6 @@ use crate::sink::Kept;
 /// What one batch of a fixed size has.
 #[derive(Debug, Clone)]
 pub struct Cut {
-    pub epoch: u32,
     /// Where the first record comes from.
     pub start: BatchStart,
     /// Start and fields of each record.
@@ -32,8 +31,8 @@ impl PartialEq for Cut {
     /// Whether both have the same records. From where they can be decoded again may differ.
     fn eq(&self, other: &Self) -> bool {
         let what = |cut: &Self| {
-            let BatchStart { object, metadata, first_record, .. } = cut.start.clone();
-            (cut.epoch, object, metadata, first_record, cut.padding)
+            let BatchStart { position, metadata, .. } = cut.start.clone();
+            (position.epoch, position.object, metadata, position.first_record, cut.padding)
         };
         what(self) == what(other) && self.records == other.records
     }
@@ -42,19 +41,8 @@ impl PartialEq for Cut {
 impl Cut {
     /// The state of a program that was given this batch.
     pub fn resume(&self, schema: Option<&[Field]>) -> Resume {
-        let start = &self.start;
         Resume {
-            position: BatchPosition {
-                epoch: self.epoch,
-                batch: 0,
-                object_number: start.object_number,
-                object: start.object.clone(),
-                identity: start.identity.text().to_owned(),
-                header: start.restart_header.into(),
-                offset: start.restart_offset,
-                records: start.restart_records,
-                first_record: start.first_record,
-            },
+            position: self.start.position.clone(),
             given: (self.records.len() - self.padding) as u64,
             schema: schema.and_then(schema_extension).map(|(_, text)| text),
             accepted: Accepted::default(),
@@ -86,13 +74,17 @@ fn expected(whole: &Observed, size: BatchSize) -> Vec<Cut> {
             let mut kept: Vec<_> =
                 records.iter().map(|record| (record.start, record.fields.clone())).collect();
             kept.extend(kept.last().cloned().into_iter().cycle().take(padding));
-            let start = BatchStart {
+            let position = BatchPosition {
                 object: records[0].object.clone(),
                 first_record: records[0].number,
+                ..BatchPosition::of_epoch(records[0].epoch)
+            };
+            let start = BatchStart {
+                position,
                 metadata: records[0].metadata.clone(),
                 ..BatchStart::default()
             };
-            cuts.push(Cut { epoch: records[0].epoch, start, records: kept, padding });
+            cuts.push(Cut { start, records: kept, padding });
         }
     }
     cuts

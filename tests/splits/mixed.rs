@@ -178,7 +178,7 @@ impl Sink for Kept<'_> {
             String::from_utf8(memory[from..from + length].to_vec()).expect("it is text")
         };
         let lines = (0..batch.records).map(line).collect();
-        let given = Given::Batch { epoch: batch.epoch, lines, padding: batch.padding };
+        let given = Given::Batch { epoch: batch.epoch(), lines, padding: batch.padding };
         self.given.push((given, Some(batch.start.clone())));
         self.batches += 1;
         Ok(())
@@ -213,22 +213,11 @@ impl Ran {
         let schema = Some("utf8 line\n".to_owned());
         match &self.given[at] {
             (Given::EpochEnd { epoch, .. }, _) => {
-                let position = BatchPosition { epoch: epoch + 1, ..BatchPosition::default() };
+                let position = BatchPosition::of_epoch(epoch + 1);
                 Resume { position, given: 0, schema, accepted: Accepted::default() }
             }
-            (Given::Batch { epoch, lines, padding }, start) => {
-                let start = start.clone().expect("a batch has a start");
-                let position = BatchPosition {
-                    epoch: *epoch,
-                    batch: 0,
-                    object_number: start.object_number,
-                    object: start.object,
-                    identity: start.identity.text().to_owned(),
-                    header: start.restart_header.into(),
-                    offset: start.restart_offset,
-                    records: start.restart_records,
-                    first_record: start.first_record,
-                };
+            (Given::Batch { lines, padding, .. }, start) => {
+                let position = start.clone().expect("a batch has a start").position;
                 let (given, accepted) = ((lines.len() - padding) as u64, Accepted::default());
                 Resume { position, given, schema, accepted }
             }
@@ -491,7 +480,9 @@ fn an_input_without_records_is_named_where_it_would_be_read_for_ever() {
 fn a_state_of_other_channels_is_refused() {
     let job = small([&[5], &[5]], Until::All);
     let mut resume = run(&job, None).resume(0);
-    resume.position.identity = resume.position.identity.replace("input-1", "other");
+    let mut inputs = resume.position.inputs.to_vec();
+    inputs[1].input = "other".to_owned();
+    resume.position.inputs = inputs.into();
     let failure = run(&job, Some(resume)).end.expect_err("it fails");
     let text = failure.to_string();
     assert!(text.contains("which are input-0, input-1: it has [\"input-0\", \"other\"]"), "{text}");

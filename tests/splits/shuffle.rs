@@ -51,7 +51,7 @@ fn shuffled(records: &[Kept], shuffle: Shuffle) -> Vec<&Kept> {
 type Content = (u32, Vec<(u64, Vec<Option<Vec<u8>>>)>, usize);
 
 fn contents(cuts: &[Cut]) -> Vec<Content> {
-    cuts.iter().map(|cut| (cut.epoch, cut.records.clone(), cut.padding)).collect()
+    cuts.iter().map(|cut| (cut.start.position.epoch, cut.records.clone(), cut.padding)).collect()
 }
 
 /// All batches that these records make.

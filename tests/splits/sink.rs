@@ -121,7 +121,7 @@ impl Collector {
     }
 
     fn next_number(&self, batch: &Batch) -> u64 {
-        let object = (batch.epoch, batch.start.object.clone());
+        let object = (batch.epoch(), batch.start.position.object.clone());
         self.numbers.get(&object).copied().unwrap_or(0)
     }
 
@@ -138,7 +138,6 @@ impl Collector {
             (batch.starts[record], fields.collect())
         });
         self.cuts.push(Cut {
-            epoch: batch.epoch,
             start: batch.start.clone(),
             records: records.collect(),
             padding: batch.padding,
@@ -153,7 +152,7 @@ impl Collector {
         assert_eq!(batch.starts.len(), batch.records, "starts");
         if !self.has_size {
             let expected = self.next_number(batch);
-            assert_eq!(batch.start.first_record, expected, "number of the first record");
+            assert_eq!(batch.start.position.first_record, expected, "number of the first record");
         }
         // With a window, the first record may be of another object.
         assert!(
@@ -227,17 +226,17 @@ impl Sink for Collector {
             self.keep_cut(&memory.memory, batch);
             return Ok(());
         }
-        let object = (batch.epoch, batch.start.object.clone());
-        self.numbers.insert(object, batch.start.first_record + batch.records as u64);
+        let object = (batch.epoch(), batch.start.position.object.clone());
+        self.numbers.insert(object, batch.start.position.first_record + batch.records as u64);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
                 (offset != ABSENT).then(|| payload[offset as usize..][..length].to_vec())
             });
             self.records.push(Kept {
-                epoch: batch.epoch,
-                object: batch.start.object.clone(),
-                number: batch.start.first_record + record as u64,
+                epoch: batch.epoch(),
+                object: batch.start.position.object.clone(),
+                number: batch.start.position.first_record + record as u64,
                 start: batch.starts[record],
                 metadata: batch.start.metadata.clone(),
                 fields: fields.collect(),

@@ -49,12 +49,12 @@ impl Resume {
 
     /// Bytes at the object's start that the decoder is shown first.
     pub(super) fn header(&self) -> u64 {
-        self.position.header
+        self.position.header.into()
     }
 
     /// Number of the record at that place in the object.
     pub(super) fn record(&self) -> u64 {
-        self.position.first_record.saturating_sub(self.position.records)
+        self.position.record_at_offset()
     }
 
     /// Records from there on that were given already.
@@ -96,7 +96,7 @@ impl Resume {
 
     /// The list that the epoch has to have.
     pub(super) fn list(&self) -> Option<ListIdentity> {
-        let (list, _) = split_identity(&self.position.identity);
+        let (list, _) = split_identity(self.position.identity.text());
         list.filter(|_| !self.accepted.objects)
     }
 
@@ -123,7 +123,7 @@ impl Resume {
             return differs("name", &position.object, &object.name);
         }
         let ((_, then), (_, now)) =
-            (split_identity(&position.identity), split_identity(object.identity.text()));
+            (split_identity(position.identity.text()), split_identity(object.identity.text()));
         if self.accepted.objects || is_same_content(then, now) {
             return Ok(());
         }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use pipemill_config::{self as config, Config};
 use pipemill_ring::host::Ring;
 use pipemill_ring::protocol::State;
-use serde::Serialize;
 
 use crate::admission::ChannelDelivery;
 use crate::checkpoint_file::CheckpointFile;
@@ -18,14 +17,6 @@ use crate::ledger::Checkpoint;
 
 /// How often the thread looks at the time.
 const INTERVAL: Duration = Duration::from_millis(200);
-
-/// A state with the batches that are done beyond it.
-#[derive(Serialize)]
-struct Written {
-    #[serde(flatten)]
-    state: State,
-    done: Vec<u64>,
-}
 
 /// The file of each channel that has one, in the order of the channels. No other host writes them.
 pub struct LockedFiles(Vec<Option<CheckpointFile>>);
@@ -143,9 +134,9 @@ impl Kept {
             return;
         }
         let (name, settings) = (&self.ring.config().channel, self.delivery.config().settings);
-        let written = |checkpoint: &Checkpoint| Written {
-            state: State::new(name, settings.clone(), checkpoint.place.clone()),
+        let written = |checkpoint: &Checkpoint| State {
             done: checkpoint.done.clone(),
+            ..State::new(name, settings.clone(), checkpoint.place.clone())
         };
         let states: Vec<_> = checkpoints.iter().map(written).collect();
         match replace(&mut self.file, &states) {
@@ -166,7 +157,7 @@ impl Kept {
     }
 }
 
-fn replace(file: &mut CheckpointFile, states: &[Written]) -> io::Result<()> {
+fn replace(file: &mut CheckpointFile, states: &[State]) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(states)?;
     text.push(b'\n');
     file.replace(&text)

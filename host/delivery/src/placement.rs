@@ -125,7 +125,7 @@ impl Placement<'_, '_> {
         let is_own = |own: &Resumed| (own.given, &own.position) == (asked.given, &asked.position);
         if !is_inside(asked) {
             // It may name the list of its epoch, with which nothing here can be compared.
-            return asked.position.identity.is_empty() || !can_restart;
+            return asked.position.identity_text().is_empty() || !can_restart;
         }
         if self.now.resumed.iter().chain(self.now.states.values()).any(is_own) {
             return true;

@@ -3,10 +3,10 @@
 
 use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_config::Channel;
-use pipemill_ring::protocol::{Hello, Resumed, Shard};
+use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
 use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
 
-use crate::saved_state::{SavedState, fitting};
+use crate::saved_state::fitting;
 use crate::settings::{DecoderIdentity, across_word, settings, tail_word};
 use crate::stream_config::{StreamConfig, is_inside};
 
@@ -127,9 +127,8 @@ impl RestartPolicy for ConfiguredPolicy {
         let channel = Channel { batch, ..self.channel.clone() };
         let resumed = match &hello.state {
             Some(state) => {
-                let state = serde_json::from_value::<SavedState>(state.clone());
-                let state =
-                    state.map_err(|error| format!("state: not a state of pipemill: {error}"))?;
+                let state = State::of_json(state)
+                    .map_err(|error| format!("state: not a state of pipemill: {error}"))?;
                 let accepted = Accepted::of_words(&hello.accept)?;
                 let now = settings(&channel, &self.decoders);
                 let is_compared = |_: &str| true;
@@ -169,7 +168,7 @@ impl RestartPolicy for ConfiguredPolicy {
             let record = (object_number, first_record);
             (at.given, epoch, if comparison == Comparison::Lists { (0, 0) } else { record })
         };
-        let (then, now) = (&state.position.identity, &batch.position.identity);
+        let (then, now) = (&state.position, &batch.position);
         place(state) == place(batch)
             && (state.accepted.objects || is_same_input(then, now, comparison))
     }

@@ -5,11 +5,11 @@ use std::io::Read;
 use std::path::Path;
 
 use pipemill_config::{Channel, Config};
-use pipemill_ring::protocol::Resumed;
+use pipemill_ring::protocol::{Resumed, State};
 use pipemill_types::Accepted;
 use serde_json::Value;
 
-use crate::saved_state::{SavedState, fitting};
+use crate::saved_state::fitting;
 use crate::settings::{DecoderIdentity, differences, is_of_decoder, settings};
 
 /// The largest file of states, in bytes.
@@ -29,7 +29,7 @@ pub fn resume_from(
     let values = read(file).map_err(|why| vec![format!("{name}: {why}")])?;
     let mut faults = Vec::new();
     for value in values {
-        match serde_json::from_value::<SavedState>(value) {
+        match State::of_json(&value) {
             Ok(state) => faults.extend(apply(state, accepted, config)),
             Err(error) => faults.push(format!("is no state of a channel: {error}")),
         }
@@ -81,7 +81,7 @@ fn check_ranks(channel: &Channel) -> Option<String> {
 }
 
 /// Lets the state's channel go on there. Returns what does not fit.
-fn apply(state: SavedState, accepted: Accepted, config: &mut Config) -> Vec<String> {
+fn apply(state: State, accepted: Accepted, config: &mut Config) -> Vec<String> {
     let known: Vec<_> = config.channels.iter().map(|channel| channel.name.clone()).collect();
     let Some(channel) = config.channels.iter_mut().find(|channel| channel.name == state.channel)
     else {

@@ -115,20 +115,15 @@ impl RingSink {
     }
 
     fn grant_now(&mut self, memory: Writer, batch: &Batch) -> Result<(), StopReason> {
+        let mut position = batch.start.position.clone();
+        position.object.truncate(position.object.floor_char_boundary(MAX_NAME_BYTES));
         let info = BatchInfo {
-            epoch: batch.epoch,
-            object: truncated(&batch.start.object, MAX_NAME_BYTES),
-            first_record: batch.start.first_record,
+            position,
             object_offset: batch.start.object_offset,
             metadata: &batch.start.metadata,
+            padding: batch.padding as u32,
             payload_bytes: batch.payload,
             has_absent: batch.absent,
-            object_number: batch.start.object_number,
-            identity: batch.start.identity.text(),
-            restart_header: batch.start.restart_header,
-            restart_offset: batch.start.restart_offset,
-            restart_records: batch.start.restart_records,
-            padding: batch.padding as u32,
         };
         memory.grant(&info, &batch.columns).map(drop).map_err(|error| self.stop_reason(error))
     }
@@ -212,7 +207,7 @@ impl Sink for RingSink {
         if let Err(error) = std::mem::replace(&mut self.schema, Ok(())) {
             return Err(self.failure(&error, "ask for fewer fields"));
         }
-        (self.epoch, self.has_batches) = (batch.epoch, true);
+        (self.epoch, self.has_batches) = (batch.epoch(), true);
         let Some(rounds) = &mut self.rounds else { return self.grant_now(memory, batch) };
         rounds.hold(memory, batch.clone());
         while let Some((memory, batch)) = self.rounds.as_mut().and_then(Rounds::next_ready) {
@@ -242,15 +237,6 @@ impl Sink for RingSink {
         self.has_batches = false;
         Ok(())
     }
-}
-
-/// The text without the part that does not fit into a batch.
-fn truncated(name: &str, max: usize) -> &str {
-    let mut end = name.len().min(max);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
 }
 
 /// Converts a failure to the error that the ring sends to its consumers.

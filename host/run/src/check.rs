@@ -148,8 +148,10 @@ impl LookAtRecords for FirstRecord {
         let fields = self.fields.as_deref().unwrap_or_default();
         // Writing to memory does not fail.
         let _ = print_first(&mut text, fields, memory, batch);
-        self.found =
-            Some((batch.start.object.clone(), String::from_utf8_lossy(&text).into_owned()));
+        self.found = Some((
+            batch.start.position.object.clone(),
+            String::from_utf8_lossy(&text).into_owned(),
+        ));
         Err(StopReason::Stopped)
     }
 

@@ -10,6 +10,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// What stands for the list of an epoch's objects, before it is shuffled and divided among machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListIdentity {
@@ -169,6 +171,18 @@ impl PartialEq for ObjectIdentity {
 }
 
 impl Eq for ObjectIdentity {}
+
+impl Serialize for ObjectIdentity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectIdentity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::of)
+    }
+}
 
 #[cfg(test)]
 mod tests {

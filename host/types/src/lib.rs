@@ -4,8 +4,8 @@
 //!
 //! - `accepted`: what may differ from what it was when a state was taken, because the user says so.
 //! - `batch_memory`: memory that batches are filled in.
-//! - `batch_position`: the position of a batch in its channel: where a program that was given the
-//!   batch can go on.
+//! - `batch_position`: the position of a batch in its channel: where a program that got the batch
+//!   can go on.
 //! - `batch_size`: the number of records of each batch, and what happens where they don't fill one.
 //! - `chunk_memory`: memory that chunks lie in, and the file that others may map it from.
 //! - `column`: offsets and lengths of one field's values, for all records of a batch or of a decode
@@ -15,6 +15,7 @@
 //! - `field`: the fields of a record: name, element type, shape and meaning.
 //! - `identity`: what shows that the input of a channel is still the same: the text that travels
 //!   with each batch as the identity of its object, and that a state keeps.
+//! - `input_position`: the places of the inputs of a mix.
 //! - `json`: JSON that a person may look at in a terminal: the characters that are
 //!   [hidden](is_hidden) are escaped in strings, so the text stays what it was.
 //! - `list`: the value of a field that is a list of bytes or text: a table of offsets, then the
@@ -43,6 +44,7 @@ mod column;
 mod fault;
 mod field;
 mod identity;
+mod input_position;
 pub mod json;
 mod list;
 pub mod log;
@@ -65,6 +67,7 @@ pub use field::{Field, Scalar, category};
 pub use identity::{
     ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list, split_identity,
 };
+pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};
 pub use memory_budget::{MemoryBudget, OverBudget, TakenMemory};
 pub use mode::Mode;

@@ -10,7 +10,7 @@ from . import protocol
 from .connection import Lease
 from .errors import ClosedError
 from .memory import view
-from .position import Position
+from .position import Position, position_of
 from .record import Record
 from .schema import MISSING, Field
 
@@ -89,19 +89,7 @@ class Batch:
     @property
     def position(self) -> Position:
         """Where the batch's first record comes from, so that it can be found again."""
-        header = self._header
-        at, size = header.identity_at, header.identity_bytes
-        return Position(
-            epoch=header.epoch,
-            batch=header.batch,
-            object_number=header.object_number,
-            object=self.object,
-            identity=str(self._open_memory()[at : at + size], "utf-8", "replace"),
-            header=header.restart_header,
-            offset=header.restart_offset,
-            records=header.restart_records,
-            first_record=header.first_record,
-        )
+        return position_of(*self._place())
 
     @property
     def object_offset(self) -> int:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .protocol import Header
+
+#: A flag of the header: the identity is the list of `inputs`, as JSON.
+HAS_INPUTS = 2
 
 
 class Position(NamedTuple):
     """Where the first record of a batch comes from, so that it can be found again.
 
-    In a mix, `object` has the names of the channels that it mixes, and `identity` the places of all
-    of them, as JSON. In a channel with a window of shuffled records, object and place are those of
+    In a mix, `object` has the names of the channels that it mixes, and `inputs` the places of all of
+    them. In a channel with a window of shuffled records, object and place are those of
     the oldest record that had not left the window, and `records` counts in the shuffled order from
     there.
     """
@@ -32,3 +39,39 @@ class Position(NamedTuple):
     records: int
     #: Number of the batch's first record in its object, from 0.
     first_record: int
+    #: In a mix: where each of its channels goes on, as these keys with `input`, the channel's name,
+    #: and `ended`, whether it has no more records in this epoch. Else empty.
+    inputs: list[dict[str, Any]]
+
+
+#: What a position has in a state, with its type.
+POSITION_KEYS: dict[str, type] = {
+    "epoch": int,
+    "batch": int,
+    "object_number": int,
+    "object": str,
+    "identity": str,
+    "header": int,
+    "offset": int,
+    "records": int,
+    "first_record": int,
+    "inputs": list,
+}
+
+
+def position_of(header: Header, name: bytes, identity: bytes) -> Position:
+    """The position of a batch with this header. `name`, `identity`: the texts that it has of its
+    object."""
+    text = str(identity, "utf-8", "replace")
+    return Position(
+        epoch=header.epoch,
+        batch=header.batch,
+        object_number=header.object_number,
+        object=str(name, "utf-8", "replace"),
+        identity="" if header.flags & HAS_INPUTS else text,
+        header=header.restart_header,
+        offset=header.restart_offset,
+        records=header.restart_records,
+        first_record=header.first_record,
+        inputs=json.loads(text) if header.flags & HAS_INPUTS else [],
+    )

@@ -7,6 +7,7 @@ import struct
 from typing import Any, NamedTuple
 
 from .errors import BY_KIND, DecodeError, ProtocolError, Refused
+from .position import POSITION_KEYS
 
 VERSION = 2
 #: The longest message, in bytes.
@@ -163,15 +164,7 @@ STATE_KEYS = {
     "rank": int,
     "world": int,
     "given": int,
-    "epoch": int,
-    "batch": int,
-    "object_number": int,
-    "object": str,
-    "identity": str,
-    "header": int,
-    "offset": int,
-    "records": int,
-    "first_record": int,
+    **POSITION_KEYS,
 }
 
 

@@ -8,23 +8,18 @@ from typing import Any
 from .batch import Batch
 from .connection import Connection
 from .errors import StateError
+from .position import POSITION_KEYS, position_of
 from .protocol import STATE_KEYS, EpochEnd, Header
 from .schema import Field
 
 #: Version of the states that this package makes.
-VERSION = 2
+VERSION = 3
 #: What may differ from what it was when a state was taken, if the program says so.
 ACCEPTED = ("objects", "decoder", "options", "schema")
 #: What a state says that is the beginning of its epoch, in addition to the epoch and its first batch.
-START_OF_EPOCH = {
+START_OF_EPOCH: dict[str, Any] = {
     "given": 0,
-    "object_number": 0,
-    "object": "",
-    "identity": "",
-    "header": 0,
-    "offset": 0,
-    "records": 0,
-    "first_record": 0,
+    **{key: kind() for key, kind in POSITION_KEYS.items() if key not in ("epoch", "batch")},
 }
 
 
@@ -102,31 +97,17 @@ class Tracker:
             # Another rank may have kept it: all are at the same step then.
             state.update(rank=self._rank, world=self._world)
         else:
-            state.update(zip(STATE_KEYS, self._place(fields)))
+            state.update(schema=schema_text(fields), rank=self._rank, world=self._world)
+            state.update(self._place())
         return state
 
-    def _place(self, fields: tuple[Field, ...]) -> tuple[Any, ...]:
-        """The values of `STATE_KEYS`."""
-        schema = schema_text(fields)
-        rank, world = self._rank, self._world
+    def _place(self) -> dict[str, Any]:
+        """The last batch that was given; at the start of an epoch the next one."""
         if self._last is None:
-            return schema, rank, world, 0, self._epoch, self._next_batch, 0, "", "", 0, 0, 0, 0
+            return {**START_OF_EPOCH, "epoch": self._epoch, "batch": self._next_batch}
         header, name, identity = self._last
-        return (
-            schema,
-            rank,
-            world,
-            header.records - header.padding,
-            header.epoch,
-            header.batch,
-            header.object_number,
-            str(name, "utf-8", "replace"),
-            str(identity, "utf-8", "replace"),
-            header.restart_header,
-            header.restart_offset,
-            header.restart_records,
-            header.first_record,
-        )
+        position = position_of(header, name, identity)
+        return {"given": header.records - header.padding, **position._asdict()}
 
     def _passed(self, number: int) -> None:
         if self._world > 1:

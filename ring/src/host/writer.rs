@@ -20,28 +20,15 @@ use crate::protocol::Resumed;
 pub(super) const MAX_PAYLOAD: usize = ABSENT as usize;
 
 /// What the header of a batch says about it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BatchInfo<'a> {
-    /// Number of the epoch, from 0.
-    pub epoch: u32,
-    /// Name of the object that all of the batch's records come from.
-    pub object: &'a str,
-    /// Number, in the object, of the batch's first record, from 0.
-    pub first_record: u64,
+    /// Where the batch's first record comes from. The number of the batch does not count: the ring
+    /// counts batches.
+    pub position: BatchPosition,
     /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
     /// Facts about the object: a JSON object of strings, or the empty string.
     pub metadata: &'a str,
-    /// Number of the object in its epoch on this machine, from 0.
-    pub object_number: u64,
-    /// What changes when the object's bytes do, or the empty string.
-    pub identity: &'a str,
-    /// Bytes at the object's start that its decoder has to see before that offset.
-    pub restart_header: u32,
-    /// A byte offset in the object (inflated) from which its decoder can decode again.
-    pub restart_offset: u64,
-    /// Number of records from there to the batch's first record.
-    pub restart_records: u64,
     /// Number of records at the end that are copies of the last real one.
     pub padding: u32,
     /// Length of the payload in bytes, from the start of the payload area.
@@ -53,19 +40,15 @@ pub struct BatchInfo<'a> {
 impl BatchInfo<'_> {
     /// The place of a batch, with the number of its real records.
     fn place(&self, batch: u64, records: usize) -> Resumed {
-        let position = BatchPosition {
-            epoch: self.epoch,
-            batch,
-            object_number: self.object_number,
-            object: self.object.to_owned(),
-            identity: self.identity.to_owned(),
-            header: self.restart_header.into(),
-            offset: self.restart_offset,
-            records: self.restart_records,
-            first_record: self.first_record,
-        };
+        let position = BatchPosition { batch, ..self.position.clone() };
         let given = (records as u64).saturating_sub(self.padding.into());
         Resumed { given, position, ..Resumed::default() }
+    }
+
+    /// Bytes of the object's name, its metadata and its identity.
+    fn text_bytes(&self) -> usize {
+        let BatchPosition { object, .. } = &self.position;
+        object.len() + self.metadata.len() + self.position.identity_text().len()
     }
 }
 
@@ -207,9 +190,10 @@ impl Writer {
             return Err(RingError::TooLarge { bytes, limit }.into());
         };
         let number = self.ring.next_batch();
-        let (epoch, records) = (info.epoch, index.records as u32);
+        let (epoch, records) = (info.position.epoch, index.records as u32);
         let bytes = index.plan.end as u64;
-        let first = RecordPlace { object: info.object_number, record: info.first_record };
+        let first =
+            RecordPlace { object: info.position.object_number, record: info.position.first_record };
         let batch = Batch { number, epoch, records, bytes, first };
         self.write_header(info, &index, &batch);
         let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
@@ -233,7 +217,7 @@ impl Writer {
         columns: &[Column],
     ) -> Result<Index, AcquireError> {
         let fields = self.ring.fields().map(<[_]>::len).ok_or(RingError::NoSchema)?;
-        let names = info.object.len() + info.metadata.len() + info.identity.len();
+        let names = info.text_bytes();
         let fits = |index: &Index| {
             columns.is_empty() && index.fields == fields && index.is_of(info.payload_bytes, names)
         };
@@ -285,12 +269,15 @@ impl Writer {
 
     fn write_header(&mut self, info: &BatchInfo<'_>, index: &Index, batch: &Batch) {
         let plan = &index.plan;
-        let metadata_at = plan.object_at + info.object.len();
+        let position = &info.position;
+        let identity = position.identity_text();
+        let metadata_at = plan.object_at + position.object.len();
         let identity_at = metadata_at + info.metadata.len();
         let header = Header {
             batch: batch.number,
-            epoch: info.epoch,
+            epoch: position.epoch,
             has_absent: info.has_absent,
+            has_inputs: !position.inputs.is_empty(),
             records: batch.records,
             fields: index.fields as u32,
             payload_at: HEADER_BYTES as u64,
@@ -298,25 +285,25 @@ impl Writer {
             index_at: plan.index_at as u64,
             // These fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
             object_at: plan.object_at as u32,
-            object_bytes: info.object.len() as u32,
+            object_bytes: position.object.len() as u32,
             metadata_at: if info.metadata.is_empty() { 0 } else { metadata_at as u32 },
             metadata_bytes: info.metadata.len() as u32,
-            first_record: info.first_record,
+            first_record: position.first_record,
             object_offset: info.object_offset,
             padding: info.padding,
-            object_number: info.object_number,
-            restart_header: info.restart_header,
-            restart_offset: info.restart_offset,
-            restart_records: info.restart_records,
-            identity_at: if info.identity.is_empty() { 0 } else { identity_at as u32 },
-            identity_bytes: info.identity.len() as u32,
+            object_number: position.object_number,
+            restart_header: position.header,
+            restart_offset: position.offset,
+            restart_records: position.records,
+            identity_at: if identity.is_empty() { 0 } else { identity_at as u32 },
+            identity_bytes: identity.len() as u32,
         };
         let memory = self.bytes();
         memory[..HEADER_BYTES].copy_from_slice(&header.encode());
         let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
-        put(plan.object_at, info.object.as_bytes());
+        put(plan.object_at, position.object.as_bytes());
         put(metadata_at, info.metadata.as_bytes());
-        put(identity_at, info.identity.as_bytes());
+        put(identity_at, identity.as_bytes());
     }
 }
 

@@ -225,11 +225,14 @@ pub struct State {
     /// The place.
     #[serde(flatten)]
     pub place: Resumed,
+    /// Numbers of the batches after the place that are done, too: in a checkpoint of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<u64>,
 }
 
 impl State {
     /// Version of the form of states.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
     /// Name of the setting that says in which order records come.
     pub const ORDER: &str = "order";
     /// Its value where the order is another one in each run: then no place inside of an epoch says
@@ -238,7 +241,23 @@ impl State {
 
     /// A state of this version.
     pub fn new(channel: &str, settings: BTreeMap<String, String>, place: Resumed) -> State {
-        State { version: State::VERSION, channel: channel.to_owned(), settings, place }
+        let (version, channel) = (State::VERSION, channel.to_owned());
+        State { version, channel, settings, place, done: Vec::new() }
+    }
+
+    /// The state that a program has kept as JSON.
+    ///
+    /// # Errors
+    /// It is not what a program was given: a key is missing, unknown, or has another type.
+    pub fn of_json(value: &serde_json::Value) -> Result<State, String> {
+        let state: State = Deserialize::deserialize(value)
+            .map_err(|error: serde_json::Error| error.to_string())?;
+        let known = serde_json::to_value(&state).map_err(|error| error.to_string())?;
+        let unknown = |key: &&String| known.get(key.as_str()).is_none() && *key != "done";
+        match value.as_object().and_then(|keys| keys.keys().find(unknown)) {
+            Some(key) => Err(format!("unknown field `{key}`")),
+            None => Ok(state),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pipemill_types::BatchPosition;
+use pipemill_types::{BatchPosition, InputPositions, ObjectIdentity};
 
 use super::connection::Connection;
 use crate::layout::{ABSENT, Header, spans_fit};
@@ -152,13 +152,20 @@ impl Batch {
 
     /// Where the batch's first record comes from, so that it can be found again.
     pub fn position(&self) -> BatchPosition {
+        let text = self.header.identity(self.part()).unwrap_or_default();
+        let (identity, inputs) = match self.header.has_inputs {
+            // The host refuses a state without inputs.
+            true => (ObjectIdentity::default(), InputPositions::of_json(text).unwrap_or_default()),
+            false => (ObjectIdentity::of(text.to_owned()), InputPositions::default()),
+        };
         BatchPosition {
             epoch: self.header.epoch,
             batch: self.header.batch,
             object_number: self.header.object_number,
             object: self.object().to_owned(),
-            identity: self.header.identity(self.part()).unwrap_or_default().to_owned(),
-            header: self.header.restart_header.into(),
+            identity,
+            inputs,
+            header: self.header.restart_header,
             offset: self.header.restart_offset,
             records: self.header.restart_records,
             first_record: self.header.first_record,

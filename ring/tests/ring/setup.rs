@@ -11,6 +11,7 @@ use pipemill_ring::host::{
 };
 use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
+use pipemill_types::BatchPosition;
 use tempfile::TempDir;
 
 /// Only a test that fails waits this long, so it is long enough for the slowest machine.
@@ -105,14 +106,17 @@ fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -
         at += content.len();
     }
     let info = BatchInfo {
-        epoch,
-        object: "made-up",
-        first_record: first,
+        position: BatchPosition { first_record: first, ..position(epoch) },
         object_offset: first * 100,
         payload_bytes: at,
         ..BatchInfo::default()
     };
     writer.grant(&info, &[column]).unwrap()
+}
+
+/// A position in the object that all batches are of.
+pub fn position(epoch: u32) -> BatchPosition {
+    BatchPosition { object: "made-up".to_owned(), ..BatchPosition::of_epoch(epoch) }
 }
 
 pub fn content(record: u64, bytes: usize) -> Vec<u8> {

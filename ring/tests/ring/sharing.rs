@@ -8,7 +8,7 @@ use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
 use crate::raw_consumer::{Raw, hello};
-use crate::setup::{RECORDS, check, config, fields, folder, grant, host, next_batch};
+use crate::setup::{RECORDS, check, config, fields, folder, grant, host, next_batch, position};
 
 #[test]
 fn an_ack_alone_gives_no_credit_back_and_a_release_does() {
@@ -182,7 +182,7 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
 #[test]
 fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     let ring = Ring::new(config()).unwrap();
-    let info = BatchInfo { object: "made-up", ..BatchInfo::default() };
+    let info = BatchInfo { position: position(0), ..BatchInfo::default() };
     let grant = |info: &BatchInfo<'_>, columns: &[Column]| match ring
         .acquire()
         .unwrap()

@@ -3,9 +3,7 @@
 use pipemill_ring::host::{AcquireError, BatchInfo, Column, RingError, Writer};
 use pipemill_types::BatchMemory;
 
-use crate::setup::{Host, RECORDS, check, config, content, host, next_batch};
-
-const OBJECT: &str = "made-up";
+use crate::setup::{Host, RECORDS, check, config, content, host, next_batch, position};
 
 /// A slot with records, what is said of them, and their index.
 fn filled(host: &Host) -> (Writer, BatchInfo<'static>, Column) {
@@ -18,11 +16,15 @@ fn filled(host: &Host) -> (Writer, BatchInfo<'static>, Column) {
         column.lengths.push(bytes.len() as u32);
         at += bytes.len();
     }
-    (writer, BatchInfo { object: OBJECT, payload_bytes: at, ..BatchInfo::default() }, column)
+    (writer, BatchInfo { position: position(0), payload_bytes: at, ..BatchInfo::default() }, column)
+}
+
+fn name_bytes(info: &BatchInfo<'_>) -> usize {
+    info.position.object.len()
 }
 
 fn write(writer: &mut Writer, info: &BatchInfo<'_>, column: &Column) {
-    assert!(writer.write_index(info.payload_bytes, OBJECT.len(), std::slice::from_ref(column)));
+    assert!(writer.write_index(info.payload_bytes, name_bytes(info), std::slice::from_ref(column)));
 }
 
 #[track_caller]
@@ -39,7 +41,7 @@ fn consumers_find_it_in_the_batch() {
     let mut reader = host.reader(1);
     for unused in [0, 1, 63, 64, 1000] {
         let (mut writer, info, column) = filled(&host);
-        let texts = OBJECT.len() + unused;
+        let texts = name_bytes(&info) + unused;
         assert!(writer.write_index(info.payload_bytes, texts, &[column]));
         writer.grant(&info, &[]).unwrap();
         let batch = next_batch(&mut reader);
@@ -81,7 +83,7 @@ fn it_is_not_taken_for_that_of_other_records() {
     write(&mut writer, &info, &column);
     check_refused(writer.grant(&BatchInfo { metadata: "{}", ..info }, &[]));
     let (mut writer, info, column) = filled(&host);
-    assert!(writer.write_index(info.payload_bytes, OBJECT.len(), &[column.clone(), column]));
+    assert!(writer.write_index(info.payload_bytes, name_bytes(&info), &[column.clone(), column]));
     check_refused(writer.grant(&info, &[]));
     assert_eq!(host.ring.status().free, config().slots, "slots are free after errors");
 }
@@ -92,10 +94,10 @@ fn it_is_not_written_where_it_has_no_place() {
     let (mut writer, info, column) = filled(&host);
     let index = std::slice::from_ref(&column);
     assert!(!writer.write_index(info.payload_bytes, config().slot_bytes, index));
-    assert!(!writer.write_index(usize::MAX, OBJECT.len(), index));
+    assert!(!writer.write_index(usize::MAX, name_bytes(&info), index));
     let uneven = Column { lengths: vec![1], ..column.clone() };
-    assert!(!writer.write_index(info.payload_bytes, OBJECT.len(), &[uneven]));
+    assert!(!writer.write_index(info.payload_bytes, name_bytes(&info), &[uneven]));
     check_refused(writer.grant(&info, &[]));
     let mut dedicated = host.ring.acquire_dedicated(config().slot_bytes).unwrap();
-    assert!(!dedicated.write_index(info.payload_bytes, OBJECT.len(), &[column]));
+    assert!(!dedicated.write_index(info.payload_bytes, name_bytes(&info), &[column]));
 }

@@ -99,7 +99,7 @@ impl Sink for Kept {
     fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         assert!(batch.records > 0, "an empty batch");
         assert_eq!(
-            batch.start.first_record,
+            batch.start.position.first_record,
             self.records.len() as u64,
             "number of the first record"
         );

@@ -14,7 +14,7 @@ pub mod field_names;
 use std::ops::Range;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
-use pipemill_types::{ABSENT, BatchMemory, Column, ObjectIdentity};
+use pipemill_types::{ABSENT, BatchMemory, BatchPosition, Column};
 
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
 /// and the alignment that Arrow prefers.
@@ -23,8 +23,6 @@ pub(crate) const ALIGN: usize = 64;
 /// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// Number of the epoch, from 0.
-    pub epoch: u32,
     /// Where its first record comes from.
     pub start: BatchStart,
     /// Bytes of the memory that the records take, from its start.
@@ -42,50 +40,36 @@ pub struct Batch {
     pub absent: bool,
 }
 
-/// Where the first record of a batch comes from. With a shuffle window: the position of the oldest
-/// record still in the window; [`BatchPosition`](pipemill_types::BatchPosition) says more.
+/// Where the first record of a batch comes from, and what was told of its object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchStart {
-    /// The object's name.
-    pub object: String,
+    /// Where it can be found again. With a shuffle window: the position of the oldest record still
+    /// in the window.
+    pub position: BatchPosition,
+    /// A byte offset in the object at or before the record.
+    pub object_offset: u64,
     /// Facts about the object that its decoder told: a JSON object of strings; empty if there are
     /// none.
     pub metadata: String,
-    /// Number of the record in the object, from 0.
-    pub first_record: u64,
-    /// A byte offset in the object at or before the record.
-    pub object_offset: u64,
-    /// Number of the object in its epoch on this machine, from 0.
-    pub object_number: u64,
-    /// Shows that the object is still the same.
-    pub identity: ObjectIdentity,
-    /// Bytes at the object's start that its decoder has to see before it can decode from
-    /// `restart_offset` on.
-    pub restart_header: u32,
-    /// A byte offset in the object from which its decoder can decode again.
-    pub restart_offset: u64,
-    /// Number of records from there to the first record.
-    pub restart_records: u64,
 }
 
 impl BatchStart {
     /// Bytes of the facts about the object.
     pub(crate) fn facts(&self) -> usize {
-        self.metadata.len() + self.identity.text().len()
-    }
-
-    /// Moves the place this many records on, in the same object.
-    pub(crate) fn pass(&mut self, records: u64) {
-        self.first_record += records;
-        self.restart_records += records;
+        self.metadata.len() + self.position.identity_text().len()
     }
 }
 
 impl Batch {
+    /// Number of its epoch, from 0.
+    pub fn epoch(&self) -> u32 {
+        self.start.position.epoch
+    }
+
     /// Writes the index into the batch's memory, if it has a place there, and returns what is to be
     /// handed over. Then this batch keeps the memory of its columns.
     pub(crate) fn with_written_index(&mut self, memory: &mut impl BatchMemory) -> Option<Batch> {
-        let texts = self.start.object.len() + self.start.facts();
+        let texts = self.start.position.object.len() + self.start.facts();
         if !memory.write_index(self.payload, texts, &self.columns) {
             return None;
         }
@@ -134,7 +118,7 @@ impl Batch {
         }
         self.starts.drain(..records.min(self.starts.len()));
         self.records -= records;
-        self.start.pass(records as u64);
+        self.start.position.advance(records as u64);
         if records > 0 {
             self.look_for_absent();
         }

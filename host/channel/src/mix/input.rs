@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use pipemill_types::{BatchPosition, Field};
+use pipemill_types::{BatchPosition, Field, InputPosition};
 
-use super::position::InputPosition;
+use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
 use crate::batch::copy::pieces::PieceQueue;
-use crate::batch::{Batch, BatchStart};
 use crate::{Outcome, Sink, StopReason};
 
 /// Bytes of memory of one batch.
@@ -63,7 +62,7 @@ pub(super) fn connect() -> (InputSink, InputReader) {
         put_back: None,
         parts: PieceQueue::default(),
         epoch: 0,
-        start: BatchStart::default(),
+        last: BatchPosition::default(),
         is_resumed: None,
         has_ended: false,
     };
@@ -118,7 +117,7 @@ impl Sink for InputSink {
     }
 
     fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
-        if self.wants_epoch_end(batch.epoch) {
+        if self.wants_epoch_end(batch.epoch()) {
             return Ok(());
         }
         self.send(Delivery::Records(memory, batch.clone()))
@@ -163,7 +162,7 @@ pub(super) struct InputReader {
     /// The epoch of the next record.
     epoch: u32,
     /// Where the last part comes from.
-    start: BatchStart,
+    last: BatchPosition,
     /// The position at which the input begins, until it has a part.
     is_resumed: Option<BatchPosition>,
     /// It has come to its end in this epoch of the mix.
@@ -215,15 +214,14 @@ impl InputReader {
                 Delivery::Fields(fields) => return Ok(Next::Fields(fields)),
                 Delivery::Records(memory, batch) => {
                     received(batch.records, batch.payload);
-                    self.epoch = batch.epoch;
-                    self.start.clone_from(&batch.start);
+                    self.epoch = batch.epoch();
+                    self.last.clone_from(&batch.start.position);
                     self.is_resumed = None;
                     self.parts.push(memory, batch);
                 }
                 Delivery::EpochEnd(number) => {
                     self.epoch = number + 1;
-                    let next = BatchPosition { epoch: self.epoch, ..BatchPosition::default() };
-                    self.is_resumed = Some(next);
+                    self.is_resumed = Some(BatchPosition::of_epoch(self.epoch));
                     return Ok(Next::EpochEnd(number));
                 }
                 Delivery::Ended(outcome) => return Ok(Next::Ended(outcome)),
@@ -253,18 +251,9 @@ impl InputReader {
     /// The place of the next record.
     pub(super) fn position(&self, input: &str) -> InputPosition {
         let place = || {
-            let (start, taken) = (&self.start, self.parts.taken());
-            BatchPosition {
-                epoch: self.epoch,
-                batch: 0,
-                object_number: start.object_number,
-                object: start.object.clone(),
-                identity: start.identity.text().to_owned(),
-                header: u64::from(start.restart_header),
-                offset: start.restart_offset,
-                records: start.restart_records + taken,
-                first_record: start.first_record + taken,
-            }
+            let mut position = self.last.clone();
+            position.advance(self.parts.taken());
+            position
         };
         let position = self.is_resumed.clone().unwrap_or_else(place);
         InputPosition { input: input.to_owned(), ended: self.has_ended, position }

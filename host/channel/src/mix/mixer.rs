@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{BatchSize, ErrorKind, Fault, Field, ObjectIdentity};
+use pipemill_types::{BatchPosition, BatchSize, ErrorKind, Fault, Field, InputPositions};
 
 use super::draw::Draws;
 use super::input::{InputReader, Next};
-use super::{Place, Until, failure, position};
+use super::{Place, Until, failure};
 use crate::batch::BatchStart;
 use crate::batch::builder::BatchBuilder;
 use crate::batch::copy::picked::PickedRecords;
@@ -176,7 +176,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             return Ok(Drawn::EpochEnd);
         }
         if self.picks.is_empty() {
-            self.note_start(record);
+            self.note_start(epoch, record);
         }
         let mut epochs_without_record = 0;
         loop {
@@ -204,12 +204,15 @@ impl<S: Sink> Mixer<'_, '_, S> {
     }
 
     /// Notes where the batch comes from that begins with this record.
-    fn note_start(&mut self, record: u64) {
+    fn note_start(&mut self, epoch: u32, record: u64) {
         let position = |(reader, name): (&InputReader, &String)| reader.position(name);
         let positions: Vec<_> = self.readers.iter().zip(self.names).map(position).collect();
-        self.start.object = self.names.join(", ");
-        self.start.identity = ObjectIdentity::of(position::to_text(&positions));
-        self.start.first_record = record;
+        self.start.position = BatchPosition {
+            object: self.names.join(", "),
+            first_record: record,
+            inputs: InputPositions::from(positions),
+            ..BatchPosition::of_epoch(epoch)
+        };
     }
 
     /// What an input has next in this epoch.
@@ -257,7 +260,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             return Err(StopReason::EpochEnded);
         }
         let picked = Picked { readers: &self.readers, picks: &self.picks };
-        self.builder.fill(epoch, &self.start, 0, &picked)?;
+        self.builder.fill(&self.start, 0, &picked)?;
         self.drop_picks();
         let point = if self.batch.is_some() { CutPoint::Decoded } else { CutPoint::NoRoom };
         self.builder.cut_at(point)?;

@@ -11,7 +11,7 @@
 //! decoder.
 //!
 //! **Restart**: a batch's position has the positions of all inputs at its first record (`position`),
-//! as the text that is an object's identity elsewhere. From there on, the same records are drawn.
+//! in place of an object's. From there on, the same records are drawn.
 //!
 //! - `mixer`: the loop of a mix: draws record after record, and fills batches with them.
 
@@ -24,7 +24,9 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_source::Stop;
-use pipemill_types::{Accepted, BatchPosition, BatchSize, ErrorKind, Fault, Position};
+use pipemill_types::{
+    Accepted, BatchPosition, BatchSize, ErrorKind, Fault, InputPositions, Position,
+};
 
 use self::input::{InputSink, connect};
 pub use self::position::{Comparison, is_same_input};
@@ -133,19 +135,20 @@ impl Mix {
     /// Where the mix begins.
     fn place(&mut self) -> Result<Place, Fault> {
         let resume = self.resume.take().unwrap_or_else(Resume::at_start);
-        let BatchPosition { epoch, first_record, records, identity, .. } = &resume.position;
+        let BatchPosition { epoch, inputs, .. } = &resume.position;
         let mut place = Place {
             epoch: *epoch,
-            record: first_record.saturating_sub(*records),
+            record: resume.record(),
             to_skip: resume.to_skip(),
             inputs: None,
             schema: resume.schema.clone(),
             accepted: resume.accepted,
         };
-        if !identity.is_empty() {
+        // At the start of an epoch there is no object.
+        if !resume.position.object.is_empty() {
             let names = self.inputs.iter().map(|input| input.channel.name.as_str());
-            let positions = position::of_text(identity, names)?;
-            place.inputs = Some(positions.into_iter().map(|at| (at.position, at.ended)).collect());
+            position::check_inputs(inputs, names)?;
+            place.inputs = Some(inputs.clone());
         }
         Ok(place)
     }
@@ -213,10 +216,12 @@ impl Mix {
         let start = || {
             // The place of an input in a later epoch follows from all records before.
             let epoch = if let Until::Records(_) = self.until { 0 } else { place.epoch };
-            (BatchPosition { epoch, ..BatchPosition::default() }, false)
+            (BatchPosition::of_epoch(epoch), false)
         };
-        let given = place.inputs.clone();
-        given.unwrap_or_else(|| self.inputs.iter().map(|_| start()).collect())
+        match &place.inputs {
+            Some(inputs) => inputs.iter().map(|at| (at.position.clone(), at.ended)).collect(),
+            None => self.inputs.iter().map(|_| start()).collect(),
+        }
     }
 
     fn failure(&self, epoch: u32, fault: Fault) -> Failure {
@@ -232,9 +237,8 @@ struct Place {
     record: u64,
     /// Records from there on that were given already.
     to_skip: u64,
-    /// The positions of the inputs, and whether they have ended in this epoch. `None`: at the start
-    /// of the epoch.
-    inputs: Option<Vec<(BatchPosition, bool)>>,
+    /// Where the inputs begin. `None`: at the start of the epoch.
+    inputs: Option<InputPositions>,
     schema: Option<String>,
     accepted: Accepted,
 }

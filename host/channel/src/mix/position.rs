@@ -1,21 +1,8 @@
-//! The positions of a mix's inputs, as the text that travels with a batch of the mix: where its
-//! object's identity would stand.
+//! The positions of a mix's inputs in a state: whether they are of this mix, and of the same input.
 
-use pipemill_types::{BatchPosition, ErrorKind, Fault, is_same_identity, is_same_list};
-use serde::{Deserialize, Serialize};
-
-/// Where an input of a mix goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct InputPosition {
-    /// Its channel's name.
-    pub(super) input: String,
-    /// Whether it had come to its end in the mix's epoch: then `position` is the start of its next
-    /// epoch.
-    pub(super) ended: bool,
-    /// The place of its next record. The number of the batch is 0.
-    #[serde(flatten)]
-    pub(super) position: BatchPosition,
-}
+use pipemill_types::{
+    BatchPosition, ErrorKind, Fault, InputPosition, InputPositions, is_same_identity, is_same_list,
+};
 
 /// What is compared of two identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +15,24 @@ pub enum Comparison {
     Lists,
 }
 
-/// Whether two identities are of the same input: of a channel, or of all channels that are mixed.
-pub fn is_same_input(then: &str, now: &str, how: Comparison) -> bool {
-    let positions = |text: &str| serde_json::from_str::<Vec<InputPosition>>(text).ok();
-    let (Some(then), Some(now)) = (positions(then), positions(now)) else {
-        return is_same_object(then, now, how);
-    };
+/// Whether two positions are in the same input: of a channel, or of all channels that are mixed.
+pub fn is_same_input(then: &BatchPosition, now: &BatchPosition, how: Comparison) -> bool {
     let is_same = |(then, now): (&InputPosition, &InputPosition)| {
         let place = |at: &InputPosition| {
             let BatchPosition { epoch, object_number, first_record, .. } = at.position;
             (at.ended, epoch, object_number, first_record)
         };
-        let identity = |at: &InputPosition| at.position.identity.clone();
         then.input == now.input
             && (how == Comparison::Lists || place(then) == place(now))
-            && is_same_object(&identity(then), &identity(now), how)
+            && is_same_object(&then.position, &now.position, how)
     };
-    then.len() == now.len() && then.iter().zip(&now).all(is_same)
+    then.inputs.len() == now.inputs.len()
+        && then.inputs.iter().zip(now.inputs.iter()).all(is_same)
+        && is_same_object(then, now, how)
 }
 
-fn is_same_object(then: &str, now: &str, how: Comparison) -> bool {
+fn is_same_object(then: &BatchPosition, now: &BatchPosition, how: Comparison) -> bool {
+    let (then, now) = (then.identity.text(), now.identity.text());
     match how {
         Comparison::Whole => is_same_identity(then, now, false),
         Comparison::Known => is_same_identity(then, now, true),
@@ -56,31 +41,23 @@ fn is_same_object(then: &str, now: &str, how: Comparison) -> bool {
     }
 }
 
-/// The positions of all inputs, as a text.
-pub(super) fn to_text(positions: &[InputPosition]) -> String {
-    // It has a form in JSON: its keys are names.
-    pipemill_types::json::to_string(positions).unwrap_or_default()
-}
-
-/// The positions in a state of a mix with these inputs.
+/// Checks that a state's positions are those of a mix with these inputs.
 ///
 /// # Errors
-/// The text has another form, or is of other inputs.
-pub(super) fn of_text<'a>(
-    text: &str,
-    names: impl ExactSizeIterator<Item = &'a str>,
-) -> Result<Vec<InputPosition>, Fault> {
+/// They are of other inputs.
+pub(super) fn check_inputs<'a>(
+    positions: &InputPositions,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), Fault> {
     let names: Vec<_> = names.collect();
-    let refused = |found: String| {
-        let message = format!(
-            "the state has no positions of the channels that are mixed, which are {}: {found}",
-            names.join(", ")
-        );
-        let remedy = "give the text of `Stream.state_dict()` as it was, or begin without the state";
-        Fault::new(ErrorKind::Refused, message, remedy)
-    };
-    let positions: Vec<InputPosition> =
-        serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
     let found: Vec<_> = positions.iter().map(|position| position.input.as_str()).collect();
-    if found == names { Ok(positions) } else { Err(refused(format!("it has {found:?}"))) }
+    if found == names {
+        return Ok(());
+    }
+    let message = format!(
+        "the state has no positions of the channels that are mixed, which are {}: it has {found:?}",
+        names.join(", ")
+    );
+    let remedy = "give the state as `Stream.state_dict()` returned it, or begin without the state";
+    Err(Fault::new(ErrorKind::Refused, message, remedy))
 }

@@ -137,7 +137,7 @@ fn take<S: Sink>(
     memory: BlockMemory,
     batch: Batch,
 ) -> Result<(), StopReason> {
-    let epoch = batch.epoch;
+    let epoch = batch.epoch();
     window.add(memory, batch)?;
     if window.wants_epoch_end(epoch) { Err(StopReason::EpochEnded) } else { Ok(()) }
 }

@@ -73,8 +73,7 @@ pub(super) struct Block {
 
 impl Block {
     fn new(memory: Bytes, index: Index, mut start: BatchStart, skipped: u64, before: u64) -> Self {
-        start.first_record += skipped;
-        start.restart_records += skipped;
+        start.position.advance(skipped);
         let (used, records, remaining) = (0, 0, 0);
         Self { memory, index, used, start, arrived_before: before, records, remaining }
     }

@@ -145,7 +145,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
 
     /// Takes records of the decoder. Those that become due leave.
     pub(super) fn add(&mut self, memory: BlockMemory, batch: Batch) -> Result<(), StopReason> {
-        self.epoch = batch.epoch;
+        self.epoch = batch.epoch();
         self.lengths.clear();
         self.lengths.resize(batch.records, 0);
         for column in &batch.columns {
@@ -155,9 +155,10 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         }
         self.out.counts().in_window.add(batch.records as u64);
         let Shuffle { seed, window } = self.shuffle;
-        let delays = Delays::new(seed, batch.epoch, batch.start.object_number, window.len());
+        let delays =
+            Delays::new(seed, batch.epoch(), batch.start.position.object_number, window.len());
         let fixed_cost = RECORD_COST + FIELD_COST * batch.columns.len() as u64;
-        let first = batch.start.first_record;
+        let first = batch.start.position.first_record;
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
         self.blocks.add(memory, batch, &self.lengths, &mut segments);
@@ -228,7 +229,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         let places = &self.due.make_contiguous()[..records];
         let selected = Selected { blocks: &self.blocks, places };
         if let Some((start, before)) = self.blocks.oldest() {
-            self.out.fill(self.epoch, start, self.left - before, &selected)?;
+            self.out.fill(start, self.left - before, &selected)?;
         }
         self.leave(records);
         Ok(())

@@ -1,11 +1,10 @@
 //! The window alone: what it holds, how far it mixes. The order and the restart are tested with
 //! decoders, in tests/splits.
 
-use pipemill_types::{BatchAcross, Scalar};
+use pipemill_types::{BatchAcross, BatchPosition, Scalar};
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::BatchStart;
 use crate::sink::grow_private;
 
 /// Keeps the records that it gets: the first 8 bytes of the first field of each.
@@ -78,13 +77,13 @@ fn send(
         let is_large = length > window.shuffle.window.block_bytes();
         let memory = if is_large { window.dedicated_memory(length, 1) } else { window.memory() };
         let mut memory = memory.unwrap();
-        let mut batch = Batch { epoch, ..Batch::default() };
+        let mut batch = Batch::default();
         batch.columns.resize_with(1, Default::default);
-        batch.start = BatchStart {
+        batch.start.position = BatchPosition {
             object_number: object,
             first_record: first_record as u64,
-            restart_records: first_record as u64,
-            ..BatchStart::default()
+            records: first_record as u64,
+            ..BatchPosition::of_epoch(epoch)
         };
         let most = at_once.max(1);
         while let Some((number, length)) = rest.next_if(|(_, length)| {

@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where decoding of a section begins: at this byte offset, after the first `header` bytes of the
 /// object. The number of the record there is not known, so its records count from 0.
-pub(super) fn inside(header: u64, offset: u64, schema: Option<String>) -> Resume {
+pub(super) fn inside(header: u32, offset: u64, schema: Option<String>) -> Resume {
     let mut resume = Resume { schema, ..Resume::at_start() };
     (resume.position.header, resume.position.offset) = (header, offset);
     resume
@@ -37,7 +37,7 @@ pub(super) fn find_start(
     schema: Option<&str>,
     most: usize,
 ) -> Result<Option<u64>, StopReason> {
-    let resume = inside(part.header.len() as u64, from, schema.map(str::to_owned));
+    let resume = inside(part.header.len() as u32, from, schema.map(str::to_owned));
     let Ok(mut stream) = decoder.stream(object, &Begin::new(Some(resume), None)) else {
         return Ok(None);
     };

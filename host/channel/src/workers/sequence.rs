@@ -234,7 +234,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             }
             Delivery::Records(memory, mut batch) => {
                 self.limiter.taken(object.section.number, memory.as_ref().len());
-                batch.start.first_record += object.first_record;
+                batch.start.position.first_record += object.first_record;
                 self.give(memory, batch, &mut object.last_error)?;
             }
             Delivery::Ended(ended) => return self.take_end(object, ended),
@@ -325,7 +325,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         mut batch: Batch,
         last_error: &mut Option<SkippedError>,
     ) -> Result<(), StopReason> {
-        let first = batch.start.first_record;
+        let first = batch.start.position.first_record;
         let end = first + batch.records as u64;
         let record = |error: &SkippedError| error.failure.position.record.unwrap_or(0);
         let mut failed = None;

@@ -79,7 +79,7 @@ impl MemoryPool {
         let spare = self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut next = spare.unwrap_or_default();
         next.restart();
-        next.epoch = batch.epoch;
+        next.start.position.epoch = batch.epoch();
         next.columns.resize_with(batch.columns.len(), Default::default);
         next
     }
@@ -150,7 +150,7 @@ impl Worker<'_> {
             let found = found.unwrap_or(None);
             part.found(found);
             let Some(start) = found else { return stopped };
-            let header = part.header.len() as u64;
+            let header = part.header.len() as u32;
             job.begin = Begin::new(Some(inside(header, start, schema)), None);
         }
         let input = HeaderAndRest::new(part.header.clone(), Box::new(part.input()));

@@ -206,8 +206,8 @@ impl Printer {
                 let columns: Vec<_> = records.columns().collect();
                 writer.write(out, memory, &columns, range).map_err(|error| match error {
                     WriteError::Unfit { field, record, why } => {
-                        let record = batch.start.first_record + record as u64;
-                        let object = &batch.start.object;
+                        let record = batch.start.position.first_record + record as u64;
+                        let object = &batch.start.position.object;
                         PrintError::Unfit(format!(
                             "object {object}, record {record}: field `{field}` {why}; Arrow has \
                              no form for it: leave the field out by `--fields`, or use \
@@ -257,8 +257,8 @@ fn print_json(out: &mut impl Write, fields: &[Field], records: &Records<'_>) -> 
     let batch = records.batch;
     for record in records.range.clone() {
         out.write_all(b"{\"object\":")?;
-        to_writer(&mut *out, &batch.start.object)?;
-        write!(out, ",\"index\":{}", batch.start.first_record + record as u64)?;
+        to_writer(&mut *out, &batch.start.position.object)?;
+        write!(out, ",\"index\":{}", batch.start.position.first_record + record as u64)?;
         match batch.starts.get(record) {
             Some(start) => write!(out, ",\"offset\":{start}")?,
             None => out.write_all(b",\"offset\":null")?,

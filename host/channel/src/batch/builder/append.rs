@@ -64,14 +64,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
         if self.batch.records == 0 {
             self.began = Instant::now();
             let start = &mut self.batch.start;
-            start.object.clone_from(&self.object.object);
-            start.metadata.clone_from(&self.object.metadata);
-            start.identity.clone_from(&self.object.identity);
-            start.object_number = self.object.object_number;
-            (start.first_record, start.object_offset) = (first_record, self.position);
-            start.restart_header = self.object.restart_header;
-            start.restart_offset = self.object.restart_offset;
-            start.restart_records = first_record - self.object.first_record;
+            start.clone_from(&self.object);
+            start.object_offset = self.position;
+            start.position.advance(first_record - self.object.position.first_record);
         }
     }
 

@@ -15,7 +15,6 @@ impl<S: Sink> BatchBuilder<'_, S> {
     /// after `start`: each value is copied to the place that it keeps. The batch does not leave yet.
     pub(crate) fn fill(
         &mut self,
-        epoch: u32,
         start: &BatchStart,
         after: u64,
         records: &impl PickedRecords,
@@ -30,9 +29,8 @@ impl<S: Sink> BatchBuilder<'_, S> {
             self.replace_by_dedicated(payload)?;
             self.grown = self.grown.max(payload).max(1);
         }
-        self.batch.epoch = epoch;
         self.batch.start.clone_from(start);
-        self.batch.start.pass(after);
+        self.batch.start.position.advance(after);
         let mut batch = std::mem::take(&mut self.batch);
         records.copy_to(&mut batch, self.memory_mut(), &places);
         batch.payload = payload;

@@ -29,7 +29,9 @@ use std::time::Instant;
 
 use pipemill_decode::Bytes;
 use pipemill_source::Object;
-use pipemill_types::{BatchSize, Column, Fault, Field, TakenMemory, schema_extension};
+use pipemill_types::{
+    BatchPosition, BatchSize, Column, Fault, Field, TakenMemory, schema_extension,
+};
 
 use crate::batch::ALIGN;
 use crate::batch::BatchStart;
@@ -82,8 +84,8 @@ pub(crate) struct BatchBuilder<'s, S: Sink> {
     batch: Batch,
     /// When the batch got its first record.
     began: Instant,
-    /// The object, and the last place in it from which its decoder can decode again:
-    /// `restart_offset`, with the record of number `first_record`. Batches take this over.
+    /// The object, and the last place in it from which its decoder can decode again: the position of
+    /// the record there. Those of batches follow from it.
     object: BatchStart,
     /// Byte offset of the chunk in the object.
     position: u64,
@@ -136,19 +138,18 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
 
     /// Begins an object. A batch of a fixed size may hold records of the object before it.
     pub(crate) fn begin_object(&mut self, object: &Object) {
-        let epoch = object.epoch;
         self.len = 0;
         self.jump_to(0, 0);
-        self.object.object.clone_from(&object.name);
-        self.object.identity.clone_from(&object.identity);
-        self.object.object_number = object.ordinal;
+        self.object.position = BatchPosition {
+            object_number: object.ordinal,
+            object: object.name.clone(),
+            identity: object.identity.clone(),
+            ..BatchPosition::of_epoch(object.epoch)
+        };
         self.object.metadata.clear();
-        (self.object.restart_header, self.object.restart_offset) = (0, 0);
-        self.object.first_record = 0;
-        if self.size.is_none() || self.batch.epoch != epoch {
+        if self.size.is_none() || self.batch.epoch() != object.epoch {
             self.batch.restart();
         }
-        self.batch.epoch = epoch;
         self.at = if self.in_place { self.batch.payload.next_multiple_of(ALIGN) } else { 0 };
     }
 
@@ -204,16 +205,17 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
     pub(crate) fn mark_restart(&mut self, header: u64) {
         // A position can't say more. Decoding from an earlier place is slower, but right.
         let Ok(header) = u32::try_from(header) else { return };
-        self.object.restart_header = header;
-        (self.object.restart_offset, self.object.first_record) = (self.position, self.records);
+        let restart = &mut self.object.position;
+        restart.header = header;
+        (restart.offset, restart.first_record) = (self.position, self.records);
     }
 
     /// Whether the decoder can decode again from the start of the chunk: the bytes of the header that
     /// it needs for that.
     pub(crate) fn restart_here(&self) -> Option<u64> {
-        let is_here =
-            self.object.restart_offset == self.position && self.object.first_record == self.records;
-        (is_here && self.position > 0).then_some(self.object.restart_header.into())
+        let restart = &self.object.position;
+        let is_here = (restart.offset, restart.first_record) == (self.position, self.records);
+        (is_here && self.position > 0).then_some(restart.header.into())
     }
 
     /// The chunk begins at `offset` in the object from now on, with the record of number `record`.

@@ -104,9 +104,8 @@ impl<'a> CopiedRun<'a> {
 
     /// Begins an empty batch, whose first record is that of the run.
     pub(crate) fn begin(&self, batch: &mut Batch) {
-        batch.epoch = self.batch.epoch;
         batch.start.clone_from(&self.batch.start);
-        batch.start.pass(self.records.start as u64);
+        batch.start.position.advance(self.records.start as u64);
     }
 
     /// Bytes of payload that the copies take.
