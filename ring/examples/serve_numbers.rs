@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pipemill_ring::host::{
-    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, ServerConfig, Writer,
+    BatchInfo, Column, Interrupt, Ring, RingConfig, Server, ServerConfig, WriteError, Writer,
 };
 use pipemill_ring::layout::{ABSENT, index_room};
 use pipemill_ring::protocol::{ErrorKind, ErrorReport, Field, Mode, Scalar};
@@ -142,8 +142,8 @@ impl Numbers {
             while record < self.records {
                 match self.batch(epoch, record) {
                     Ok(next) => record = next,
-                    Err(error) => match error.downcast_ref::<AcquireError>() {
-                        Some(AcquireError::EpochEnd(_)) => break,
+                    Err(error) => match error.downcast_ref::<WriteError>() {
+                        Some(WriteError::Interrupted(Interrupt::EndEpoch(_))) => break,
                         _ => return Err(error),
                     },
                 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pipemill_channel::{
     Batch, BatchStart, Channel, ChannelStats, ErrorPolicy, Failure, Learning, Mix, MixInput,
-    OnError, OnPluginError, Outcome, Resume, Shuffle, Sink, StopReason, Until, Window, Workers,
+    OnError, OnPluginError, Outcome, Resume, Shuffle, SinkDelivery, SinkMemory, StopReason, Until,
+    Window, Workers,
 };
 use pipemill_decode::Limits;
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop};
@@ -147,7 +148,7 @@ struct Kept<'a> {
     schema: Option<Arc<[Field]>>,
 }
 
-impl Sink for Kept<'_> {
+impl SinkMemory for Kept<'_> {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
@@ -166,7 +167,9 @@ impl Sink for Kept<'_> {
     fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }
+}
 
+impl SinkDelivery for Kept<'_> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         assert!(self.schema.replace(fields.clone()).is_none(), "the schema was said twice");
     }

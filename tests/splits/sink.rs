@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_channel::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_ring::layout::index_room;
 use pipemill_types::{ABSENT, BatchMemory, ChunkMemory, Column, Field, SharedPart};
 
@@ -172,7 +172,7 @@ impl Collector {
     }
 }
 
-impl Sink for Collector {
+impl SinkMemory for Collector {
     type Memory = Filled;
 
     fn memory(&mut self) -> Result<Filled, StopReason> {
@@ -209,7 +209,9 @@ impl Sink for Collector {
             .len()
             .checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
     }
+}
 
+impl SinkDelivery for Collector {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         assert!(self.schema.is_none(), "the schema was said twice");
         self.schema = Some(fields.clone());

@@ -9,6 +9,7 @@ use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
+use crate::batch::writer::BatchWriter;
 use crate::epoch_end::end_epoch;
 use crate::pump::background_inflate::BackgroundInflate;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
@@ -82,18 +83,18 @@ impl Channel {
         match (self.shuffle, self.batch) {
             (Some(shuffle), Some(size)) if has_workers => {
                 let mut window = WindowSink::new(sink, shuffle, size);
-                let builder = BatchBuilder::of_picked(&mut window, None);
-                self.run_into(builder, stats, Self::decode_with_workers)
+                let writer = BatchWriter::new(&mut window, None);
+                self.run_into(writer, stats, Self::decode_with_workers)
             }
             (_, size) if has_workers => {
                 let mut in_order = InOrderSink::new(sink, size);
-                let builder = BatchBuilder::of_picked(&mut in_order, None);
-                self.run_into(builder, stats, Self::decode_with_workers)
+                let writer = BatchWriter::new(&mut in_order, None);
+                self.run_into(writer, stats, Self::decode_with_workers)
             }
             (Some(shuffle), Some(size)) => {
                 let name = format!("window-{}", self.name);
                 let ran = with_window(sink, shuffle, size, name, |window| {
-                    self.run_into(BatchBuilder::new(window, None), stats, Self::decode_objects)
+                    self.run_into(BatchWriter::new(window, None), stats, Self::decode_objects)
                 });
                 ran.unwrap_or_else(|error| {
                     let decoder = self.plugin.name();
@@ -102,35 +103,35 @@ impl Channel {
                     Outcome::Failed(failure)
                 })
             }
-            (_, size) => self.run_into(BatchBuilder::new(sink, size), stats, Self::decode_objects),
+            (_, size) => self.run_into(BatchWriter::new(sink, size), stats, Self::decode_objects),
         }
     }
 
-    /// Runs with a builder of batches, and the function that fills them.
+    /// Runs with a writer of batches, and the function that fills them.
     fn run_into<'s, S: Sink>(
         &mut self,
-        mut builder: BatchBuilder<'s, S>,
+        mut writer: BatchWriter<'s, S>,
         stats: &ChannelStats,
-        decode: fn(&mut Self, &mut BatchBuilder<'s, S>, Monitor<'_>) -> Result<bool, StopReason>,
+        decode: fn(&mut Self, &mut BatchWriter<'s, S>, Monitor<'_>) -> Result<bool, StopReason>,
     ) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
         // A channel that begins again goes on counting.
-        builder.counts().granted.set(stats.snapshot().batches);
-        let decoded = self.begin(&mut builder).and_then(|()| decode(self, &mut builder, monitor));
+        writer.counts().granted.set(stats.snapshot().batches);
+        let decoded = self.begin(&mut writer).and_then(|()| decode(self, &mut writer, monitor));
         let failure =
             decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
-        let outcome = outcome(failure, &mut builder, monitor);
+        let outcome = outcome(failure, &mut writer, monitor);
         self.observers = observers;
         outcome
     }
 
-    /// Tells the builder the fields of the records, as far as they are known by now.
-    fn begin<S: Sink>(&mut self, builder: &mut BatchBuilder<'_, S>) -> Result<(), StopReason> {
+    /// Tells the writer the fields of the records, as far as they are known by now.
+    fn begin<S: Sink>(&mut self, writer: &mut BatchWriter<'_, S>) -> Result<(), StopReason> {
         let resumed = self.resume.as_ref().filter(|resume| !resume.accepted.schema);
-        builder.expect_state_fields(resumed.and_then(|resume| resume.schema.clone()));
+        writer.expect_state_fields(resumed.and_then(|resume| resume.schema.clone()));
         let Some(fields) = self.learn()? else { return Ok(()) };
-        builder.set_schema(&fields).map_err(|fault| {
+        writer.set_schema(&fields).map_err(|fault| {
             let (epoch, (parts, resume)) = (self.epoch(), self.parts());
             let failure = parts.decoding.epoch_failure(epoch, fault);
             self.resume = resume;
@@ -152,20 +153,21 @@ impl Channel {
     /// Decodes all objects, one after the other. Returns whether the consumers ended an epoch early.
     pub(super) fn decode_objects<S: Sink>(
         &mut self,
-        builder: &mut BatchBuilder<'_, S>,
+        writer: &mut BatchWriter<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
         let inflates_in_background = self.inflates_in_background;
         let (parts, mut resume) = self.parts();
         let decoding = parts.decoding;
         let mut decoder = Decoder::new(decoding);
+        let mut builder = BatchBuilder::new(writer);
         let (mut epoch, mut early, mut left_early) = (0, false, false);
         let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {
             epoch = resume.position.epoch;
             let begun = resume.begin(parts.source);
             begun.map_err(|error| decoding.source_failure(epoch, error))?;
-            builder.skip_records(resume.to_skip());
+            builder.writer_mut().skip_records(resume.to_skip());
         }
         loop {
             monitor.enter(Stage::Source);
@@ -175,7 +177,8 @@ impl Channel {
                 SourceEvent::EpochEnd(ended) => {
                     let early = std::mem::take(&mut early);
                     let batch = parts.batch;
-                    left_early |= end_epoch(&decoding, batch, builder, monitor, ended, early)?;
+                    let writer = builder.writer_mut();
+                    left_early |= end_epoch(&decoding, batch, writer, monitor, ended, early)?;
                     epoch = ended + 1;
                 }
                 SourceEvent::Object(mut object) => {
@@ -187,7 +190,7 @@ impl Channel {
                     if inflates_in_background {
                         object.input = Box::new(BackgroundInflate::new(object.input));
                     }
-                    let schema = builder.schema().and_then(schema_extension);
+                    let schema = builder.writer().schema().and_then(schema_extension);
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));
                     builder.begin_object(&object);
                     monitor.object_begins(object.epoch, &object.name);
@@ -197,7 +200,7 @@ impl Channel {
                         &mut object,
                         &begin,
                         Reading::Source(source),
-                        builder,
+                        &mut builder,
                         policy,
                         monitor,
                     );
@@ -217,7 +220,7 @@ impl Channel {
     /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
     fn decode_with_workers<S: PortionSink>(
         &mut self,
-        builder: &mut BatchBuilder<'_, S>,
+        writer: &mut BatchWriter<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
         let known = match &self.learning {
@@ -227,7 +230,7 @@ impl Channel {
         // The context borrows the rest of the channel.
         let workers = std::mem::replace(&mut self.workers, Workers::new(1));
         let (context, resume) = self.parts();
-        let decoded = workers.decode(context, resume, known, builder, monitor);
+        let decoded = workers.decode(context, resume, known, writer, monitor);
         self.workers = workers;
         decoded
     }
@@ -262,7 +265,7 @@ impl Channel {
 /// How a channel ended. `ended` has the failure of one that came to its end all the same.
 pub(super) fn outcome<S: Sink>(
     ended: Result<Option<Failure>, StopReason>,
-    builder: &mut BatchBuilder<'_, S>,
+    writer: &mut BatchWriter<'_, S>,
     monitor: Monitor<'_>,
 ) -> Outcome {
     let outcome = match ended {
@@ -270,13 +273,13 @@ pub(super) fn outcome<S: Sink>(
         Ok(Some(failure)) => Outcome::Failed(failure),
         Err(StopReason::Stopped | StopReason::EpochEnded) => Outcome::Stopped,
         Err(StopReason::Restart) => Outcome::Restart,
-        Err(StopReason::Failed(failure)) => match flush_failed(builder) {
+        Err(StopReason::Failed(failure)) => match flush_failed(writer) {
             Err(StopReason::Stopped) => Outcome::Stopped,
             Err(StopReason::Restart) => Outcome::Restart,
             _ => Outcome::Failed(*failure),
         },
     };
-    monitor.batches_granted(builder.granted());
+    monitor.batches_granted(writer.granted());
     monitor.enter(Stage::Consumer);
     if let Outcome::Failed(failure) = &outcome {
         monitor.failed(failure);
@@ -285,9 +288,9 @@ pub(super) fn outcome<S: Sink>(
 }
 
 /// Hands over what may leave of a channel that has failed.
-fn flush_failed<S: Sink>(builder: &mut BatchBuilder<'_, S>) -> Result<(), StopReason> {
-    builder.cut_at(CutPoint::Failed)?;
-    builder.finish()
+fn flush_failed<S: Sink>(writer: &mut BatchWriter<'_, S>) -> Result<(), StopReason> {
+    writer.cut_at(CutPoint::Failed)?;
+    writer.finish()
 }
 
 /// The failure of a channel, or a mix, that can't have a thread for its window.

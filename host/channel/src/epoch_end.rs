@@ -2,7 +2,7 @@
 
 use pipemill_types::{BatchSize, ErrorKind, Fault};
 
-use crate::batch::builder::BatchBuilder;
+use crate::batch::writer::BatchWriter;
 use crate::pump::object::Decoding;
 use crate::stats::monitor::Monitor;
 use crate::{Sink, Stage, StopReason};
@@ -11,22 +11,22 @@ use crate::{Sink, Stage, StopReason};
 pub(super) fn end_epoch<S: Sink>(
     decoding: &Decoding<'_>,
     batch: Option<BatchSize>,
-    builder: &mut BatchBuilder<'_, S>,
+    writer: &mut BatchWriter<'_, S>,
     monitor: Monitor<'_>,
     epoch: u32,
     early: bool,
 ) -> Result<bool, StopReason> {
     monitor.enter(Stage::Consumer);
     let early = early
-        || !end_whole(builder, epoch, |left| {
+        || !end_whole(writer, epoch, |left| {
             decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into()
         })?;
     if early {
-        builder.end_epoch(epoch, true)?;
+        writer.end_epoch(epoch, true)?;
     }
-    builder.skip_records(0);
-    monitor.batches_granted(builder.granted());
-    report_dropped(decoding.channel, batch, epoch, builder.take_dropped());
+    writer.skip_records(0);
+    monitor.batches_granted(writer.granted());
+    report_dropped(decoding.channel, batch, epoch, writer.take_dropped());
     monitor.epoch_ends(epoch, early);
     Ok(early)
 }
@@ -35,12 +35,12 @@ pub(super) fn end_epoch<S: Sink>(
 /// of what is left of it. `too_short` is the failure of an epoch that has this many records too few
 /// for the state that it goes on at.
 pub(super) fn end_whole<S: Sink>(
-    builder: &mut BatchBuilder<'_, S>,
+    writer: &mut BatchWriter<'_, S>,
     epoch: u32,
     too_short: impl FnOnce(u64) -> StopReason,
 ) -> Result<bool, StopReason> {
-    let ended = builder.finish().and_then(|()| match builder.left_to_skip() {
-        0 => builder.end_epoch(epoch, false),
+    let ended = writer.finish().and_then(|()| match writer.left_to_skip() {
+        0 => writer.end_epoch(epoch, false),
         left => Err(too_short(left)),
     });
     match ended {

@@ -33,7 +33,7 @@ pub use pump::decode_loop::MAX_FRAMING;
 pub use pump::learn::Learning;
 pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};
-pub use sink::{DeliveryCounts, Sink, StopReason};
+pub use sink::{DeliveryCounts, Sink, SinkDelivery, SinkMemory, StopReason};
 pub use stats::observer::{DecodeErrorLog, Event, Observer};
 pub use stats::stage_timer::Stage;
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};

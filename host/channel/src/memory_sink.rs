@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::sink::grow_private;
-use crate::{Batch, Sink, StopReason};
+use crate::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_types::{BatchMemory, Field};
 
 /// Looks at the records of a channel.
@@ -107,7 +107,7 @@ impl<L, M> MemorySink<L, M> {
     }
 }
 
-impl<L: LookAtRecords, M: Memories> Sink for MemorySink<L, M> {
+impl<L: LookAtRecords, M: Memories> SinkMemory for MemorySink<L, M> {
     type Memory = M::Memory;
 
     fn memory(&mut self) -> Result<M::Memory, StopReason> {
@@ -125,7 +125,9 @@ impl<L: LookAtRecords, M: Memories> Sink for MemorySink<L, M> {
     fn room(&self, memory: &M::Memory, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.as_ref().len())
     }
+}
 
+impl<L: LookAtRecords, M: Memories> SinkDelivery for MemorySink<L, M> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.looker.schema(fields);
     }

@@ -72,8 +72,8 @@ impl Count {
     }
 }
 
-/// Where batches go.
-pub trait Sink {
+/// Where the memory of batches comes from.
+pub trait SinkMemory {
     /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
     type Memory: BatchMemory + 'static;
 
@@ -127,7 +127,10 @@ pub trait Sink {
         fields: usize,
         texts: usize,
     ) -> Option<usize>;
+}
 
+/// Where batches are handed over, and what their consumers want.
+pub trait SinkDelivery: SinkMemory {
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
@@ -167,6 +170,11 @@ pub trait Sink {
         Ok(())
     }
 }
+
+/// Where batches go: memory for them, and their delivery.
+pub trait Sink: SinkMemory + SinkDelivery {}
+
+impl<S: SinkDelivery> Sink for S {}
 
 /// Enlarges private memory to at least `payload` bytes, and to twice its size, so that each byte is
 /// copied at most once more in all.

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use pipemill_channel::{Batch, Failure, Sink, StopReason, changed_input};
-use pipemill_ring::host::{AcquireError, BatchInfo, MemoryError, Ring, RingError, Writer};
+use pipemill_channel::{Batch, Failure, SinkDelivery, SinkMemory, StopReason, changed_input};
+use pipemill_ring::host::{BatchInfo, Interrupt, MemoryError, Ring, RingError, WriteError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
 use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
@@ -73,12 +73,12 @@ impl RingSink {
         self.ring.end_stream();
     }
 
-    fn stop_reason(&self, error: AcquireError) -> StopReason {
+    fn stop_reason(&self, error: WriteError) -> StopReason {
         match error {
-            AcquireError::Stopped => StopReason::Stopped,
-            AcquireError::EpochEnd(_) => StopReason::EpochEnded,
-            AcquireError::Restart => StopReason::Restart,
-            AcquireError::Failed(error) => {
+            WriteError::Interrupted(Interrupt::Stop) => StopReason::Stopped,
+            WriteError::Interrupted(Interrupt::EndEpoch(_)) => StopReason::EpochEnded,
+            WriteError::Interrupted(Interrupt::Restart) => StopReason::Restart,
+            WriteError::Failed(error) => {
                 if matches!(error, RingError::Memory(MemoryError::OverBudget(_))) {
                     self.is_over_budget.set(true);
                 }
@@ -157,7 +157,7 @@ impl RingSink {
     }
 }
 
-impl Sink for RingSink {
+impl SinkMemory for RingSink {
     type Memory = Writer;
 
     fn memory(&mut self) -> Result<Writer, StopReason> {
@@ -198,7 +198,9 @@ impl Sink for RingSink {
         let names = MAX_NAME_BYTES + texts;
         size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
     }
+}
 
+impl SinkDelivery for RingSink {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.schema = self.ring.set_schema(fields.to_vec());
     }

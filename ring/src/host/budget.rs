@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use pipemill_types::{MemoryBudget, OverBudget, TakenMemory};
 
-use super::config::AcquireError;
-use super::ring::{Ring, ended};
+use super::config::WriteError;
+use super::ring::{Ring, interrupt};
 use super::table::Wanted;
 use crate::memory::MemoryError;
 
@@ -21,13 +21,13 @@ impl Ring {
     /// ring's. Waits for consumers, if their batches take what is missing.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where nobody else has what is
+    /// As [`acquire`](Ring::acquire), and [`WriteError::Failed`] where nobody else has what is
     /// missing.
     pub fn take_memory(
         &self,
         taken: &mut Option<TakenMemory>,
         bytes: u64,
-    ) -> Result<(), AcquireError> {
+    ) -> Result<(), WriteError> {
         self.allocate(|budget| {
             match taken {
                 Some(taken) => taken.resize(bytes)?,
@@ -42,28 +42,28 @@ impl Ring {
     pub(super) fn allocate<T>(
         &self,
         mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
-    ) -> Result<T, AcquireError> {
+    ) -> Result<T, WriteError> {
         loop {
             match allocation(&self.budget) {
                 Err(MemoryError::OverBudget(missing)) => self.free_memory(missing)?,
-                other => return other.map_err(|error| AcquireError::Failed(error.into())),
+                other => return other.map_err(|error| WriteError::Failed(error.into())),
             }
         }
     }
 
     /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in
     /// buffers.
-    fn free_memory(&self, missing: OverBudget) -> Result<(), AcquireError> {
+    fn free_memory(&self, missing: OverBudget) -> Result<(), WriteError> {
         let mut state = self.lock();
         let freed = loop {
             if let Some(spare) = state.dedicated.drop_spare() {
                 break Ok(spare);
             }
-            if let Some(ended) = ended(&state) {
-                break Err(ended);
+            if let Some(interrupt) = interrupt(&state) {
+                break Err(interrupt.into());
             }
             if !state.dedicated.hold_batches() {
-                break Err(AcquireError::Failed(MemoryError::from(missing).into()));
+                break Err(WriteError::Failed(MemoryError::from(missing).into()));
             }
             if state.writer_waits.replace(Wanted::Dedicated).is_none() {
                 state.look_for_missing(Instant::now());

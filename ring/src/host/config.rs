@@ -103,20 +103,29 @@ pub enum RingError {
     },
 }
 
-/// Why there is no memory for a batch, or why a batch can't be granted.
-#[derive(Debug, thiserror::Error)]
-pub enum AcquireError {
-    /// [`Ring::stop`](super::Ring::stop) was called.
+/// What the writer is to do next, in place of filling batches. It is told wherever the writer asks for
+/// memory or grants a batch, and ends a wait there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Interrupt {
+    /// End: [`Ring::stop`](super::Ring::stop) was called.
     #[error("the channel was stopped")]
-    Stopped,
-    /// Consumers have requested to skip the rest of this epoch. Every call returns this until
+    Stop,
+    /// Skip the rest of this epoch, as consumers have requested. Every call returns this until
     /// [`Ring::end_epoch`](super::Ring::end_epoch) is called.
     #[error("the rest of epoch {0} is to be skipped")]
-    EpochEnd(u32),
-    /// The channel is to restart elsewhere. Every call returns this until
+    EndEpoch(u32),
+    /// Restart elsewhere. Every call returns this until
     /// [`Ring::restarted`](super::Ring::restarted) is called.
     #[error("the channel is to restart elsewhere")]
     Restart,
+}
+
+/// Why the writer gets no memory for a batch, or can't grant one.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// It has something else to do.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupt),
     /// The kernel does not give the memory, the size is too large, or the batch is wrong.
     #[error(transparent)]
     Failed(#[from] RingError),

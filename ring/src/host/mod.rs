@@ -65,7 +65,7 @@ mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use crate::memory::MemoryError;
-pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
+pub use config::{Interrupt, PlaceMissing, RingConfig, RingError, ServerConfig, WriteError};
 pub use delivery::{
     Admitted, Delivery, Denied, LockedRing, Request, check_rank_is_free, check_shard, credits,
     is_same_division, slots_of_ranks,

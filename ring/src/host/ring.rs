@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::Epoll;
 use pipemill_types::{MemoryBudget, SharedPart, TakenMemory, schema_extension};
 
-use super::config::{AcquireError, PlaceMissing, RingConfig, RingError};
+use super::config::{Interrupt, PlaceMissing, RingConfig, RingError, WriteError};
 use super::consumer_socket::ConsumerSocket;
 use super::delivery::{Admitted, AsConfigured, Delivery, Denied, LockedRing};
 use super::observer::{self, BatchEvent, Observer};
@@ -384,11 +384,11 @@ impl Ring {
     // ---- for the writer
 
     /// Takes what is wanted; waits while there is none.
-    pub(super) fn take(&self, wanted: Wanted) -> Result<SlotId, AcquireError> {
+    pub(super) fn take(&self, wanted: Wanted) -> Result<SlotId, WriteError> {
         let mut state = self.lock();
         let result = loop {
-            if let Some(ended) = ended(&state) {
-                break Err(ended);
+            if let Some(interrupt) = interrupt(&state) {
+                break Err(interrupt.into());
             }
             if state.table.unsent_ends() < MAX_UNSENT_ENDS
                 && let Some(slot) = state.table.take(wanted)
@@ -694,15 +694,15 @@ impl Ring {
     }
 }
 
-/// Why the writer must not wait, or go on where it is.
-pub(super) fn ended(state: &RingState) -> Option<AcquireError> {
+/// What the writer is to do in place of waiting or going on.
+pub(super) fn interrupt(state: &RingState) -> Option<Interrupt> {
     if state.stopped {
-        return Some(AcquireError::Stopped);
+        return Some(Interrupt::Stop);
     }
     if state.table.is_restarting() {
-        return Some(AcquireError::Restart);
+        return Some(Interrupt::Restart);
     }
-    state.table.epoch_end_requested().map(AcquireError::EpochEnd)
+    state.table.epoch_end_requested().map(Interrupt::EndEpoch)
 }
 
 /// Bytes that the fields take in a HELLO with a state: as a text of JSON, in JSON.

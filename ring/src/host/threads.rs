@@ -11,7 +11,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use shuttle::thread;
 
-use super::config::{AcquireError, RingConfig};
+use super::config::{Interrupt, RingConfig, WriteError};
 use super::ring::Ring;
 use super::table::ConsumerId;
 use super::writer::{BatchInfo, Writer};
@@ -44,7 +44,7 @@ fn write(ring: &Arc<Ring>) {
         for _ in 0..3 {
             match ring.acquire() {
                 Ok(writer) => grant(writer, epoch),
-                Err(AcquireError::EpochEnd(skipped)) => {
+                Err(WriteError::Interrupted(Interrupt::EndEpoch(skipped))) => {
                     assert_eq!(skipped, epoch);
                     break;
                 }
@@ -186,7 +186,9 @@ fn a_writer_that_waits_is_stopped_in_any_order_of_threads() {
                 loop {
                     match ring.acquire() {
                         Ok(writer) => grant(writer, 0),
-                        Err(error) => return matches!(error, AcquireError::Stopped),
+                        Err(error) => {
+                            return matches!(error, WriteError::Interrupted(Interrupt::Stop));
+                        }
                     }
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 pub use pipemill_types::Column;
 use pipemill_types::{BatchMemory, BatchPosition, ChunkMemory, SharedPart};
 
-use super::config::{AcquireError, RingError};
+use super::config::{RingError, WriteError};
 use super::index::Index;
 use super::ring::Ring;
 use super::table::{Batch, RecordPlace, SlotId, Wanted};
@@ -87,10 +87,10 @@ impl Ring {
     /// Waits for a free slot.
     ///
     /// # Errors
-    /// [`AcquireError::Stopped`] after [`stop`](Ring::stop). [`AcquireError::EpochEnd`] where
-    /// consumers have requested to skip the rest of the epoch; this too ends a wait at once,
-    /// because these consumers may hold every slot while they wait for the epoch's end.
-    pub fn acquire(self: &Arc<Ring>) -> Result<Writer, AcquireError> {
+    /// [`Interrupt::Stop`] after [`stop`](Ring::stop). [`Interrupt::EndEpoch`] where
+    /// consumers have requested to skip the rest of the epoch; this too ends a wait at once, because
+    /// these consumers may hold every slot while they wait for the epoch's end.
+    pub fn acquire(self: &Arc<Ring>) -> Result<Writer, WriteError> {
         let slot = self.take(Wanted::Slot)?;
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
@@ -114,12 +114,9 @@ impl Ring {
     /// exist at once, with those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`AcquireError::Failed`] where the kernel does not give
+    /// As [`acquire`](Ring::acquire), and [`WriteError::Failed`] where the kernel does not give
     /// the memory or `payload_bytes` is not below 4 GiB.
-    pub fn acquire_dedicated(
-        self: &Arc<Ring>,
-        payload_bytes: usize,
-    ) -> Result<Writer, AcquireError> {
+    pub fn acquire_dedicated(self: &Arc<Ring>, payload_bytes: usize) -> Result<Writer, WriteError> {
         let slot = self.take(Wanted::Dedicated)?;
         // Where making the buffer fails, dropping this frees the slot.
         let mut writer = self.writer(slot, Memory::None, false);
@@ -129,7 +126,7 @@ impl Ring {
 }
 
 impl Writer {
-    fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), AcquireError> {
+    fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), WriteError> {
         check_size(payload_bytes)?;
         let bytes = HEADER_BYTES + payload_bytes;
         let buffer = match self.ring.take_spare(bytes) {
@@ -161,7 +158,7 @@ impl Writer {
     /// # Errors
     /// [`RingError::TooLarge`] where a slot has less, because a slot can't grow;
     /// [`RingError::Memory`] where the kernel does not give the memory.
-    pub fn ensure(&mut self, bytes: usize) -> Result<(), AcquireError> {
+    pub fn ensure(&mut self, bytes: usize) -> Result<(), WriteError> {
         match &mut self.memory {
             Memory::Dedicated(memory) => {
                 check_size(bytes)?;
@@ -183,7 +180,7 @@ impl Writer {
     /// [`Ring::set_schema`], [`RingError::Columns`] where the columns do not fit the schema or each
     /// other, [`RingError::TooLarge`] where the batch does not fit, [`RingError::Memory`] where the
     /// kernel does not give the memory.
-    pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, AcquireError> {
+    pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, WriteError> {
         let index = self.index_of(info, columns)?;
         let Some(slot) = self.slot else {
             let (bytes, limit) = (index.plan.end, MAX_PAYLOAD);
@@ -211,11 +208,7 @@ impl Writer {
 
     /// The index of the batch: that which was written before, or else these columns, which are written
     /// now.
-    fn index_of(
-        &mut self,
-        info: &BatchInfo<'_>,
-        columns: &[Column],
-    ) -> Result<Index, AcquireError> {
+    fn index_of(&mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<Index, WriteError> {
         let fields = self.ring.fields().map(<[_]>::len).ok_or(RingError::NoSchema)?;
         let names = info.text_bytes();
         let fits = |index: &Index| {
@@ -235,7 +228,7 @@ impl Writer {
         payload_bytes: usize,
         names: usize,
         columns: &[Column],
-    ) -> Result<Index, AcquireError> {
+    ) -> Result<Index, WriteError> {
         check_columns(fields, columns)?;
         check_size(payload_bytes)?;
         debug_assert!(
@@ -364,7 +357,7 @@ impl Drop for Writer {
 }
 
 /// Makes a dedicated buffer of the ring at least this large.
-fn ensure(ring: &Ring, memory: &mut DedicatedBuffer, bytes: usize) -> Result<(), AcquireError> {
+fn ensure(ring: &Ring, memory: &mut DedicatedBuffer, bytes: usize) -> Result<(), WriteError> {
     if bytes <= memory.len() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use pipemill_ring::host::{AcquireError, MemoryError, Ring, RingError};
+use pipemill_ring::host::{MemoryError, Ring, RingError, WriteError};
 use pipemill_types::MemoryBudget;
 
 use crate::setup::{check, config, grant_dedicated, next_batch, serve};
@@ -18,8 +18,8 @@ fn ring(more: u64) -> (Arc<Ring>, Arc<MemoryBudget>) {
     (Ring::within(config(), 0, budget.clone()).unwrap(), budget)
 }
 
-fn is_over_budget(error: &AcquireError) -> bool {
-    matches!(error, AcquireError::Failed(RingError::Memory(MemoryError::OverBudget(_))))
+fn is_over_budget(error: &WriteError) -> bool {
+    matches!(error, WriteError::Failed(RingError::Memory(MemoryError::OverBudget(_))))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill_ring::host::AcquireError;
+use pipemill_ring::host::{Interrupt, WriteError};
 use pipemill_ring::protocol::{EpochEnd, ErrorKind, ErrorReport, Mode, ToConsumer, release};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
@@ -114,7 +114,10 @@ fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
         // learn that this epoch is to end.
         let writer = scope.spawn(|| host.ring.acquire());
         reader.end_epoch(0);
-        assert!(matches!(writer.join().unwrap(), Err(AcquireError::EpochEnd(0))));
+        assert!(matches!(
+            writer.join().unwrap(),
+            Err(WriteError::Interrupted(Interrupt::EndEpoch(0)))
+        ));
     });
     assert_eq!(host.ring.epoch_end_requested(), Some(0));
     host.ring.end_epoch(0, true).unwrap();
@@ -149,7 +152,7 @@ fn in_broadcast_an_epoch_ends_early_when_all_have_requested_it() {
     other.end_epoch(0);
     assert!(matches!(
         (0..).map(|_| host.ring.acquire()).find(Result::is_err),
-        Some(Err(AcquireError::EpochEnd(0)))
+        Some(Err(WriteError::Interrupted(Interrupt::EndEpoch(0))))
     ));
     host.ring.end_epoch(0, true).unwrap();
     for reader in [&mut one, &mut other] {
@@ -167,9 +170,12 @@ fn stop_wakes_a_writer_that_waits() {
         let writer = scope.spawn(|| host.ring.acquire());
         host.wait_until("full, with a writer that waits", |status| status.writer_waits);
         host.ring.stop();
-        assert!(matches!(writer.join().unwrap(), Err(AcquireError::Stopped)));
+        assert!(matches!(writer.join().unwrap(), Err(WriteError::Interrupted(Interrupt::Stop))));
     });
-    assert!(matches!(host.ring.acquire_dedicated(1), Err(AcquireError::Stopped)));
+    assert!(matches!(
+        host.ring.acquire_dedicated(1),
+        Err(WriteError::Interrupted(Interrupt::Stop))
+    ));
 }
 
 #[test]

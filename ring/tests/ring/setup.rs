@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_ring::host::{
-    AcquireError, BatchInfo, Column, Ring, RingConfig, Server, ServerConfig, Status, Writer,
+    BatchInfo, Column, Ring, RingConfig, Server, ServerConfig, Status, WriteError, Writer,
 };
 use pipemill_ring::protocol::{Field, Mode, Scalar};
 use pipemill_ring::reader::{Batch, Event, Reader};
@@ -78,12 +78,12 @@ impl Host {
 }
 
 /// Fills and grants a batch of `records` records from number `first` on.
-pub fn grant(ring: &Arc<Ring>, epoch: u32, first: u64, records: u64) -> Result<u64, AcquireError> {
+pub fn grant(ring: &Arc<Ring>, epoch: u32, first: u64, records: u64) -> Result<u64, WriteError> {
     Ok(fill(ring.acquire()?, epoch, first, records))
 }
 
 /// Fills and grants a batch of one record, three slots long, in a dedicated buffer.
-pub fn grant_dedicated(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, AcquireError> {
+pub fn grant_dedicated(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, WriteError> {
     let mut writer = ring.acquire_dedicated(100)?;
     // It grows after it is filled in part, and its address may change.
     writer.payload()[..100].fill(1);

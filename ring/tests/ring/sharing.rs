@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pipemill_ring::host::{AcquireError, BatchInfo, Column, Ring, RingError, Server, ServerConfig};
+use pipemill_ring::host::{BatchInfo, Column, Ring, RingError, Server, ServerConfig, WriteError};
 use pipemill_ring::protocol::{Mode, ToConsumer, ack, release};
 use pipemill_ring::reader::{Batch, Event, Reader, ReaderError};
 
@@ -188,7 +188,7 @@ fn an_invalid_batch_is_an_error_and_frees_its_slot() {
         .unwrap()
         .grant(info, columns)
     {
-        Err(AcquireError::Failed(error)) => error,
+        Err(WriteError::Failed(error)) => error,
         other => panic!("{other:?}"),
     };
     let column = |records| Column { offsets: vec![0; records], lengths: vec![0; records] };
@@ -206,7 +206,7 @@ fn an_invalid_batch_is_an_error_and_frees_its_slot() {
     let mut slot = ring.acquire().unwrap();
     assert!(slot.ensure(8192 - 128).is_ok());
     let larger = slot.ensure(8192 - 127);
-    assert!(matches!(larger, Err(AcquireError::Failed(RingError::TooLarge { .. }))));
+    assert!(matches!(larger, Err(WriteError::Failed(RingError::TooLarge { .. }))));
     assert!(ring.acquire_dedicated(usize::MAX).is_err());
     assert_eq!(ring.status().dedicated, 0);
 }

@@ -1,6 +1,6 @@
 //! An index that was written into a slot before the rest of its batch.
 
-use pipemill_ring::host::{AcquireError, BatchInfo, Column, RingError, Writer};
+use pipemill_ring::host::{BatchInfo, Column, RingError, WriteError, Writer};
 use pipemill_types::BatchMemory;
 
 use crate::setup::{Host, RECORDS, check, config, content, host, next_batch, position};
@@ -28,9 +28,9 @@ fn write(writer: &mut Writer, info: &BatchInfo<'_>, column: &Column) {
 }
 
 #[track_caller]
-fn check_refused(granted: Result<u64, AcquireError>) {
+fn check_refused(granted: Result<u64, WriteError>) {
     assert!(
-        matches!(granted, Err(AcquireError::Failed(RingError::Columns { columns: 0, .. }))),
+        matches!(granted, Err(WriteError::Failed(RingError::Columns { columns: 0, .. }))),
         "{granted:?}"
     );
 }

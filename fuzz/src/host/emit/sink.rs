@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_channel::{Batch, Sink, StopReason};
+use pipemill_channel::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_ring::layout::index_room;
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, Field, ObjectFacts, ObjectIdentity};
@@ -68,7 +68,7 @@ impl Kept {
     }
 }
 
-impl Sink for Kept {
+impl SinkMemory for Kept {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
@@ -93,7 +93,9 @@ impl Sink for Kept {
     ) -> Option<usize> {
         memory.len().checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
     }
+}
 
+impl SinkDelivery for Kept {
     fn schema(&mut self, _: &Arc<[Field]>) {}
 
     fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {

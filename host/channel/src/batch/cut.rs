@@ -1,5 +1,5 @@
 //! The rule that says when a batch leaves: one pure function.
-//! [`BatchBuilder`](crate::batch::builder::BatchBuilder) asks it at each cut point, and nothing else
+//! [`BatchWriter`](crate::batch::writer::BatchWriter) asks it at each cut point, and nothing else
 //! hands over a batch.
 //!
 //! Without a [`BatchSize`], a batch leaves as early as its consumer gains from it, so its size

@@ -1,7 +1,7 @@
 //! A batch that is being filled: payload in a sink's memory, and the index of its records.
 //!
-//! `builder` owns the memory into which bytes are read, and decides by the rule in `cut` when the batch
-//! leaves. `density` says how close to each other records are, `field_names` names fields in messages.
+//! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its memory
+//! and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how close to each other records are, `field_names` names fields in messages.
 //! `block_memory` is memory for records on their way, `copy` copies them.
 
 pub mod block_memory;
@@ -10,6 +10,7 @@ pub mod copy;
 pub mod cut;
 pub mod density;
 pub mod field_names;
+pub mod writer;
 
 use std::ops::Range;
 

@@ -14,7 +14,7 @@ use pipemill_types::{BatchPosition, Field, InputPosition};
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
 use crate::batch::copy::pieces::PieceQueue;
-use crate::{Outcome, Sink, StopReason};
+use crate::{Outcome, SinkDelivery, SinkMemory, StopReason};
 
 /// Bytes of memory of one batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -89,7 +89,7 @@ impl InputSink {
     }
 }
 
-impl Sink for InputSink {
+impl SinkMemory for InputSink {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
@@ -110,7 +110,9 @@ impl Sink for InputSink {
     fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
         memory.room(records, fields)
     }
+}
 
+impl SinkDelivery for InputSink {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         // Who is not there any more needs no fields.
         let _ = self.send(Delivery::Fields(fields.clone()));

@@ -8,11 +8,11 @@ use super::draw::Draws;
 use super::input::{InputReader, Next};
 use super::{Place, Until, failure};
 use crate::batch::BatchStart;
-use crate::batch::builder::BatchBuilder;
 use crate::batch::copy::picked::PickedRecords;
 use crate::batch::copy::pieces::PiecePlace;
 use crate::batch::cut::CutPoint;
 use crate::batch::field_names::field_names;
+use crate::batch::writer::BatchWriter;
 use crate::channel::Outcome;
 use crate::epoch_end::{end_whole, ends_before_state, report_dropped};
 use crate::stats::monitor::Monitor;
@@ -75,7 +75,7 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) batch: Option<BatchSize>,
     /// What the batches have that consumers get.
     pub(super) size: BatchSize,
-    pub(super) builder: &'a mut BatchBuilder<'s, S>,
+    pub(super) writer: &'a mut BatchWriter<'s, S>,
     pub(super) monitor: Monitor<'a>,
     /// The records of the next batch, and the bytes of their values.
     pub(super) picks: Vec<Pick>,
@@ -99,11 +99,11 @@ impl<S: Sink> Mixer<'_, '_, S> {
                 self.mix_epoch(epoch, 0, true)?;
             }
         }
-        self.builder.skip_records(place.to_skip);
+        self.writer.skip_records(place.to_skip);
         for epoch in place.epoch..epochs {
             let first = if epoch == place.epoch { place.record } else { 0 };
             self.monitor.object_begins(epoch, &self.names.join(", "));
-            self.to_skip = self.builder.take_to_skip();
+            self.to_skip = self.writer.take_to_skip(u64::MAX);
             let early = match self.mix_epoch(epoch, first, false) {
                 Err(StopReason::EpochEnded) => true,
                 other => other.map(|()| false)?,
@@ -133,8 +133,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
         epoch: u32,
         fields: &Arc<[Field]>,
     ) -> Result<(), StopReason> {
-        let Err(fault) = self.builder.set_schema(fields) else { return Ok(()) };
-        let Some(known) = self.builder.schema() else { return Ok(()) };
+        let Err(fault) = self.writer.set_schema(fields) else { return Ok(()) };
+        let Some(known) = self.writer.schema() else { return Ok(()) };
         let message = format!(
             "its records have the fields {}; the mix `{}` has {} from a channel before it",
             field_names(fields),
@@ -217,7 +217,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
 
     /// What an input has next in this epoch.
     fn next(&mut self, input: usize, epoch: u32) -> Result<Next, StopReason> {
-        let (builder, monitor, is_silent) = (&*self.builder, self.monitor, self.is_silent);
+        let (writer, monitor, is_silent) = (&*self.writer, self.monitor, self.is_silent);
         let reader = &mut self.readers[input];
         if let Until::First | Until::All = self.until
             && reader.epoch() > epoch
@@ -228,7 +228,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             return Ok(Next::Record);
         }
         monitor.enter(Stage::Source);
-        let poll = || match !is_silent && builder.wants_epoch_end(epoch) {
+        let poll = || match !is_silent && writer.wants_epoch_end(epoch) {
             true => Err(StopReason::EpochEnded),
             false => Ok(()),
         };
@@ -256,15 +256,15 @@ impl<S: Sink> Mixer<'_, '_, S> {
 
     /// Copies the records to a batch, which leaves if it is full.
     fn fill(&mut self, epoch: u32) -> Result<(), StopReason> {
-        if self.builder.wants_epoch_end(epoch) {
+        if self.writer.wants_epoch_end(epoch) {
             return Err(StopReason::EpochEnded);
         }
         let picked = Picked { readers: &self.readers, picks: &self.picks };
-        self.builder.fill(&self.start, 0, &picked)?;
+        self.writer.fill(&self.start, 0, &picked)?;
         self.drop_picks();
         let point = if self.batch.is_some() { CutPoint::Decoded } else { CutPoint::NoRoom };
-        self.builder.cut_at(point)?;
-        self.monitor.batches_granted(self.builder.granted());
+        self.writer.cut_at(point)?;
+        self.monitor.batches_granted(self.writer.granted());
         Ok(())
     }
 
@@ -280,19 +280,19 @@ impl<S: Sink> Mixer<'_, '_, S> {
         self.drop_picks();
         if self.to_skip > 0 {
             // Else a window passes over what is left.
-            self.builder.skip_records(self.to_skip);
+            self.writer.skip_records(self.to_skip);
         }
         let (name, decoder) = (self.name, &self.decoders[0]);
         let early = early
-            || !end_whole(self.builder, epoch, |left| {
+            || !end_whole(self.writer, epoch, |left| {
                 failure(name, decoder, epoch, ends_before_state(epoch, left)).into()
             })?;
         if early {
-            self.builder.end_epoch(epoch, true)?;
+            self.writer.end_epoch(epoch, true)?;
         }
-        self.builder.skip_records(0);
+        self.writer.skip_records(0);
         self.to_skip = 0;
-        let dropped = self.builder.take_dropped();
+        let dropped = self.writer.take_dropped();
         report_dropped(self.name, Some(self.size), epoch, dropped);
         self.monitor.object_ends();
         self.monitor.epoch_ends(epoch, early);

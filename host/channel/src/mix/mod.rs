@@ -33,7 +33,7 @@ pub use self::position::{Comparison, is_same_input};
 
 use self::mixer::Mixer;
 use crate::batch::BatchStart;
-use crate::batch::builder::BatchBuilder;
+use crate::batch::writer::BatchWriter;
 use crate::channel::{Channel, Outcome, no_window_thread, outcome};
 use crate::shuffle::with_window;
 use crate::stats::monitor::Monitor;
@@ -120,14 +120,14 @@ impl Mix {
     ) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
-        let mut builder = BatchBuilder::of_picked(sink, size);
+        let mut writer = BatchWriter::new(sink, size);
         // A mix that begins again goes on counting.
-        builder.counts().granted.set(stats.snapshot().batches);
+        writer.counts().granted.set(stats.snapshot().batches);
         let mixed = match self.place() {
-            Ok(place) => self.mix(place, &mut builder, monitor),
+            Ok(place) => self.mix(place, &mut writer, monitor),
             Err(fault) => Err(self.failure(0, fault).into()),
         };
-        let outcome = outcome(mixed.map(|()| None), &mut builder, monitor);
+        let outcome = outcome(mixed.map(|()| None), &mut writer, monitor);
         self.observers = observers;
         outcome
     }
@@ -157,7 +157,7 @@ impl Mix {
     fn mix<S: Sink>(
         &mut self,
         place: Place,
-        builder: &mut BatchBuilder<'_, S>,
+        writer: &mut BatchWriter<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
         let (names, weights): (Vec<_>, Vec<_>) =
@@ -195,7 +195,7 @@ impl Mix {
                 seed: self.seed,
                 batch: self.shuffle.is_none().then_some(self.batch),
                 size: self.batch,
-                builder,
+                writer,
                 monitor,
                 picks: Vec::new(),
                 bytes: 0,

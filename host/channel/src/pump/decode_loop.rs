@@ -43,9 +43,9 @@ pub(crate) struct Context<'a> {
 }
 
 /// The loop that decodes one object.
-pub(crate) struct DecodeLoop<'a, 's, S: Sink> {
+pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     pub(crate) context: Context<'a>,
-    pub(crate) builder: &'a mut BatchBuilder<'s, S>,
+    pub(crate) builder: &'a mut BatchBuilder<'w, 's, S>,
     pub(crate) policy: &'a mut ErrorPolicy,
     pub(crate) epoch: u32,
     pub(crate) object: &'a str,
@@ -79,7 +79,7 @@ pub(crate) struct Progress {
     last_idle_grant: Option<Instant>,
 }
 
-impl<S: Sink> DecodeLoop<'_, '_, S> {
+impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     /// Decodes to the end of the object.
     pub(crate) fn run(&mut self) -> Result<(), StopReason> {
         self.learn_schema()?;
@@ -106,7 +106,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
                     return Err(self.source_failure(error).into());
                 }
             }
-            if self.builder.wants_epoch_end(self.epoch) {
+            if self.builder.writer().wants_epoch_end(self.epoch) {
                 return Err(StopReason::EpochEnded);
             }
         }
@@ -293,7 +293,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         }
         if self.builder.has_records() {
             let linger = self.context.linger;
-            if !self.builder.has_demand() {
+            if !self.builder.writer().has_demand() {
                 return linger;
             }
             let idle_grant_due = match self.progress.last_idle_grant {
@@ -396,7 +396,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
         let skipped = self.skip_inline_errors(first_record);
         self.builder.append(self.stream.decoded())?;
         skipped?;
-        let granted = self.builder.granted();
+        let granted = self.builder.writer().granted();
         self.context.monitor.records_decoded(self.stream.decoded().records, granted);
         Ok(outcome)
     }
@@ -426,7 +426,7 @@ impl<S: Sink> DecodeLoop<'_, '_, S> {
             return Ok(());
         };
         self.progress.schema_known = true;
-        let accepted = self.builder.set_schema(fields);
+        let accepted = self.builder.writer_mut().set_schema(fields);
         accepted.map_err(|fault| self.failure(0, fault).into())
     }
 

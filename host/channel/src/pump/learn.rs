@@ -9,11 +9,11 @@ use pipemill_source::{Source, Start};
 use pipemill_types::{Field, StreamInfo};
 
 use crate::batch::Batch;
-use crate::batch::builder::BatchBuilder;
+use crate::batch::writer::BatchWriter;
 use crate::channel::Channel;
 use crate::sink::grow_private;
 use crate::stats::monitor::Monitor;
-use crate::{ChannelStats, ErrorPolicy, OnError, Resume, Sink, StopReason};
+use crate::{ChannelStats, ErrorPolicy, OnError, Resume, SinkDelivery, SinkMemory, StopReason};
 
 /// Bytes of memory for the records that are read to learn the fields.
 const MEMORY: usize = 1 << 20;
@@ -59,8 +59,8 @@ impl Channel {
         swap(&mut self.policy, &mut policy);
         let (resume, inflates) =
             (self.resume.take(), replace(&mut self.inflates_in_background, false));
-        let mut builder = BatchBuilder::new(&mut sink, None);
-        let read = self.decode_objects(&mut builder, Monitor::new(&stats, &[]));
+        let mut writer = BatchWriter::new(&mut sink, None);
+        let read = self.decode_objects(&mut writer, Monitor::new(&stats, &[]));
         (self.resume, self.inflates_in_background, self.policy) = (resume, inflates, policy);
         if let Learning::From { source, .. } = &mut self.learning {
             swap(&mut self.source, source);
@@ -115,7 +115,7 @@ impl FieldsSink {
     }
 }
 
-impl Sink for FieldsSink {
+impl SinkMemory for FieldsSink {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
@@ -134,7 +134,9 @@ impl Sink for FieldsSink {
     fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }
+}
 
+impl SinkDelivery for FieldsSink {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.fields = Some(fields.clone());
     }

@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
         object: &mut Object,
         begin: &Begin,
         from: Reading<'_>,
-        builder: &mut BatchBuilder<'_, S>,
+        builder: &mut BatchBuilder<'_, '_, S>,
         policy: &mut ErrorPolicy,
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
@@ -194,7 +194,7 @@ fn begin_inside<'a, S: Sink>(
     source: Option<&mut dyn Source>,
     identity: &ObjectIdentity,
     after_header: &'a mut Option<Object>,
-    decode_loop: &mut DecodeLoop<'a, '_, S>,
+    decode_loop: &mut DecodeLoop<'a, '_, '_, S>,
 ) -> Result<(), StopReason> {
     if resume.header() > 0 {
         decode_loop.show_header(resume.header())?;

@@ -16,7 +16,7 @@ use super::spare::SpareMemory;
 use super::{Shuffle, WindowSink};
 use crate::batch::block_memory::BlockMemory;
 use crate::sink::DeliveryCounts;
-use crate::{Batch, Sink, StopReason};
+use crate::{Batch, Sink, SinkDelivery, SinkMemory, StopReason};
 
 /// Batches that wait for the window's thread.
 const QUEUED: usize = 1;
@@ -160,7 +160,7 @@ pub(crate) struct WindowInput<'w, 's, S: Sink> {
     counts: Arc<DeliveryCounts>,
 }
 
-impl<S: Sink> Sink for WindowInput<'_, '_, S> {
+impl<S: Sink> SinkMemory for WindowInput<'_, '_, S> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
@@ -179,7 +179,9 @@ impl<S: Sink> Sink for WindowInput<'_, '_, S> {
     fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
         memory.room(records, fields)
     }
+}
 
+impl<S: Sink> SinkDelivery for WindowInput<'_, '_, S> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         // Before the first batch there is nothing to wait for, and nothing that can stop it.
         if let Ok(mut window) = self.shared.finished() {

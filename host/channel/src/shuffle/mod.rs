@@ -8,10 +8,10 @@
 //! record waits for memory, for a consumer or for the source. No record leaves before one that came
 //! more than a window earlier.
 //!
-//! **Way**: the batch builder writes into a [`WindowSink`], which looks to it like any sink. Each
+//! **Way**: the batch writer writes into a [`WindowSink`], which looks to it like any sink. Each
 //! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
 //! later one can have a smaller key (`queue`). When the records of a batch are due, a second batch
-//! builder gets memory of the real sink, and each value is copied there, once (`selected`). The
+//! writer gets memory of the real sink, and each value is copied there, once (`selected`). The
 //! copies are made in a thread of their own, while the decoder works (`background`).
 //!
 //! **Restart**: a batch's position is that of the oldest record that has not left before the batch.
@@ -39,10 +39,10 @@ use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use self::spare::SpareMemory;
 use crate::batch::block_memory::BlockMemory;
-use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
+use crate::batch::writer::BatchWriter;
 use crate::sink::DeliveryCounts;
-use crate::{Batch, Sink, StopReason};
+use crate::{Batch, Sink, SinkDelivery, SinkMemory, StopReason};
 
 /// What a record costs in a window of bytes, without the bytes of its values: for its place in the
 /// queue, and for each of its fields.
@@ -91,12 +91,12 @@ impl Window {
     }
 }
 
-/// The window, as the sink of the batch builder that the decoder fills.
+/// The window, as the sink of the batch writer that the decoder fills.
 pub(super) struct WindowSink<'s, S: Sink> {
     shuffle: Shuffle,
     size: BatchSize,
     /// Makes the batches for the real sink.
-    out: BatchBuilder<'s, S>,
+    out: BatchWriter<'s, S>,
     blocks: Blocks,
     /// The bytes of the blocks and of the queue, in the channel's budget.
     taken: Option<TakenMemory>,
@@ -123,7 +123,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         Self {
             shuffle,
             size,
-            out: BatchBuilder::of_picked(sink, Some(size)),
+            out: BatchWriter::new(sink, Some(size)),
             blocks: Blocks::new(spare.clone()),
             taken: None,
             counted: 0,
@@ -277,7 +277,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     }
 }
 
-impl<S: Sink> Sink for WindowSink<'_, S> {
+impl<S: Sink> SinkMemory for WindowSink<'_, S> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
@@ -296,7 +296,9 @@ impl<S: Sink> Sink for WindowSink<'_, S> {
     fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
         memory.room(records, fields)
     }
+}
 
+impl<S: Sink> SinkDelivery for WindowSink<'_, S> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         // Only other fields than the first ones are refused.
         let _ = self.out.set_schema(fields);

@@ -14,7 +14,7 @@ struct Kept {
     largest_batch: usize,
 }
 
-impl Sink for Kept {
+impl SinkMemory for Kept {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
@@ -33,7 +33,9 @@ impl Sink for Kept {
     fn room(&self, memory: &Vec<u8>, _: usize, _: usize, _: usize) -> Option<usize> {
         Some(memory.len())
     }
+}
 
+impl SinkDelivery for Kept {
     fn schema(&mut self, _: &Arc<[Field]>) {}
 
     fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {

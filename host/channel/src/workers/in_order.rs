@@ -9,11 +9,11 @@ use pipemill_types::{BatchAcross, BatchSize, Field};
 use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
-use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
+use crate::batch::writer::BatchWriter;
 use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
-use crate::{Sink, StopReason};
+use crate::{Sink, SinkDelivery, SinkMemory, StopReason};
 
 /// Bytes of a portion, where batches have a fixed number of records. The records of a decoder's last call
 /// may not fit and are copied: they should be few of a portion's.
@@ -71,7 +71,7 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
 
 /// The sink of portions that leave in the order in which they come.
 pub(crate) struct InOrderSink<'s, S: Sink> {
-    out: BatchBuilder<'s, S>,
+    out: BatchWriter<'s, S>,
     size: Option<BatchSize>,
     spare: Vec<BlockMemory>,
     spare_batches: Vec<Batch>,
@@ -82,7 +82,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
     /// Gives batches of this size to `sink`.
     pub(crate) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
         Self {
-            out: BatchBuilder::of_picked(sink, size),
+            out: BatchWriter::new(sink, size),
             size,
             spare: Vec::new(),
             spare_batches: Vec::new(),
@@ -187,7 +187,7 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     }
 }
 
-impl<S: Sink> Sink for InOrderSink<'_, S> {
+impl<S: Sink> SinkMemory for InOrderSink<'_, S> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
@@ -206,7 +206,9 @@ impl<S: Sink> Sink for InOrderSink<'_, S> {
     fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
         memory.room(records, fields)
     }
+}
 
+impl<S: Sink> SinkDelivery for InOrderSink<'_, S> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         // Only other fields than the first ones are refused.
         let _ = self.out.set_schema(fields);

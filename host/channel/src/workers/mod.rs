@@ -59,7 +59,7 @@ use self::job_queue::JobQueue;
 use self::plan::{LONG_SECTION, Planner};
 use self::sequence::Sequencer;
 use self::worker::{MemoryPool, Worker};
-use crate::batch::builder::BatchBuilder;
+use crate::batch::writer::BatchWriter;
 use crate::run_context::RunContext;
 use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, Resume, StopReason};
@@ -137,13 +137,13 @@ impl Workers {
         context: RunContext<'_>,
         resume: Option<Resume>,
         known: Option<Arc<[Field]>>,
-        builder: &mut BatchBuilder<'_, S>,
+        writer: &mut BatchWriter<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
         let Workers { stats, order, section_bytes } = self;
         let (order, section_bytes) = (*order, *section_bytes);
         let RunContext { decoding, source, policy, batch } = context;
-        builder.skip_records(resume.as_ref().map_or(0, Resume::to_skip));
+        writer.skip_records(resume.as_ref().map_or(0, Resume::to_skip));
         let ahead = stats.len() * AHEAD_BYTES;
         let while_busy = stats.len() * AHEAD_WHILE_BUSY;
         let limiter = Arc::new(AheadLimiter::new(AheadLimit { while_waiting: ahead, while_busy }));
@@ -151,9 +151,9 @@ impl Workers {
             limiter.know_fields(fields);
         }
         let jobs = JobQueue::new(limiter.clone());
-        let portion_bytes = builder.sink().portion_bytes()?;
+        let portion_bytes = writer.sink().portion_bytes()?;
         let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
-        builder.sink().lend(&memory);
+        writer.sink().lend(&memory);
         let (planned, plan) = sync_channel(MAX_PLANNED);
         let (next_epoch, may_go_on) = channel();
         thread::scope(|scope| {
@@ -190,7 +190,7 @@ impl Workers {
             let sequencer = Sequencer {
                 decoding,
                 batch,
-                builder,
+                writer,
                 policy,
                 monitor,
                 plan,

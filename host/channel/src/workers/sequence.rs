@@ -16,7 +16,7 @@ use super::plan::{Planned, PlannedObject};
 use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
-use crate::batch::builder::BatchBuilder;
+use crate::batch::writer::BatchWriter;
 use crate::epoch_end::end_epoch;
 use crate::errors::policy::SkippedError;
 use crate::pump::object::Decoding;
@@ -31,7 +31,7 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) decoding: Decoding<'a>,
     pub(super) batch: Option<BatchSize>,
     /// Has the sink of portions, and no records of its own.
-    pub(super) builder: &'b mut BatchBuilder<'s, S>,
+    pub(super) writer: &'b mut BatchWriter<'s, S>,
     pub(super) policy: &'b mut ErrorPolicy,
     pub(super) monitor: Monitor<'b>,
     pub(super) plan: Receiver<Planned>,
@@ -150,7 +150,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn end_epoch(&mut self, epoch: u32) -> Result<(), StopReason> {
         let early = std::mem::take(&mut self.progress.early);
         self.progress.left_early |=
-            end_epoch(&self.decoding, self.batch, self.builder, self.monitor, epoch, early)?;
+            end_epoch(&self.decoding, self.batch, self.writer, self.monitor, epoch, early)?;
         // The planner may have ended.
         let _ = self.next_epoch.send(());
         Ok(())
@@ -213,7 +213,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// # Errors
     /// The consumers want no more of this epoch.
     fn check_wanted(&mut self, epoch: u32) -> Result<(), StopReason> {
-        if self.builder.wants_epoch_end(epoch) {
+        if self.writer.wants_epoch_end(epoch) {
             self.limiter.end_epoch(epoch);
             return Err(StopReason::EpochEnded);
         }
@@ -225,7 +225,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         match delivery {
             Delivery::Fields(fields) => {
                 // Nobody has said fields before, so they agree.
-                let _ = self.builder.set_schema(&fields);
+                let _ = self.writer.set_schema(&fields);
             }
             Delivery::Skipped(mut error) => {
                 self.limiter.taken(object.section.number, error.bytes());
@@ -252,7 +252,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
         result?;
         let Some(next) = next else {
-            self.builder.sink().object_ended()?;
+            self.writer.sink().object_ended()?;
             return Ok(true);
         };
         self.limiter.end(object.section.number);
@@ -292,7 +292,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         let Progress { open, after_open, .. } = &self.progress;
         let for_plan = open.len() < self.most_open && after_open.is_none();
         self.limiter.wait_for_wakeup(wakeups, for_plan, POLL_INTERVAL);
-        self.builder.sink().lend(self.memory);
+        self.writer.sink().lend(self.memory);
         self.count_bytes();
     }
 
@@ -337,16 +337,16 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             failed = Some(failure);
         }
         let records = batch.records;
-        if self.builder.schema().is_none()
+        if self.writer.schema().is_none()
             // Another object has said them, whose deliveries may come later.
             && let Some(fields) = self.limiter.fields()
         {
-            let _ = self.builder.set_schema(&fields);
+            let _ = self.writer.set_schema(&fields);
         }
         if records > 0 {
-            self.builder.sink().give(memory, batch)?;
-            self.builder.sink().take_back(self.memory);
-            self.monitor.records_decoded(records, self.builder.granted());
+            self.writer.sink().give(memory, batch)?;
+            self.writer.sink().take_back(self.memory);
+            self.monitor.records_decoded(records, self.writer.granted());
         }
         failed.map_or(Ok(()), |failure| Err(failure.into()))
     }

@@ -17,11 +17,12 @@ use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
 use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
+use crate::batch::writer::BatchWriter;
 use crate::errors::policy::SkippedError;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
 use crate::pump::section_end::SectionEnd;
 use crate::stats::monitor::Monitor;
-use crate::{ChannelStats, ErrorPolicy, Sink, Stage, StopReason};
+use crate::{ChannelStats, ErrorPolicy, SinkDelivery, SinkMemory, Stage, StopReason};
 
 /// Bytes of a portion that its name and its index need at least, without those of its records.
 const INDEX_BYTES: usize = 4 << 10;
@@ -175,11 +176,12 @@ impl Worker<'_> {
             limiter: self.limiter,
             memory: self.memory,
         };
-        let mut builder = BatchBuilder::new(&mut sink, None);
-        builder.swap_columns(&mut kept.columns);
+        let mut writer = BatchWriter::new(&mut sink, None);
+        writer.swap_columns(&mut kept.columns);
         if let Some(fields) = &job.fields {
-            builder.expect_schema(fields);
+            writer.expect_schema(fields);
         }
+        let mut builder = BatchBuilder::new(&mut writer);
         builder.begin_object(&job.object);
         let monitor = Monitor::new(&self.stats, &[]);
         monitor.enter(Stage::Decoder);
@@ -191,17 +193,18 @@ impl Worker<'_> {
             &mut policy,
             monitor,
         );
+        let records = builder.records();
         if matches!(result, Err(StopReason::Failed(_)))
             // What was decoded before is good.
-            && let Err(stopped) = builder.cut_at(CutPoint::Failed)
+            && let Err(stopped) = writer.cut_at(CutPoint::Failed)
         {
             result = Err(stopped);
         }
-        if let Some(memory) = builder.take_memory().filter(|memory| !memory.is_dedicated()) {
+        if let Some(memory) = writer.take_memory().filter(|memory| !memory.is_dedicated()) {
             self.memory.give_back(memory);
         }
-        builder.swap_columns(&mut kept.columns);
-        Ended { result, records: builder.records(), next: None }
+        writer.swap_columns(&mut kept.columns);
+        Ended { result, records, next: None }
     }
 }
 
@@ -251,7 +254,7 @@ impl PortionOutput<'_> {
     }
 }
 
-impl Sink for PortionOutput<'_> {
+impl SinkMemory for PortionOutput<'_> {
     type Memory = BlockMemory;
 
     fn memory(&mut self) -> Result<BlockMemory, StopReason> {
@@ -284,7 +287,9 @@ impl Sink for PortionOutput<'_> {
         let index = records.saturating_mul(8 * fields) + 128 * fields + texts + INDEX_BYTES;
         size.checked_sub(index)
     }
+}
 
+impl SinkDelivery for PortionOutput<'_> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.limiter.know_fields(fields);
         let _ = self.deliveries.send(Delivery::Fields(fields.clone()));

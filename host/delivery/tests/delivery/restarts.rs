@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_delivery::{ChannelDelivery, Match, RestartPolicy, StreamConfig};
-use pipemill_ring::host::{AcquireError, PlaceMissing, Ring};
+use pipemill_ring::host::{Interrupt, PlaceMissing, Ring, WriteError};
 use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
@@ -84,7 +84,7 @@ fn writing_host(tail: Tail) -> Host {
         let mut first = 0;
         loop {
             match write(&ring, first) {
-                Err(AcquireError::Stopped) => return,
+                Err(WriteError::Interrupted(Interrupt::Stop)) => return,
                 Ok(()) if ring.wait_drained(None) && ring.end_writing() => return,
                 _ if ring.is_restarting() => first = delivery.restarted(&ring).first_batch(),
                 other => return assert!(other.is_ok(), "{other:?}"),
@@ -94,7 +94,7 @@ fn writing_host(tail: Tail) -> Host {
     host
 }
 
-fn write(ring: &Arc<Ring>, first: u64) -> Result<(), AcquireError> {
+fn write(ring: &Arc<Ring>, first: u64) -> Result<(), WriteError> {
     for number in first..2 * BATCHES {
         let epoch = (number / BATCHES) as u32;
         grant(ring, epoch, number * RECORDS, RECORDS)?;

@@ -1,7 +1,6 @@
 //! Adds the records of a call of the decoder to the batch.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 
@@ -15,7 +14,7 @@ use crate::{Sink, StopReason};
 /// this, in bytes, go into slots instead.
 const MAX_DEDICATED_INDEX: usize = 4 << 20;
 
-impl<S: Sink> BatchBuilder<'_, S> {
+impl<S: Sink> BatchBuilder<'_, '_, S> {
     /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves
     /// and a new one begins.
     pub(crate) fn append(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
@@ -23,9 +22,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
             return Ok(());
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
-        let mut from = self.counts.to_skip.take(decoded.records as u64) as usize;
+        let mut from = self.writer.take_to_skip(decoded.records as u64) as usize;
         self.records += from as u64;
-        let Some(size) = self.size else {
+        let Some(size) = self.writer.size() else {
             if from < decoded.records {
                 self.append_part(decoded, from..decoded.records)?;
             }
@@ -33,9 +32,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
             return Ok(());
         };
         while from < decoded.records {
-            let fill = size.records - self.batch.records;
+            let fill = size.records - self.writer.batch.records;
             let part = from..decoded.records.min(from + fill);
-            self.count_index(self.batch.records + part.len())?;
+            self.writer.count_index(self.writer.batch.records + part.len())?;
             self.append_part(decoded, part.clone())?;
             self.records += part.len() as u64;
             self.cut_at(CutPoint::Decoded)?;
@@ -61,41 +60,40 @@ impl<S: Sink> BatchBuilder<'_, S> {
 
     /// Notes where the batch's first record comes from, if the batch has none yet.
     fn begin_batch(&mut self, first_record: u64) {
-        if self.batch.records == 0 {
-            self.began = Instant::now();
-            let start = &mut self.batch.start;
-            start.clone_from(&self.object);
-            start.object_offset = self.position;
-            start.position.advance(first_record - self.object.position.first_record);
-        }
+        self.writer.begin_batch(&self.object, self.position, first_record);
     }
 
     /// Adds a part of the records of a call whose chunk lies in the batch's memory. False if they
     /// don't fit.
     fn append_in_place(&mut self, decoded: &DecodedRecords, part: Range<usize>) -> bool {
-        let (records, fields) = (self.batch.records + part.len(), self.batch.columns.len());
-        if self.dedicated && self.size.is_none() && 8 * records * fields > MAX_DEDICATED_INDEX {
+        let (records, fields) =
+            (self.writer.batch.records + part.len(), self.writer.batch.columns.len());
+        if self.writer.is_dedicated()
+            && self.writer.size().is_none()
+            && 8 * records * fields > MAX_DEDICATED_INDEX
+        {
             return false;
         }
-        let Some(room) = self.room(records, fields) else { return false };
+        let Some(room) = self.room(records) else { return false };
         let chunk_end = self.at + self.len;
-        let payload_at = if self.batch.payload > chunk_end {
-            self.batch.payload
+        let payload_at = if self.writer.batch.payload > chunk_end {
+            self.writer.batch.payload
         } else {
             chunk_end.next_multiple_of(ALIGN)
         };
         let payload_end = payload_at + decoded.payload.len();
         let end = if decoded.payload.is_empty() { chunk_end } else { payload_end };
-        if end.max(self.batch.payload) > room {
+        if end.max(self.writer.batch.payload) > room {
             return false;
         }
         if decoded.payload.is_empty() {
-            self.batch.payload = self.batch.payload.max(self.at + decoded.end as usize);
-            self.batch.add_in_place(decoded, part, self.at, 0, self.position);
+            self.writer.batch.payload =
+                self.writer.batch.payload.max(self.at + decoded.end as usize);
+            self.writer.batch.add_in_place(decoded, part, self.at, 0, self.position);
         } else {
-            self.memory_mut()[payload_at..payload_end].copy_from_slice(&decoded.payload);
-            self.batch.payload = payload_end;
-            self.batch.add_in_place(decoded, part, self.at, payload_at, self.position);
+            self.writer.memory_mut()[payload_at..payload_end].copy_from_slice(&decoded.payload);
+            self.writer.batch.payload = payload_end;
+            self.writer.batch.add_in_place(decoded, part, self.at, payload_at, self.position);
         }
         true
     }
@@ -114,12 +112,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
             let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
             self.ensure_room(bytes)?;
             self.begin_batch(self.records + (record - part.start) as u64);
-            let input = std::mem::take(&mut self.input);
-            let chunk = &input[self.at..self.at + self.len];
-            let (mut batch, from) = (std::mem::take(&mut self.batch), self.position);
-            batch.add_copied(self.memory_mut(), decoded, record, chunk, from);
-            self.batch = batch;
-            self.input = input;
+            let chunk = &self.input[self.at..self.at + self.len];
+            let (batch, memory) = self.writer.batch_and_memory();
+            batch.add_copied(memory, decoded, record, chunk, self.position);
         }
         Ok(())
     }
@@ -133,22 +128,20 @@ impl<S: Sink> BatchBuilder<'_, S> {
         part: &Range<usize>,
     ) -> Result<bool, StopReason> {
         let place = ValueSpan::of(&decoded.columns, part);
-        let (from, to) = (self.batch.payload, self.batch.payload + place.span.len());
-        if !place.is_together() || !self.make_room_for(to, part.len())? {
+        let (from, to) = (self.writer.batch.payload, self.writer.batch.payload + place.span.len());
+        if !place.is_together() || !self.writer.make_room_for(to, part.len())? {
             return Ok(false);
         }
         let start = place.span.start & !(IN_PAYLOAD as usize);
         let bytes = start..start + place.span.len();
-        let input = std::mem::take(&mut self.input);
         let source = match decoded.has_payload {
             true => &decoded.payload[bytes],
-            false => &input[self.at..self.at + self.len][bytes],
+            false => &self.input[self.at..self.at + self.len][bytes],
         };
-        self.memory_mut()[from..to].copy_from_slice(source);
-        self.input = input;
+        self.writer.memory_mut()[from..to].copy_from_slice(source);
         let source_at = from.wrapping_sub(start);
-        self.batch.add_in_place(decoded, part.clone(), source_at, source_at, self.position);
-        self.batch.payload = to;
+        self.writer.batch.add_in_place(decoded, part.clone(), source_at, source_at, self.position);
+        self.writer.batch.payload = to;
         Ok(true)
     }
 }

@@ -4,21 +4,29 @@ use std::sync::Arc;
 
 use pipemill_types::{BatchSize, Tail};
 
-use super::BatchBuilder;
+use super::BatchWriter;
 use crate::batch::cut::{CutPoint, Fill, WARM_TIME, is_cut};
 use crate::{Sink, StopReason};
 
-impl<S: Sink> BatchBuilder<'_, S> {
-    /// Lets the batch leave if the rule says so at this point. The chunk moves on to other memory.
+impl<S: Sink> BatchWriter<'_, S> {
+    /// Lets the batch leave if the rule says so at this point.
     pub(crate) fn cut_at(&mut self, point: CutPoint) -> Result<(), StopReason> {
+        if self.leaves_at(point) { self.leave() } else { Ok(()) }
+    }
+
+    /// Whether the rule says that the batch leaves at this point.
+    pub(in crate::batch) fn leaves_at(&self, point: CutPoint) -> bool {
         let fill = Fill { records: self.batch.records, bytes: self.batch.payload };
         let is_awaited = || self.began.elapsed() >= WARM_TIME && self.sink.has_demand();
-        if !is_cut(fill, point, self.size, is_awaited) {
-            return Ok(());
-        }
+        is_cut(fill, point, self.size, is_awaited)
+    }
+
+    /// Lets the batch leave, or leaves its records out. Another batch begins. Nothing else may lie in
+    /// its memory.
+    pub(in crate::batch) fn leave(&mut self) -> Result<(), StopReason> {
         match self.size {
-            Some(size) if size.tail == Tail::Drop && fill.records < size.records => {
-                self.counts.dropped.add(fill.records as u64);
+            Some(size) if size.tail == Tail::Drop && self.batch.records < size.records => {
+                self.counts.dropped.add(self.batch.records as u64);
                 self.batch.restart();
                 Ok(())
             }
@@ -30,29 +38,22 @@ impl<S: Sink> BatchBuilder<'_, S> {
     /// Hands over a batch of a fixed size: filled up if it has to be, with the values of a fixed
     /// size as arrays.
     fn grant_of_size(&mut self, size: BatchSize) -> Result<(), StopReason> {
-        if self.in_place {
-            self.leave_batch_memory();
-        }
         if size.tail == Tail::Pad {
             self.count_index(size.records)?;
             self.batch.pad(size.records);
         }
         let (fields, payload) = self.batch.scattered(&self.row_sizes);
-        let room = self.room(self.batch.records, self.batch.columns.len());
+        let room = self.room_from(&self.batch.start, self.batch.records);
         if room.is_none_or(|room| payload > room) {
-            self.grow(payload)?;
+            self.grow(payload, self.batch.payload)?;
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.gather(self.memory_mut(), &fields);
-        self.batch = batch;
+        let (batch, memory) = self.batch_and_memory();
+        batch.gather(memory, &fields);
         self.grant()
     }
 
     /// Hands the batch over, and begins another one.
     pub(super) fn grant(&mut self) -> Result<(), StopReason> {
-        if self.in_place {
-            self.leave_batch_memory();
-        }
         // Only a call of the decoder holds a clone, and none is running.
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         if std::mem::take(&mut self.dedicated) && self.size.is_some() {

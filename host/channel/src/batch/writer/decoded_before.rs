@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::BatchBuilder;
+use super::BatchWriter;
 use crate::batch::BatchStart;
 use crate::batch::copy::picked::PickedRecords;
 use crate::batch::copy::run::CopiedRun;
 use crate::batch::cut::CutPoint;
 use crate::{Batch, Sink, StopReason};
 
-impl<S: Sink> BatchBuilder<'_, S> {
+impl<S: Sink> BatchWriter<'_, S> {
     /// Fills the empty batch with records that were picked, whose first one comes `after` records
     /// after `start`: each value is copied to the place that it keeps. The batch does not leave yet.
     pub(crate) fn fill(
@@ -24,17 +24,16 @@ impl<S: Sink> BatchBuilder<'_, S> {
         if self.grown == 0 {
             self.ensure_memory()?;
         }
-        let room = self.room_from(start, records.len(), self.batch.columns.len());
+        let room = self.room_from(start, records.len());
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
             self.grown = self.grown.max(payload).max(1);
         }
         self.batch.start.clone_from(start);
         self.batch.start.position.advance(after);
-        let mut batch = std::mem::take(&mut self.batch);
-        records.copy_to(&mut batch, self.memory_mut(), &places);
+        let (batch, memory) = self.batch_and_memory();
+        records.copy_to(batch, memory, &places);
         batch.payload = payload;
-        self.batch = batch;
         Ok(())
     }
 
@@ -63,9 +62,8 @@ impl<S: Sink> BatchBuilder<'_, S> {
         self.count_index(self.batch.records + run.records())?;
         let payload = self.batch.payload + run.payload();
         self.make_room_for(payload, run.records())?;
-        let mut batch = std::mem::take(&mut self.batch);
-        run.append_to(&mut batch, self.memory_mut());
-        self.batch = batch;
+        let (batch, memory) = self.batch_and_memory();
+        run.append_to(batch, memory);
         Ok(())
     }
 
@@ -73,7 +71,7 @@ impl<S: Sink> BatchBuilder<'_, S> {
     pub(crate) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
         let payload = batch.payload;
         self.ensure_memory()?;
-        let room = self.room_from(&batch.start, batch.records, batch.columns.len());
+        let room = self.room_from(&batch.start, batch.records);
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
         }

@@ -1,0 +1,226 @@
+//! The batch that is being filled: its records, its memory, and the sink that it goes to. It alone
+//! decides, by the rule in `cut`, when a batch leaves.
+//!
+//! **Of a fixed size**: a channel may say how many records a batch has. Then a batch never leaves
+//! for want of memory: its memory grows.
+//!
+//! - `decoded_before`: takes records that were decoded before: those that were picked out of
+//!   others, and those of other batches.
+//! - `leave`: lets the batch leave.
+//! - `memory`: the memory of the batch and how room is made in it.
+
+mod decoded_before;
+mod leave;
+mod memory;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pipemill_types::{BatchSize, Column, Fault, Field, TakenMemory, schema_extension};
+
+use crate::batch::BatchStart;
+use crate::batch::copy::dense::row_sizes;
+use crate::batch::cut::CutPoint;
+use crate::batch::field_names::{other_fields_than_in_state, other_schema};
+use crate::sink::DeliveryCounts;
+use crate::{Batch, Sink, StopReason};
+
+/// The index of a batch of a fixed size is counted from this many bytes on, and in steps of them.
+const FREE_INDEX: u64 = 1 << 20;
+
+/// The batch of a channel, and the sink that batches go to.
+pub(crate) struct BatchWriter<'s, S: Sink> {
+    sink: &'s mut S,
+    /// The number of records of each batch, where the channel has one.
+    size: Option<BatchSize>,
+    /// The fields of the records, once a decoder has declared them.
+    schema: Option<Arc<[Field]>>,
+    /// Those of the state that the channel goes on from, as decoders get them.
+    state_fields: Option<String>,
+    /// Bytes of each field's values, where they have a fixed size.
+    row_sizes: Vec<Option<usize>>,
+    /// The batch's memory. It is cloned only for the time of a call of the decoder.
+    memory: Option<Arc<S::Memory>>,
+    /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
+    /// other memory. Without a size, the batch leaves as soon as it holds a record.
+    dedicated: bool,
+    /// The bytes that the largest batch of a fixed size needed so far that did not fit a slot; 0
+    /// without one. The next batches begin in a dedicated buffer of this size.
+    grown: usize,
+    /// The index of a batch of a fixed size, in the channel's budget.
+    index_taken: Option<TakenMemory>,
+    /// Bytes of index that a batch may have without being counted again.
+    index_bytes: u64,
+    pub(super) batch: Batch,
+    /// When the batch got its first record.
+    began: Instant,
+    /// What has become of the records. Not in use if the sink has counts of its own.
+    counts: Arc<DeliveryCounts>,
+}
+
+impl<'s, S: Sink> BatchWriter<'s, S> {
+    /// A writer without a batch.
+    pub(crate) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
+        Self {
+            sink,
+            size,
+            schema: None,
+            state_fields: None,
+            row_sizes: Vec::new(),
+            memory: None,
+            dedicated: false,
+            grown: 0,
+            index_taken: None,
+            index_bytes: FREE_INDEX,
+            batch: Batch::default(),
+            began: Instant::now(),
+            counts: Arc::default(),
+        }
+    }
+
+    /// The counts of the batches that leave.
+    pub(crate) fn counts(&self) -> &Arc<DeliveryCounts> {
+        self.sink.counts().unwrap_or(&self.counts)
+    }
+
+    /// The number of records of each batch, where the channel has one.
+    pub(super) fn size(&self) -> Option<BatchSize> {
+        self.size
+    }
+
+    /// Objects before had these fields.
+    pub(crate) fn expect_schema(&mut self, fields: &Arc<[Field]>) {
+        self.schema = Some(fields.clone());
+        self.row_sizes = row_sizes(fields);
+    }
+
+    /// The records must have the fields of a state: those that its decoder gets.
+    pub(crate) fn expect_state_fields(&mut self, text: Option<String>) {
+        self.state_fields = text.filter(|text| !text.is_empty());
+    }
+
+    /// The fields of the objects so far, once one was declared.
+    pub(crate) fn schema(&self) -> Option<&[Field]> {
+        self.schema.as_deref()
+    }
+
+    /// Takes the fields of the object's records. The sink gets them once, before the first batch.
+    ///
+    /// # Errors
+    /// An earlier object had other fields.
+    pub(crate) fn set_schema(&mut self, fields: &Arc<[Field]>) -> Result<(), Fault> {
+        match &self.schema {
+            Some(known) if known != fields => return Err(other_schema(known, fields)),
+            Some(_) => {}
+            None => {
+                let text = schema_extension(fields).map(|(_, text)| text);
+                if let Some((then, now)) = self.state_fields.take().zip(text)
+                    && then != now
+                {
+                    return Err(other_fields_than_in_state(&then, &now));
+                }
+                self.sink.schema(fields);
+                self.schema = Some(fields.clone());
+                self.row_sizes = row_sizes(fields);
+            }
+        }
+        self.batch.columns.resize_with(fields.len(), Default::default);
+        Ok(())
+    }
+
+    /// Begins an object of this epoch. A batch of a fixed size may hold records of the object before
+    /// it.
+    pub(super) fn begin_object(&mut self, epoch: u32) {
+        if self.size.is_none() || self.batch.epoch() != epoch {
+            self.batch.restart();
+        }
+    }
+
+    /// Notes where the batch's first record comes from, if the batch has none yet. `first_record` is
+    /// its number in the object whose last place to restart `object` has; `object_offset` is an offset
+    /// before it.
+    pub(super) fn begin_batch(
+        &mut self,
+        object: &BatchStart,
+        object_offset: u64,
+        first_record: u64,
+    ) {
+        if self.batch.records == 0 {
+            self.began = Instant::now();
+            let start = &mut self.batch.start;
+            start.clone_from(object);
+            start.object_offset = object_offset;
+            start.position.advance(first_record - object.position.first_record);
+        }
+    }
+
+    /// Leaves out this many records from here on: they were given already.
+    pub(crate) fn skip_records(&mut self, records: u64) {
+        self.counts().to_skip.set(records);
+    }
+
+    /// Records that the caller has to leave out, at most `most`: none if the sink does.
+    pub(crate) fn take_to_skip(&mut self, most: u64) -> u64 {
+        self.counts.to_skip.take(most)
+    }
+
+    /// Records that are still to be left out, and have not been decoded.
+    pub(crate) fn left_to_skip(&self) -> u64 {
+        // Without a window, the batch is empty as long as records are left out.
+        let in_batch = self.batch.records as u64;
+        let counts = self.counts();
+        counts.to_skip.get().saturating_sub(counts.in_window.get() + in_batch)
+    }
+
+    /// Waits until a window has done with what it was given.
+    pub(crate) fn finish(&mut self) -> Result<(), StopReason> {
+        self.sink.finish()
+    }
+
+    /// Whether a consumer waits for a batch.
+    pub(crate) fn has_demand(&self) -> bool {
+        self.sink.has_demand()
+    }
+
+    /// Whether the consumers asked to end this epoch.
+    pub(crate) fn wants_epoch_end(&self, epoch: u32) -> bool {
+        self.sink.wants_epoch_end(epoch)
+    }
+
+    /// Tells the sink that the epoch is at its end. If it ends early, records that no consumer has
+    /// got are left out.
+    pub(crate) fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        if early {
+            self.batch.restart();
+        } else {
+            self.cut_at(CutPoint::EpochEnd)?;
+        }
+        self.sink.end_epoch(epoch, early)
+    }
+
+    /// Records of the last batches that were left out, because they did not fill a batch.
+    pub(crate) fn take_dropped(&self) -> u64 {
+        self.counts().dropped.take(u64::MAX)
+    }
+
+    /// Batches granted so far, of all objects.
+    pub(crate) fn granted(&self) -> u64 {
+        self.counts().granted.get()
+    }
+
+    /// Whether the batch holds records that no consumer has got yet.
+    pub(crate) fn has_records(&self) -> bool {
+        self.batch.records > 0
+    }
+
+    /// Exchanges the columns of the batch, which has no records, for the sake of their memory.
+    pub(crate) fn swap_columns(&mut self, columns: &mut Vec<Column>) {
+        std::mem::swap(&mut self.batch.columns, columns);
+        self.batch.restart();
+    }
+
+    /// The sink.
+    pub(crate) fn sink(&mut self) -> &mut S {
+        self.sink
+    }
+}
