@@ -112,6 +112,9 @@ c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read ch
 	@$(call install-c,release,$(TARGET)/c)
 	@ls -l $(TARGET)/c/lib
 
+generated: ## docs/pipemill.schema.json and the tables of docs/configuration.md, made of host/config/src/keys
+	PIPEMILL_UPDATE=1 cargo test -q -p pipemill-config --lib generated
+
 c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 	$(c-header)
 
@@ -393,5 +396,5 @@ $(DIGITS): | $(VENV)/numpy
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers docs clean
+.PHONY: c-library c-header generated miri sanitizers docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

@@ -2,7 +2,7 @@
 //!
 //! - `cat`: `pipemill cat`: decodes sources and prints the records to standard output.
 //! - `completions`: `pipemill completions`: a script that completes the command line in a shell.
-//! - `config`: `pipemill config`: checks and shows a configuration.
+//! - `config`: `pipemill config`: checks and shows a configuration, and prints its schema.
 //! - `doctor`: `pipemill doctor`: says what is wrong with this machine, and what to do.
 //! - `exit`: exit codes, taken from BSD's sysexits, and the report of a command that fails.
 //! - `feed`: `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode

@@ -450,7 +450,7 @@ fn workers(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<WorkerCou
     if !reader.is_count(&WORKERS) {
         return match reader.non_empty_text(&WORKERS)? {
             None => Ok(WorkerCount::Exactly(1)),
-            Some(word) if word == AUTO => Ok(WorkerCount::Auto),
+            Some(word) if word == AUTO.word(()) => Ok(WorkerCount::Auto),
             Some(word) => {
                 let found = format!("\"{word}\"");
                 Err(reader.wrong(WORKERS.name, WORKERS.expected, &found, String::new()))

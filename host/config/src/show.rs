@@ -98,7 +98,7 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MAX_RECORD.name, size(channel.max_record));
     match channel.workers {
         WorkerCount::Exactly(count) => writer.line(WORKERS.name, count),
-        WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO)),
+        WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO.word(()))),
     }
     writer.line(ORDER.name, word(ORDER.word(channel.order)));
 }
@@ -221,9 +221,8 @@ fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
     let weight = |weight: u64| format!("{}.{:06}", weight / 1_000_000, weight % 1_000_000);
     let of_input = |input: &MixInput| (key(&input.channel.name), weight(input.weight));
     let until = match mix.until {
-        Until::First => word("first"),
-        Until::All => word("all"),
         Until::Records(records) => records.to_string(),
+        until => word(UNTIL_WORDS.word(until)),
     };
     vec![
         (MIX.name, inline(mix.inputs.iter().map(of_input))),

@@ -7,7 +7,7 @@ use pipemill_source::s3::Address;
 use pipemill_source::{Compression, Order, Pattern, ReadSettings, Shard};
 
 use super::document::{Purpose, ReadResult};
-use super::key::{FreeForm, KeyGroup, one_of};
+use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
 use super::model::Source;
 use super::read::Reader;
@@ -73,6 +73,14 @@ static SOURCE_FORMS: [SourceForm; 11] = [
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
     SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
 ];
+
+/// The kinds of sources: the key of each, and all keys that it may have.
+pub(super) fn forms() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    SOURCE_FORMS.iter().map(|form| {
+        let others = form.other_keys.concat().into_iter().map(Key::name);
+        (form.key.name, std::iter::once(form.key.name).chain(others).collect())
+    })
+}
 
 /// Reads the channel's source.
 pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
