@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipemill_ring::host::{
     Admitted, ConsumerId, Delivery, Denied, LockedRing, Request, Ring, RingConfig, Table,
-    check_rank_is_free, check_shard, credits, is_same_division,
+    check_rank, check_rank_is_free, credits, is_same_division,
 };
 use pipemill_ring::protocol::{BatchPlace, ErrorReport, Hello, Mode, Resumed, Tail};
 use pipemill_types::schema_extension;
@@ -113,7 +113,7 @@ impl ChannelDelivery {
 
     /// What the consumer asks for.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
-        check_shard(now.mode, now.consumers, hello.shard)?;
+        check_rank(now.mode, now.consumers, hello.rank)?;
         let is_same_division = is_same_division(now.mode, now.consumers, hello);
         if hello.batch.is_none() && hello.state.is_none() && is_same_division {
             return Ok(StreamConfig { resumed: None, ..now.clone() });
@@ -165,9 +165,9 @@ struct Requested<'a> {
 impl Request for Requested<'_> {
     fn admit(self: Box<Self>, mut ring: LockedRing<'_>) -> Result<Admitted, Denied> {
         let Requested { delivery, hello, now, asked, credits } = *self;
-        let rank = hello.shard.map_or(0, |shard| shard.rank);
-        if asked.mode == Mode::Shard && asked.is_cut_and_divided_as(&now) {
-            check_rank_is_free(ring.table, hello.shard.unwrap_or_default())?;
+        let rank = hello.rank.map_or(0, |rank| rank.number);
+        if asked.mode == Mode::Rank && asked.is_cut_and_divided_as(&now) {
+            check_rank_is_free(ring.table, hello.rank.unwrap_or_default())?;
         }
         let state = &mut *delivery.state();
         let (policy, has_state) = (&*delivery.policy, hello.state.is_some());
@@ -266,17 +266,17 @@ fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
 
 /// Whether ranks can get equally many batches.
 fn check_tail(asked: &StreamConfig) -> Result<(), String> {
-    if asked.mode != Mode::Shard {
+    if asked.mode != Mode::Rank {
         return Ok(());
     }
     match asked.batch.map(|batch| batch.tail) {
         Some(Tail::Drop | Tail::Pad) => Ok(()),
         Some(Tail::Keep) => {
-            Err("shard: all ranks get equally many batches, so say what happens to the last ones: \
+            Err("rank: all ranks get equally many batches, so say what happens to the last ones: \
                  tail = \"drop\" or tail = \"pad\""
                 .into())
         }
-        None => Err("shard: the same batches must come in each run, so say how many records they \
+        None => Err("rank: the same batches must come in each run, so say how many records they \
                      have: `batch`, and tail = \"drop\" or tail = \"pad\""
             .into()),
     }

@@ -64,14 +64,14 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
 /// Whether the states of a channel are one, or one of each rank.
 fn check_ranks(channel: &Channel) -> Option<String> {
     let states = &channel.resume;
-    let world = states.first().map_or(1, |state| state.shard.world);
-    let is_of_world = |state: &Resumed| state.shard.world == world;
-    let ranks: BTreeSet<_> = states.iter().map(|state| state.shard.rank).collect();
+    let world = states.first().map_or(1, |state| state.rank.world);
+    let is_of_world = |state: &Resumed| state.rank.world == world;
+    let ranks: BTreeSet<_> = states.iter().map(|state| state.rank.number).collect();
     let is_whole = states.iter().all(is_of_world) && ranks.len() == states.len();
     if states.len() < 2 || is_whole && states.len() == world as usize {
         return None;
     }
-    let given: Vec<_> = states.iter().map(|state| state.shard.to_string()).collect();
+    let given: Vec<_> = states.iter().map(|state| state.rank.to_string()).collect();
     Some(format!(
         "has {} states of `{}`, those of {}; give the state of one rank, or one of each",
         states.len(),

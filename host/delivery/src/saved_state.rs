@@ -3,7 +3,7 @@
 
 use pipemill_channel::RecordOrder;
 use pipemill_config::Channel;
-use pipemill_ring::protocol::{Resumed, Shard, State};
+use pipemill_ring::protocol::{Rank, Resumed, State};
 use pipemill_types::{Accepted, BatchPosition};
 use serde::Deserialize;
 
@@ -44,20 +44,20 @@ pub(crate) fn fitting(
     check_form(state, channel).map_err(|fault| vec![fault])?;
     // Objects can be divided in another way where an epoch begins.
     let is_inside = state.given > 0;
-    let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("shard"));
+    let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("part"));
     let faults = differences(&state.channel, &state.settings, now, accepted, is_due);
     if !faults.is_empty() {
         return Err(faults);
     }
-    let shard = Shard { rank: state.rank, world: state.world };
+    let rank = Rank { number: state.rank, world: state.world };
     let SavedState { schema, given, position, .. } = state.clone();
     let schema = if accepted.schema { String::new() } else { schema };
-    Ok(Resumed { given, schema, shard, position, accepted })
+    Ok(Resumed { given, schema, rank, position, accepted })
 }
 
 /// Whether the state has the form of one that this host reads.
 fn check_form(state: &SavedState, channel: &Channel) -> Result<(), String> {
-    let (name, shard) = (&state.channel, Shard { rank: state.rank, world: state.world });
+    let (name, rank) = (&state.channel, Rank { number: state.rank, world: state.world });
     if state.version != VERSION {
         return Err(format!(
             "the state of `{name}` has version {}; this host reads version {VERSION}",
@@ -77,10 +77,10 @@ fn check_form(state: &SavedState, channel: &Channel) -> Result<(), String> {
             state.position.header, state.position.offset
         ));
     }
-    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
-        let most = Shard::MAX_WORLD;
+    if rank.number >= rank.world || rank.world > Rank::MAX_WORLD {
+        let most = Rank::MAX_WORLD;
         return Err(format!(
-            "the state of `{name}` says {shard}; expected a rank below the number of ranks, at most \
+            "the state of `{name}` says {rank}; expected a rank below the number of ranks, at most \
              {most}"
         ));
     }

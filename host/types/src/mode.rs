@@ -13,5 +13,5 @@ pub enum Mode {
     Broadcast,
     /// Each consumer is a rank: batch k goes to the rank k modulo the number of ranks. All ranks get
     /// equally many batches of each epoch.
-    Shard,
+    Rank,
 }

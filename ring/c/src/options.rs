@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Shard, Tail};
+use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Rank, Tail};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -71,7 +71,7 @@ impl Wishes {
         }
         wishes.hello.batch = batch_size(options)?;
         if options.world > 0 {
-            wishes.hello.shard = Some(Shard { rank: options.rank, world: options.world });
+            wishes.hello.rank = Some(Rank { number: options.rank, world: options.world });
         } else if options.rank > 0 {
             let rank = options.rank;
             return Err(Error::argument(format!(

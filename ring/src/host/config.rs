@@ -19,7 +19,7 @@ pub struct RingConfig {
     /// How batches are divided among consumers.
     pub mode: Mode,
     /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
-    /// makes sure that all of them see all batches; in `Shard` it is the number of ranks.
+    /// makes sure that all of them see all batches; in `Rank` it is the number of ranks.
     pub consumers: u32,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::config::RingConfig;
 use super::table::{ConsumerId, Table};
-use crate::protocol::{BatchPlace, Hello, Mode, Resumed, Shard, Tail};
+use crate::protocol::{BatchPlace, Hello, Mode, Rank, Resumed, Tail};
 
 /// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers what
 /// its [`RingConfig`](super::RingConfig) says.
@@ -50,7 +50,7 @@ pub trait Request {
 /// What a welcome consumer gets.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    /// Its rank in mode `Shard`; 0 in the others.
+    /// Its rank in mode `Rank`; 0 in the others.
     pub rank: u32,
     /// Grants that it may hold at once.
     pub credits: u32,
@@ -120,62 +120,62 @@ const ONLY_AS_CONFIGURED: &str = "this host can't go on at a state, and can't ch
 impl Request for &Hello {
     fn admit(self: Box<Self>, ring: LockedRing<'_>) -> Result<Admitted, Denied> {
         let (mode, world) = ring.table.division();
-        check_shard(mode, world, self.shard)?;
+        check_rank(mode, world, self.rank)?;
         if !is_same_division(mode, world, &self) {
             return Err(Denied::Because(ONLY_AS_CONFIGURED.into()));
         }
         let wanted = self.credits.unwrap_or(ring.config.credits);
         let credits = credits(ring.config.slots, wanted, mode, world, None)?;
-        if mode == Mode::Shard {
-            check_rank_is_free(ring.table, self.shard.unwrap_or_default())?;
+        if mode == Mode::Rank {
+            check_rank_is_free(ring.table, self.rank.unwrap_or_default())?;
         }
-        let rank = self.shard.map_or(0, |shard| shard.rank);
+        let rank = self.rank.map_or(0, |rank| rank.number);
         Ok(Admitted { rank, credits, mode, resumed: None, settings: BTreeMap::new() })
     }
 }
 
-/// Whether a consumer can have this shard of a channel that is divided among `world` consumers.
+/// Whether a consumer can be this rank of a channel that is divided among `world` consumers.
 ///
 /// # Errors
 /// Why not.
-pub fn check_shard(mode: Mode, world: u32, shard: Option<Shard>) -> Result<(), String> {
-    match (mode, shard) {
-        (_, Some(Shard { rank, world })) if rank >= world || world > Shard::MAX_WORLD => {
-            let most = Shard::MAX_WORLD;
+pub fn check_rank(mode: Mode, world: u32, rank: Option<Rank>) -> Result<(), String> {
+    match (mode, rank) {
+        (_, Some(Rank { number, world })) if number >= world || world > Rank::MAX_WORLD => {
+            let most = Rank::MAX_WORLD;
             Err(format!(
-                "shard: expected a rank below the number of ranks, and at most {most} ranks; found \
-                 rank {rank} of {world}"
+                "rank: expected a rank below the number of ranks, and at most {most} ranks; found \
+                 rank {number} of {world}"
             ))
         }
         (Mode::Broadcast, Some(_)) => {
-            Err("shard: each consumer gets all batches of this channel, because it has mode = \
-                 \"broadcast\"; leave out shard, or change the mode"
+            Err("rank: each consumer gets all batches of this channel, because it has mode = \
+                 \"broadcast\"; leave out rank, or change the mode"
                 .into())
         }
-        (Mode::Shard, None) => Err(format!(
-            "this channel is read by {world} ranks: connect with shard=(rank, {world})"
-        )),
+        (Mode::Rank, None) => {
+            Err(format!("this channel is read by {world} ranks: connect with rank=(rank, {world})"))
+        }
         _ => Ok(()),
     }
 }
 
 /// Whether the consumer wants the batches divided as they are.
 pub fn is_same_division(mode: Mode, world: u32, hello: &Hello) -> bool {
-    hello.shard.is_none_or(|shard| mode == Mode::Shard && shard.world == world)
+    hello.rank.is_none_or(|rank| mode == Mode::Rank && rank.world == world)
 }
 
 /// Whether no consumer has this rank.
 ///
 /// # Errors
 /// The consumer that has it stands in the way.
-pub fn check_rank_is_free(table: &Table, shard: Shard) -> Result<(), Denied> {
-    let Some(taken) = table.consumer_of(shard.rank) else { return Ok(()) };
-    let why = format!("shard: another consumer is connected as {shard}; each rank connects once");
+pub fn check_rank_is_free(table: &Table, rank: Rank) -> Result<(), Denied> {
+    let Some(taken) = table.consumer_of(rank.number) else { return Ok(()) };
+    let why = format!("rank: another consumer is connected as {rank}; each rank connects once");
     Err(Denied::WhileConnected(vec![taken], why))
 }
 
 /// The number of grants that a consumer may hold at once that wants `wanted`, in a ring with this number
-/// of slots. One slot is left for the writer, and in mode `Shard` those of the batches that wait until
+/// of slots. One slot is left for the writer, and in mode `Rank` those of the batches that wait until
 /// their round is known.
 ///
 /// # Errors
@@ -187,7 +187,7 @@ pub fn credits(
     world: u32,
     tail: Option<Tail>,
 ) -> Result<u32, String> {
-    if mode != Mode::Shard {
+    if mode != Mode::Rank {
         return Ok(wanted.min(slots - 1));
     }
     let (held, needed) = (wanted.min(2), slots_of_ranks(world, wanted.min(2), tail));

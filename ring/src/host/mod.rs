@@ -67,7 +67,7 @@ pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use crate::memory::MemoryError;
 pub use config::{AcquireError, PlaceMissing, RingConfig, RingError, ServerConfig};
 pub use delivery::{
-    Admitted, Delivery, Denied, LockedRing, Request, check_rank_is_free, check_shard, credits,
+    Admitted, Delivery, Denied, LockedRing, Request, check_rank, check_rank_is_free, credits,
     is_same_division, slots_of_ranks,
 };
 pub use observer::{BatchEvent, Observer};

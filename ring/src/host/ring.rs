@@ -243,7 +243,7 @@ impl Ring {
     /// Number of ranks that batches are dealt to; None if they are not.
     pub fn ranks(&self) -> Option<u32> {
         let (mode, consumers) = self.lock().table.division();
-        (mode == Mode::Shard).then_some(consumers)
+        (mode == Mode::Rank).then_some(consumers)
     }
 
     /// Sets the fields that every record has. Consumers are sent them before their first grant.
@@ -287,7 +287,7 @@ impl Ring {
                 return Err(PlaceMissing(epoch));
             }
             // An epoch's first batch belongs to rank 0.
-            if let (Mode::Shard, ranks) = state.table.division() {
+            if let (Mode::Rank, ranks) = state.table.division() {
                 let next = self.batches().next_multiple_of(u64::from(ranks));
                 self.next_batch.store(next, Ordering::Relaxed);
             }

@@ -496,7 +496,7 @@ fn goes_on(ring: &Ring) -> &'static str {
     match ring.division().0 {
         Mode::Share => "they go to the next consumer that is ready",
         Mode::Broadcast => "the others get them all the same",
-        Mode::Shard => "its rank gets them again when it connects",
+        Mode::Rank => "its rank gets them again when it connects",
     }
 }
 

@@ -49,7 +49,7 @@ pub enum ReaderError {
     /// This consumer was not given all batches of the channel, so it has no single place to go on at.
     #[error(
         "channel {channel:?}: this program was given batch {batch} before others, which went to \
-         another consumer; let one consumer read the channel, or connect each with a shard"
+         another consumer; let one consumer read the channel, or connect each with a rank"
     )]
     Gap {
         /// Name of the channel.

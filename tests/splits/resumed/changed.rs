@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use pipemill_builtin::BUILTINS;
-use pipemill_ring::protocol::{Hello, Shard};
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::Reader;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
@@ -347,7 +347,7 @@ impl Job<'_> {
 
     fn try_last_life(&mut self, ranks: &[Rank], expected: &[Vec<Given>]) -> Result<(), String> {
         let by_file = self.case.kind == Kind::Fifos
-            || !self.case.asks_for_batch && !self.case.asks_for_shard && self.random.bool();
+            || !self.case.asks_for_batch && !self.case.asks_for_rank && self.random.bool();
         let file = if by_file { self.write_states(ranks) } else { None };
         let consumers_first = !by_file && self.random.bool();
         let life = self.try_start(file.as_deref(), consumers_first)?;
@@ -379,7 +379,7 @@ impl Job<'_> {
         let mut connected = Vec::new();
         for rank in 0..readers {
             let mut hello = Hello::new("train", "test");
-            hello.shard = (mode == Mode::Shard).then_some(Shard { rank, world: readers });
+            hello.rank = (mode == Mode::Rank).then_some(Rank { number: rank, world: readers });
             if asks_for_batch {
                 let wanted = serde_json::from_value(self.case.wanted_batch());
                 hello.batch = Some(wanted.expect("a number of records"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use pipemill_ring::protocol::{Hello, Shard};
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::{Batch, Event, Reader};
 use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
@@ -161,7 +161,7 @@ impl Job<'_> {
             .map(|rank| {
                 let mut hello = Hello::new("train", "test");
                 hello.credits = Some(self.random.u32(1..4));
-                hello.shard = (mode == Mode::Shard).then_some(Shard { rank, world: readers });
+                hello.rank = (mode == Mode::Rank).then_some(Rank { number: rank, world: readers });
                 if asks_for_batch {
                     let wanted = serde_json::from_value(self.case.wanted_batch());
                     hello.batch = Some(wanted.expect("a number of records"));
@@ -278,7 +278,7 @@ impl Job<'_> {
             // Else the channel may be at its end, and can't begin again.
             let can_live = match self.case.mode {
                 // Ranks that have ACKed more than their states say have to come one by one.
-                Mode::Shard => ranks.iter().all(|rank| rank.kept == rank.given),
+                Mode::Rank => ranks.iter().all(|rank| rank.kept == rank.given),
                 Mode::Share | Mode::Broadcast => true,
             };
             let can_live = can_live && ranks.iter().all(|rank| rank.given < batches);

@@ -110,16 +110,16 @@ pub(crate) static MAX_RECORD: Number<u64> =
 
 pub(crate) static MODE: Choice<Mode> = Choice {
     name: "mode",
-    words: &[("share", Mode::Share), ("broadcast", Mode::Broadcast), ("shard", Mode::Shard)],
+    words: &[("share", Mode::Share), ("broadcast", Mode::Broadcast), ("rank", Mode::Rank)],
     default: Mode::Share,
     doc: "Who gets a batch. `share`: one consumer, the first that is ready; together they see the \
-          input once. `broadcast`: every consumer. `shard`: the consumer of one rank, so that each \
+          input once. `broadcast`: every consumer. `rank`: the consumer of one rank, so that each \
           run gives each rank the same batches: see [Ranks](#ranks).",
 };
 
 pub(crate) static CONSUMERS: Number<u64> = Number::new("consumers", Unit::Count, (1, 256), 1).doc(
     "With `broadcast`: the number of consumers that must be connected before the first batch is \
-     sent, so that none misses the beginning. With `shard`: the number of ranks; required. Refused \
+     sent, so that none misses the beginning. With `rank`: the number of ranks; required. Refused \
      with `share`.",
 );
 

@@ -299,7 +299,7 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
                 && slots_of_ranks(ranks, channel.ring.credits.min(2), Some(tail))
                     <= channel.ring.slots
             {
-                (channel.mode, channel.consumers) = (Mode::Shard, ranks);
+                (channel.mode, channel.consumers) = (Mode::Rank, ranks);
             }
             if let (Some((path, every)), Some(_)) = (checkpoint, channel.batch) {
                 // Each channel has a file of its own.

@@ -19,7 +19,7 @@ impl Table {
             return;
         }
         loop {
-            if self.mode == Mode::Shard && self.started {
+            if self.mode == Mode::Rank && self.started {
                 self.assign_to_ranks();
             }
             self.grant_assigned(now);
@@ -33,7 +33,7 @@ impl Table {
                             Mode::Share => self.grant_to_one(slot, epoch, now),
                             Mode::Broadcast => self.assign_to_all(slot, epoch),
                             // It waits for its rank to connect again.
-                            Mode::Shard => false,
+                            Mode::Rank => false,
                         }
                 }
             };

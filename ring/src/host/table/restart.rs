@@ -12,7 +12,7 @@ use crate::protocol::{BatchPlace, EpochEnd, Mode};
 pub struct Restart {
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before anything is sent: in `Shard`, the ranks.
+    /// Consumers that must be connected before anything is sent: in `Rank`, the ranks.
     pub consumers: u32,
     /// The epoch that it begins in.
     pub epoch: u32,
@@ -100,14 +100,14 @@ impl Table {
     /// consumer gets it that connects before anything else is sent.
     pub(super) fn missed_end(&mut self, rank: u32) -> Option<EpochEnd> {
         match self.mode {
-            Mode::Shard => self.missed_ends.remove(&rank),
+            Mode::Rank => self.missed_ends.remove(&rank),
             Mode::Share | Mode::Broadcast => self.missed_ends.get(&rank).copied(),
         }
     }
 
     /// Something new is sent to consumers. Who connects from now on begins after the missed end.
     pub(super) fn forget_missed_end(&mut self) {
-        if self.mode != Mode::Shard {
+        if self.mode != Mode::Rank {
             self.missed_ends.clear();
         }
     }
