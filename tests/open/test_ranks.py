@@ -278,11 +278,11 @@ def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
         expected = "refused"
     config = tmp_path / "pipemill.toml"
     config.write_text(
-        f'[[channel]]\nname = "a"\ndecoder = "lines"\nsource = {{ folder = "{folder}", distribution = "sharded" }}\n'
+        f'[[channel]]\nname = "a"\ndecoder = "lines"\nsource = {{ folder = "{folder}", part = "rank" }}\n'
     )
     shown = run("config", "show", config)
     text = shown.stdout.decode() + shown.stderr.decode()
-    found = re.search(r"shard = \{ index = (\d+), count = (\d+) \}", text)
+    found = re.search(r"part = \{ index = (\d+), count = (\d+) \}", text)
     if found is not None:
         assert shown.returncode == 0 and tuple(map(int, found.groups())) == expected
         return

@@ -15,7 +15,7 @@
 //! - `man`: `pipemill man`: the manual pages.
 //! - `matching`: a source of those objects of another source whose names match a pattern: `--where
 //!   object=…`.
-//! - `order`: options for the order and the sharding of objects: for all commands that read objects
+//! - `order`: options for the order of objects and for one part of them: for all commands that read objects
 //!   without a configuration.
 //! - `output`: standard output and standard error of the commands.
 //! - `outputs`: the outputs of a run that cover it from start to end: the report and the trace.

@@ -79,7 +79,7 @@ pub struct Channel {
     /// Which consumers get a batch. Default: `Share`.
     pub mode: Mode,
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
-    /// `Mode::Share`; the number of ranks with `Mode::Shard`.
+    /// `Mode::Share`; the number of ranks with `Mode::Rank`.
     pub consumers: u32,
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.

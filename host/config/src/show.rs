@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
-use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
+use pipemill_source::{ListPart, Order, Pattern, ReadSettings, s3};
 use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
@@ -235,10 +235,10 @@ fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
 fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
     // The channel has `shuffle`.
-    let Order { shard, .. } = reading.order;
-    if let Some(Shard { index, count, balance }) = shard {
-        let both = [(SHARD_INDEX.name, index.to_string()), (SHARD_COUNT.name, count.to_string())];
-        pairs.push((SHARD.name, inline(both)));
+    let Order { part, .. } = reading.order;
+    if let Some(ListPart { index, count, balance }) = part {
+        let both = [(PART_INDEX.name, index.to_string()), (PART_COUNT.name, count.to_string())];
+        pairs.push((PART.name, inline(both)));
         // Not every source has this key; a source without it has the default.
         if balance != BALANCE.default {
             pairs.push((BALANCE.name, word(BALANCE.word(balance))));

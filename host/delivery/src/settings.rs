@@ -113,10 +113,10 @@ fn put_reading(
     };
     put("compression", compression.to_string());
     if let Some(reading) = reading {
-        let shard = reading.order.shard.map_or("none".to_owned(), |shard| {
-            format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
+        let part = reading.order.part.map_or("none".to_owned(), |part| {
+            format!("{}/{} by {:?}", part.index, part.count, part.balance).to_lowercase()
         });
-        put("shard", shard);
+        put("part", part);
         if reading.wrap {
             put("wrap", "recordio".to_owned());
         }

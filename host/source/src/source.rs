@@ -65,7 +65,7 @@ pub enum ReadOutcome {
 pub struct Object {
     /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// Number of the object in the epoch's list on this machine, from 0, after shuffle and sharding.
+    /// Number of the object in the epoch's list on this machine, from 0, after they were shuffled and divided into parts.
     pub ordinal: u64,
     /// Path or URL.
     pub name: String,

@@ -270,7 +270,7 @@ def _deal(
             f"folder, a pattern or several objects{remedy}"
         )
     check_part(source, table, index, count, name_of_part(index, count, node is not None))
-    table["shard"] = {"index": index, "count": count}
+    table["part"] = {"index": index, "count": count}
 
 
 def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
@@ -281,7 +281,7 @@ def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
     """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
     source = channel["source"]
-    part = None if source.get("allow_empty") else source.get("shard")
+    part = None if source.get("allow_empty") else source.get("part")
     return None if part is None else name_of_part(part["index"], part["count"], node is not None)
 
 

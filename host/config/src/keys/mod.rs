@@ -47,7 +47,7 @@ pub(crate) static TABLES: [&Table; 10] = [
     &SOURCE_TABLE,
     &SHUFFLE_TABLE,
     &CHECKPOINT_TABLE,
-    &SHARD_TABLE,
+    &PART_TABLE,
     &RING_TABLE,
     &LIMITS_TABLE,
 ];

@@ -82,12 +82,12 @@ pub(crate) static RANK: FreeForm =
     free_form("rank", "a table, [rank]", "from the launcher", Shape::Table(&RANK_TABLE))
         .doc("The number of this machine among several.");
 
-pub(crate) static RANK_INDEX: Number<&str> =
-    Number::new("index", Unit::Count, (0, 1_000_000), "from the launcher")
+pub(crate) static RANK_NUMBER: Number<&str> =
+    Number::new("rank", Unit::Count, (0, 1_000_000), "from the launcher")
         .doc("The number of this machine, from 0.");
 
-pub(crate) static RANK_COUNT: Number<&str> =
-    Number::new("count", Unit::Count, (1, 1_000_001), "from the launcher")
+pub(crate) static WORLD: Number<&str> =
+    Number::new("world", Unit::Count, (1, 1_000_001), "from the launcher")
         .doc("How many machines there are.");
 
 pub(crate) static ROOT_TABLE: Table = Table {
@@ -105,7 +105,6 @@ pub(crate) static ROOT_TABLE: Table = Table {
     ]],
 };
 
-pub(crate) static RANK_TABLE: Table =
-    Table { name: "[rank]", groups: &[&[&RANK_INDEX, &RANK_COUNT]] };
+pub(crate) static RANK_TABLE: Table = Table { name: "[rank]", groups: &[&[&RANK_NUMBER, &WORLD]] };
 
 pub(crate) static S3_TABLE: Table = Table { name: "[s3]", groups: &[&[&BUDGET]] };

@@ -106,31 +106,34 @@ pub(crate) static PIPE_SIZE: Number<u64> =
          (`/proc/sys/fs/pipe-max-size`), the FIFO keeps its capacity, and that is no error.",
     );
 
-pub(crate) static SHARD: FreeForm = free_form(
-    "shard",
-    "a table, { index = N, count = N }",
+/// A part is a table, [`PART_NUMBERS`], or a word, [`PART_OF_RANK`].
+pub(crate) static PART: FreeForm = free_form(
+    "part",
+    "a table, { index = N, count = N }, or \"rank\"",
     "all objects",
-    Shape::Table(&SHARD_TABLE),
+    Shape::Either(&PART_NUMBERS, &PART_OF_RANK),
 )
 .doc(
-    "Reads every `count`-th object after shuffling, starting with number `index`. Together, \
-     `count` hosts read each object once. A share may be empty.",
+    "Which of the objects are read, after they were shuffled. A table: every `count`-th object, \
+     starting with number `index`. Together, `count` hosts read each object once. A part may be \
+     empty. `\"rank\"`: the part of this machine, as [`[rank]`](#in-rank) says. So all machines can \
+     use the same configuration.",
 );
+pub(crate) static PART_NUMBERS: FreeForm = free_form(
+    "part",
+    "a table, { index = N, count = N }",
+    "all objects",
+    Shape::Table(&PART_TABLE),
+);
+pub(crate) static PART_OF_RANK: Choice<()> =
+    Choice { name: "part", words: &[("rank", ())], default: (), doc: "" };
 
 pub(crate) static BALANCE: Choice<Balance> = Choice {
     name: "balance",
     words: &[("count", Balance::Count), ("size", Balance::Size)],
     default: Balance::Count,
-    doc: "Whether shares have equal numbers of objects, or equal numbers of stored bytes. With \
-          `size`, no share has more bytes than the mean plus the largest object.",
-};
-
-pub(crate) static DISTRIBUTION: Choice<bool> = Choice {
-    name: "distribution",
-    words: &[("replicated", false), ("sharded", true)],
-    default: false,
-    doc: "`sharded` reads this machine's share: like `shard`, with the `index` and `count` of \
-          [`[rank]`](#in-rank). So all machines can use the same configuration.",
+    doc: "With `part`: whether parts have equal numbers of objects, or equal numbers of stored bytes. \
+          With `size`, no part has more bytes than the mean plus the largest object.",
 };
 
 pub(crate) static WRAP: Choice<bool> = Choice {
@@ -165,12 +168,12 @@ pub(crate) static HIDDEN: Flag = Flag {
           `_*` and `*.crc`, the prefix `s3://bucket/t/_delta_log/`.",
 };
 
-pub(crate) static SHARD_INDEX: Number<&str> =
+pub(crate) static PART_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "required")
-        .doc("The number of this share, from 0.");
+        .doc("The number of this part, from 0.");
 
-pub(crate) static SHARD_COUNT: Number<&str> =
-    Number::new("count", Unit::Count, (1, 1_000_001), "required").doc("How many shares there are.");
+pub(crate) static PART_COUNT: Number<&str> =
+    Number::new("count", Unit::Count, (1, 1_000_001), "required").doc("How many parts there are.");
 
 pub(crate) static EPOCH_FILE: FreeForm =
     free_form("epoch_file", "a path", "none", Shape::Text(NOT_EMPTY)).doc(
@@ -243,7 +246,7 @@ pub(crate) const EPOCH_KEYS: KeyGroup = &[&EPOCHS];
 pub(crate) const OBJECT_KEYS: KeyGroup = &[&WRAP, &LEARN_FROM];
 
 /// Keys of sources that can have several objects.
-pub(crate) const ORDER_KEYS: KeyGroup = &[&SHARD, &DISTRIBUTION];
+pub(crate) const ORDER_KEYS: KeyGroup = &[&PART];
 
 /// Keys of sources whose listing contains the sizes of the objects.
 pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
@@ -275,5 +278,5 @@ pub(crate) static SOURCE_TABLE: Table = Table {
     ],
 };
 
-pub(crate) static SHARD_TABLE: Table =
-    Table { name: "shard", groups: &[&[&SHARD_INDEX, &SHARD_COUNT]] };
+pub(crate) static PART_TABLE: Table =
+    Table { name: "part", groups: &[&[&PART_INDEX, &PART_COUNT]] };

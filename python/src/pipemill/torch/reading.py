@@ -29,7 +29,7 @@ from .resume import LeftOut
 #: until a thread has sent it.
 _CREDITS = 4
 #: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
-_SHARD = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
+_PART = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
 #: Arguments that only a channel has.
 _OF_CHANNEL = {"wait", "allow_other_users"}
 #: How objects are dealt where nobody says it.
@@ -84,7 +84,7 @@ class Reading:
         #: The process that has started the host, for texts in other processes.
         self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
-        self._shard: dict[str, int] | None = None
+        self._own_part: dict[str, int] | None = None
         #: Whose part that is, for error texts.
         self._part: str | None = None
         own = rank_of(rank)
@@ -103,7 +103,7 @@ class Reading:
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
         name, channel, node = plan(source, decoder, rank=own, credits=credits, **asked)
-        self._shard = channel["source"].get("shard")
+        self._own_part = channel["source"].get("part")
         self._part = part_name(channel, node)
         #: Whether objects are shuffled before they are dealt: epochs differ in their batches then.
         self._shuffles = channel["shuffle"] is not None
@@ -166,11 +166,11 @@ class Reading:
         if self._is_channel:
             return Place(stream, LeftOut())  # its configuration says which objects it reads
         settings = stream["settings"]
-        found = _SHARD.fullmatch(settings.get("shard", "none"))
+        found = _PART.fullmatch(settings.get("part", "none"))
         if found is None:
             return Place(stream, LeftOut())  # the host says what it lacks
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
-        own, count = (self._shard["index"], self._shard["count"]) if self._shard else (0, 1)
+        own, count = (self._own_part["index"], self._own_part["count"]) if self._own_part else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
         is_start = not stream["given"] and not since["batches"]
         if parts != count or stream["world"] != world:
@@ -181,8 +181,8 @@ class Reading:
             stream.update(rank=0, world=world)
         if (part, parts) == (own, count):
             return Place(stream, LeftOut())
-        shard = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
-        stream["settings"] = {**settings, "shard": shard}
+        own_part = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
+        stream["settings"] = {**settings, "part": own_part}
         if is_start:
             return Place(stream, LeftOut())
         return self._of_other_part(stream, state, part, own)
