@@ -1,4 +1,5 @@
-//! `pipemill config`: checks and shows a configuration, and prints its schema. The other commands read theirs here, too.
+//! `pipemill config`: checks and shows a configuration, and prints its schema. The other commands
+//! read theirs here, too.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Options for the order of objects and for one part of them: for all commands that read objects without a
-//! configuration.
+//! Options for the order of objects and for one part of them: for all commands that read objects
+//! without a configuration.
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
-//! A mix: a channel whose source is other channels of the file. They move into the mix: none of them
-//! is served by itself.
+//! A mix: a channel whose source is other channels of the file. They move into the mix: none of
+//! them is served by itself.
 
 use pipemill_channel::Until;
 use pipemill_source::ReadSettings;

@@ -1,8 +1,8 @@
 //! The JSON Schema of the file: `pipemill config schema` prints it for editors.
 //!
-//! It says of each value what can be said of it by itself. What depends on several keys, such as the
-//! number of slots for the credits, only `parse` checks. A schema accepts every file that `parse`
-//! accepts.
+//! It says of each value what can be said of it by itself. What depends on several keys, such as
+//! the number of slots for the credits, only `parse` checks. A schema accepts every file that
+//! `parse` accepts.
 
 use serde_json::{Map, Value, json};
 

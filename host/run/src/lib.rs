@@ -1,10 +1,11 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
-//! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
-//! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
-//! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
-//! `in_process` is a run for tests.
+//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run
+//! without a command is `serve_only`, a run with one is `supervise`: `command` and `terminal` are
+//! the command's process and terminal, `signals` and `reaper` bring events, `shutdown` and
+//! `fail_grace` decide what to do. `owner` is the process that a private host belongs to. `memory`
+//! is about the container's memory limit, `open_files` about that of open files. `in_process` is a
+//! run for tests.
 //!
 //! - `account`: the memory that a channel may take: one sum, which follows from its configuration.
 //! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
@@ -164,9 +165,9 @@ impl Ended {
 ///
 /// `command` and its arguments are empty if there is none; `environment` is added to its
 /// environment. `signals` must be taken for a run with or without a command, as this one is.
-/// `owner`: the process that this host belongs to, if it is a private one; then there is no command.
-/// `watch` gets the channels before they begin, and returns an observer for each channel, or none
-/// at all.
+/// `owner`: the process that this host belongs to, if it is a private one; then there is no
+/// command. `watch` gets the channels before they begin, and returns an observer for each channel,
+/// or none at all.
 ///
 /// # Errors
 /// See [`StartError`]. Nothing is left running then.

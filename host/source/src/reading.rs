@@ -19,8 +19,8 @@ pub struct ReadSettings {
     pub order: Order,
     /// Whether each object is wrapped as one RecordIO record.
     pub wrap: bool,
-    /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools such
-    /// as `_SUCCESS`, and what is in hidden folders.
+    /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools
+    /// such as `_SUCCESS`, and what is in hidden folders.
     pub hidden: bool,
 }
 
@@ -32,8 +32,8 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8. Its
-    /// byte `offset` is read first.
+    /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.
+    /// Its byte `offset` is read first.
     pub(super) fn open(
         &self,
         path: &Path,

@@ -1,5 +1,5 @@
-//! All keys of the file with their ranges, defaults and documentation. The parser, its messages, the
-//! schema and the tables of docs/configuration.md take them from here and from nowhere else.
+//! All keys of the file with their ranges, defaults and documentation. The parser, its messages,
+//! the schema and the tables of docs/configuration.md take them from here and from nowhere else.
 //!
 //! - `channel`: keys of `[[channel]]`, and of its tables `shuffle` and `checkpoint`.
 //! - `ring`: keys of `[channel.ring]` and `[channel.limits]`.

@@ -116,8 +116,8 @@ pub(crate) static PART: FreeForm = free_form(
 .doc(
     "Which of the objects are read, after they were shuffled. A table: every `count`-th object, \
      starting with number `index`. Together, `count` hosts read each object once. A part may be \
-     empty. `\"rank\"`: the part of this machine, as [`[rank]`](#in-rank) says. So all machines can \
-     use the same configuration.",
+     empty. `\"rank\"`: the part of this machine, as [`[rank]`](#in-rank) says. So all machines \
+     can use the same configuration.",
 );
 pub(crate) static PART_NUMBERS: FreeForm = free_form(
     "part",
@@ -132,8 +132,8 @@ pub(crate) static BALANCE: Choice<Balance> = Choice {
     name: "balance",
     words: &[("count", Balance::Count), ("size", Balance::Size)],
     default: Balance::Count,
-    doc: "With `part`: whether parts have equal numbers of objects, or equal numbers of stored bytes. \
-          With `size`, no part has more bytes than the mean plus the largest object.",
+    doc: "With `part`: whether parts have equal numbers of objects, or equal numbers of stored \
+          bytes. With `size`, no part has more bytes than the mean plus the largest object.",
 };
 
 pub(crate) static WRAP: Choice<bool> = Choice {

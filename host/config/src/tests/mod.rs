@@ -1,7 +1,7 @@
 //! Tests of the configuration as a whole. Each file in this folder has one kind of tests.
 //!
-//! - `generated`: the schema and the tables of docs/configuration.md are those of the keys, and each
-//!   example of the page is a valid configuration.
+//! - `generated`: the schema and the tables of docs/configuration.md are those of the keys, and
+//!   each example of the page is a valid configuration.
 //! - `golden`: the texts of the messages: a file with many faults and the messages for it, and
 //!   short texts with one fault each.
 //! - `mixes`: channels that are mixed: where they end up, and what is wrong with them.

@@ -244,7 +244,8 @@ impl EntryList {
         self.sender.send(Ok(entry)).await.map_err(|_| ListError::ReceiverClosed)
     }
 
-    /// Ends the list. Returns the bytes that are read of all entries of the part, if they are known.
+    /// Ends the list. Returns the bytes that are read of all entries of the part, if they are
+    /// known.
     pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
         let entries = std::mem::take(&mut self.to_shuffle);
         let settings = self.settings.clone();
