@@ -1,9 +1,9 @@
 //! Which consumers are welcome, and where the channel restarts for them.
 //!
 //! A consumer's HELLO may name a number of records, its part of the batches and a state. Where the
-//! channel is like that already, nothing happens. Else it restarts: the ring drops all batches that nobody
-//! got, and the writer starts at the new place. That is possible only while no other consumer reads the
-//! channel, and its input can be read again.
+//! channel is like that already, nothing happens. Else it restarts: the ring drops all batches that
+//! nobody got, and the writer starts at the new place. That is possible only while no other
+//! consumer reads the channel, and its input can be read again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +21,8 @@ use crate::recent::RecentBatches;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::StreamConfig;
 
-/// Delivers the batches of one channel: it admits consumers to the channel's ring, and knows which batches
-/// are done.
+/// Delivers the batches of one channel: it admits consumers to the channel's ring, and knows which
+/// batches are done.
 pub struct ChannelDelivery {
     policy: Box<dyn RestartPolicy>,
     ring: RingConfig,
@@ -31,8 +31,8 @@ pub struct ChannelDelivery {
 }
 
 impl ChannelDelivery {
-    /// Lets the channel of this ring begin at `start`. `policy` says what consumers may request instead.
-    /// To be called once, before any batch is granted and before a consumer connects.
+    /// Lets the channel of this ring begin at `start`. `policy` says what consumers may request
+    /// instead. To be called once, before any batch is granted and before a consumer connects.
     pub fn attach(
         ring: &Ring,
         start: StreamConfig,
@@ -61,8 +61,8 @@ impl ChannelDelivery {
         self.state().now.clone()
     }
 
-    /// Keeps account of the batches that are done, for [`checkpoints`](Self::checkpoints). To be called
-    /// before any batch is granted.
+    /// Keeps account of the batches that are done, for [`checkpoints`](Self::checkpoints). To be
+    /// called before any batch is granted.
     pub fn keep_checkpoints(&self) {
         let mut state = self.state();
         state.ledger = Some(Ledger::new(&state.now));
@@ -83,8 +83,8 @@ impl ChannelDelivery {
         checkpoints
     }
 
-    /// The writer starts at the place where the channel restarts, which this returns. Must not be called
-    /// while it has a writer.
+    /// The writer starts at the place where the channel restarts, which this returns. Must not be
+    /// called while it has a writer.
     pub fn restarted(&self, ring: &Ring) -> StreamConfig {
         ring.restarted(|| {
             let now = self.config();
@@ -92,12 +92,12 @@ impl ChannelDelivery {
         })
     }
 
-    /// The channel has failed. Where that is the fault of the consumers that made it restart where it did,
-    /// they are sent the error alone, and the channel restarts as it is configured: true. False where it
-    /// is the channel's own, or the ring was stopped.
+    /// The channel has failed. Where that is the fault of the consumers that made it restart where
+    /// it did, they are sent the error alone, and the channel restarts as it is configured: true.
+    /// False where it is the channel's own, or the ring was stopped.
     ///
-    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if they
-    /// asked for other ones. Otherwise it is theirs if no batch was granted from there on.
+    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if
+    /// they asked for other ones. Otherwise it is theirs if no batch was granted from there on.
     pub fn fail_request(&self, ring: &Ring, report: &ErrorReport, has_no_memory: bool) -> bool {
         ring.end_consumers(report, |table| {
             let state = self.state();
@@ -123,8 +123,8 @@ impl ChannelDelivery {
         Ok(requested)
     }
 
-    /// Lets the channel restart. `only`: the rank whose state it is; the others have not said where they go
-    /// on.
+    /// Lets the channel restart. `only`: the rank whose state it is; the others have not said where
+    /// they go on.
     fn restart(
         &self,
         state: &mut DeliveryState,
@@ -237,16 +237,16 @@ impl Delivery for ChannelDelivery {
     }
 }
 
-/// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the others have
-/// not said where they go on.
+/// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the others
+/// have not said where they go on.
 fn set_wanted(table: &mut Table, start: &StreamConfig, only: Option<u32>) {
     for rank in (0..start.ranks()).filter(|rank| only.is_none_or(|only| only == *rank)) {
         table.set_wanted_from(rank, start.first_batch_of(rank));
     }
 }
 
-/// The refusal of a consumer whose state names a batch that is another one in this run: its program has
-/// records that are not in this run.
+/// The refusal of a consumer whose state names a batch that is another one in this run: its program
+/// has records that are not in this run.
 fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
     let shown = |place: &Resumed| {
         let Resumed { given, position, .. } = place;
@@ -256,8 +256,8 @@ fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
         )
     };
     format!(
-        "state: its last batch, {}, had {} when the state was taken, and has {} now: `objects` differ; \
-         bring the input back, or connect without the state",
+        "state: its last batch, {}, had {} when the state was taken, and has {} now: `objects` \
+         differ; bring the input back, or connect without the state",
         state.position.batch,
         shown(state),
         shown(batch)

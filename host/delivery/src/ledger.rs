@@ -39,8 +39,8 @@ enum Kind {
 
 #[derive(Debug)]
 struct Entry {
-    /// Where the channel goes on after it. None after a batch without a real record: such a batch is
-    /// the last of its epoch.
+    /// Where the channel goes on after it. None after a batch without a real record: such a batch
+    /// is the last of its epoch.
     after: Option<Resumed>,
     is_done: bool,
 }
@@ -83,8 +83,8 @@ impl Ledger {
         }
     }
 
-    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to come
-    /// in this run, with a number that is not known.
+    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to
+    /// come in this run, with a number that is not known.
     pub(crate) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place = Resumed { rank: part.place.rank, ..place };

@@ -1,5 +1,5 @@
-//! What consumers may request: a number of records, a part of the batches, and a state after which they
-//! go on.
+//! What consumers may request: a number of records, a part of the batches, and a state after which
+//! they go on.
 
 use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_config::Channel;
@@ -12,8 +12,8 @@ use crate::stream_config::{StreamConfig, is_inside};
 
 /// Decides where a channel may restart. Its methods don't wait.
 pub trait RestartPolicy: Send + Sync {
-    /// What a consumer requests of a channel that began at `now`. Its `resumed` is that of the consumer's
-    /// state, or None.
+    /// What a consumer requests of a channel that began at `now`. Its `resumed` is that of the
+    /// consumer's state, or None.
     ///
     /// # Errors
     /// The reason to refuse it, for people.
@@ -84,15 +84,17 @@ impl ConfiguredPolicy {
             return Err(format!("batch: expected 1 to {most} records, found {found}"));
         }
         if self.channel.order == RecordOrder::Any && asked.across == BatchAcross::Object {
-            return Err("batch: the configuration says order = \"any\", which mixes the records of \
-                        objects, and this consumer asks for batch_across = \"object\"; change one of \
-                        them"
-                .to_owned());
+            return Err(
+                "batch: the configuration says order = \"any\", which mixes the records of \
+                        objects, and this consumer asks for batch_across = \"object\"; change one \
+                        of them"
+                    .to_owned(),
+            );
         }
         match self.channel.batch {
             Some(own) if own != asked => Err(format!(
-                "batch: the configuration says {}, and this consumer asks for {}; leave one of them \
-                 out",
+                "batch: the configuration says {}, and this consumer asks for {}; leave one of \
+                 them out",
                 batch_text(own),
                 batch_text(asked)
             )),
@@ -120,8 +122,8 @@ impl RestartPolicy for ConfiguredPolicy {
         let configured = self.channel.consumers;
         if self.channel.mode == Mode::Rank && consumers != configured {
             return Err(format!(
-                "rank: the configuration says consumers = {configured}, and this consumer is one of \
-                 {consumers}; change one of them"
+                "rank: the configuration says consumers = {configured}, and this consumer is one \
+                 of {consumers}; change one of them"
             ));
         }
         let channel = Channel { batch, ..self.channel.clone() };
@@ -143,8 +145,8 @@ impl RestartPolicy for ConfiguredPolicy {
         if let Some(from) = from.filter(|from| is_inside(from) && from.rank.world != world) {
             return Err(format!(
                 "rank: the state of epoch {} was taken by one of {} ranks in the middle of the \
-                 epoch, and this consumer is one of {world}; their number can change where an epoch \
-                 begins",
+                 epoch, and this consumer is one of {world}; their number can change where an \
+                 epoch begins",
                 from.position.epoch, from.rank.world
             ));
         }

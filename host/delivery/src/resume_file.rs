@@ -15,8 +15,8 @@ use crate::settings::{DecoderIdentity, differences, is_of_decoder, settings};
 /// The largest file of states, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders are
-/// still the same is checked when these are loaded: see [`check_decoders`].
+/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders
+/// are still the same is checked when these are loaded: see [`check_decoders`].
 ///
 /// # Errors
 /// All faults: the file can't be read or has another form, or a state does not fit its channel.

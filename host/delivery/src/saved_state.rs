@@ -1,5 +1,5 @@
-//! A state of a channel that a program has kept, or a host in a checkpoint, and the comparison with the
-//! channel as it is now.
+//! A state of a channel that a program has kept, or a host in a checkpoint, and the comparison with
+//! the channel as it is now.
 
 use pipemill_channel::RecordOrder;
 use pipemill_config::Channel;
@@ -66,8 +66,8 @@ fn check_form(state: &SavedState, channel: &Channel) -> Result<(), String> {
     }
     if channel.order == RecordOrder::Any && state.given > 0 {
         return Err(format!(
-            "channel `{name}` has order = \"any\": no place inside of an epoch says what came before \
-             it; give a state that was taken between two epochs"
+            "channel `{name}` has order = \"any\": no place inside of an epoch says what came \
+             before it; give a state that was taken between two epochs"
         ));
     }
     if state.position.header > state.position.offset {

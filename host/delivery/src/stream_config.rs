@@ -42,8 +42,8 @@ impl StreamConfig {
         Some(Resumed { given, ..resumed })
     }
 
-    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its copies
-    /// fill the round for the other ranks.
+    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its
+    /// copies fill the round for the other ranks.
     fn decodes_last_again(&self) -> bool {
         let fills = self.batch.is_some_and(|batch| batch.tail == Tail::Pad);
         self.mode == Mode::Rank && fills && self.resumed.as_ref().is_some_and(is_inside)

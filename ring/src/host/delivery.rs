@@ -1,5 +1,5 @@
-//! What a ring asks of the part of the host that delivers its batches: who is welcome, and where the
-//! channel begins for them. It is told which batches come and which are done.
+//! What a ring asks of the part of the host that delivers its batches: who is welcome, and where
+//! the channel begins for them. It is told which batches come and which are done.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::config::RingConfig;
 use super::table::{ConsumerId, Table};
 use crate::protocol::{BatchPlace, Hello, Mode, Rank, Resumed, Tail};
 
-/// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers what
-/// its [`RingConfig`](super::RingConfig) says.
+/// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers
+/// what its [`RingConfig`](super::RingConfig) says.
 ///
-/// All methods but [`request`](Self::request) are called under the ring's lock: they must not wait, and
-/// must not call the ring.
+/// All methods but [`request`](Self::request) are called under the ring's lock: they must not wait,
+/// and must not call the ring.
 pub trait Delivery: Send + Sync {
     /// A consumer wants to connect.
     ///
@@ -19,12 +19,12 @@ pub trait Delivery: Send + Sync {
     /// Why its HELLO asks for what can't be.
     fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String>;
 
-    /// Lets the channel restart where it is configured to begin, because what a consumer requested has
-    /// failed.
+    /// Lets the channel restart where it is configured to begin, because what a consumer requested
+    /// has failed.
     fn restart_as_configured(&self, table: &mut Table);
 
-    /// A batch was filled, whose place this is, with the number of its real records. Returns consumers
-    /// that are refused because of it, with the reasons.
+    /// A batch was filled, whose place this is, with the number of its real records. Returns
+    /// consumers that are refused because of it, with the reasons.
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)>;
 
     /// The batch of this number is ACKed by all who get it, or nobody wants it.
@@ -174,9 +174,9 @@ pub fn check_rank_is_free(table: &Table, rank: Rank) -> Result<(), Denied> {
     Err(Denied::WhileConnected(vec![taken], why))
 }
 
-/// The number of grants that a consumer may hold at once that wants `wanted`, in a ring with this number
-/// of slots. One slot is left for the writer, and in mode `Rank` those of the batches that wait until
-/// their round is known.
+/// The number of grants that a consumer may hold at once that wants `wanted`, in a ring with this
+/// number of slots. One slot is left for the writer, and in mode `Rank` those of the batches that
+/// wait until their round is known.
 ///
 /// # Errors
 /// The slots are too few for that many ranks.

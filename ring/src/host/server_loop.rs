@@ -43,7 +43,8 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a consumer of an older pass is hung up on.
 const PASS_IS_OVER: &str = "this pass over the data is over, because a newer one of the same \
-                            program has begun; to read the data twice at once, make another Dataset";
+                            program has begun; to read the data twice at once, make another \
+                            Dataset";
 
 /// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
@@ -129,8 +130,8 @@ impl ServerLoop {
     }
 
     /// Hangs up on all. The ACKs that have come by now count. After that nothing is granted: else a
-    /// consumer that is hung up on later would get the batches of one before it, which may have sent
-    /// an ACK meanwhile.
+    /// consumer that is hung up on later would get the batches of one before it, which may have
+    /// sent an ACK meanwhile.
     fn end(mut self) {
         for id in self.connections.ids() {
             for _ in 0..TURNS_AT_END {
@@ -344,8 +345,8 @@ impl ServerLoop {
         NextAction::Continue
     }
 
-    /// Hangs up on the consumers of older passes of the same program, as if that had left its epoch.
-    /// The messages that they have sent count.
+    /// Hangs up on the consumers of older passes of the same program, as if that had left its
+    /// epoch. The messages that they have sent count.
     fn replace(&mut self, ring: &Arc<Ring>, hello: &Hello) -> Result<(), String> {
         let Some(pass) = &hello.pass else { return Ok(()) };
         for (other, _) in self.connections.other_passes(ring, pass) {
@@ -377,7 +378,8 @@ impl ServerLoop {
         log::debug!("channel {:?}: process {pid}: {PASS_IS_OVER}", ring.config().channel);
         let refused = protocol::refused(PASS_IS_OVER);
         if send(&*connection.socket, &refused, None, false).is_err() {
-            // Its socket is full, so it does not look into it. It sees a hang-up in place of the reason.
+            // Its socket is full, so it does not look into it. It sees a hang-up in place of the
+            // reason.
             let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Write);
         }
     }

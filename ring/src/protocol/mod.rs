@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
 pub const PROTOCOL: u32 = 2;
-/// The longest message, in bytes: a HELLO or WELCOME with a state. A Unix socket takes it with the sizes
-/// that Linux gives its buffers.
+/// The longest message, in bytes: a HELLO or WELCOME with a state. A Unix socket takes it with the
+/// sizes that Linux gives its buffers.
 pub const MAX_MESSAGE: usize = 196_608;
 /// The longest SCHEMA, in bytes. A state has the same fields as text, and must fit a HELLO.
 pub const MAX_SCHEMA: usize = 65_536;
@@ -66,8 +66,8 @@ pub struct Hello {
     /// [`Accepted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
-    /// The pass of a program over its data that the consumer is for. None: it has nothing to do with
-    /// other consumers.
+    /// The pass of a program over its data that the consumer is for. None: it has nothing to do
+    /// with other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<Pass>,
 }
@@ -89,8 +89,8 @@ impl Hello {
     }
 }
 
-/// A pass of a program over its data, which may have several consumers. A newer pass takes the place
-/// of an older one.
+/// A pass of a program over its data, which may have several consumers. A newer pass takes the
+/// place of an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
@@ -215,7 +215,8 @@ impl Resumed {
     }
 }
 
-/// The state of a channel, as a program keeps it: it goes on after the last batch that it was given.
+/// The state of a channel, as a program keeps it: it goes on after the last batch that it was
+/// given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Version of its form: [`State::VERSION`].

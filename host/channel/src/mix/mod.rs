@@ -10,8 +10,9 @@
 //! is copied once, into the batch. A window of a shuffle gets these batches as if they came from a
 //! decoder.
 //!
-//! **Restart**: a batch's position has the positions of all inputs at its first record (`position`),
-//! as the text that is an object's identity elsewhere. From there on, the same records are drawn.
+//! **Restart**: a batch's position has the positions of all inputs at its first record
+//! (`position`), as the text that is an object's identity elsewhere. From there on, the same
+//! records are drawn.
 //!
 //! - `mixer`: the loop of a mix: draws record after record, and fills batches with them.
 
@@ -77,8 +78,8 @@ pub struct MixInput {
 pub enum Until {
     /// Where the first input has no more records of the epoch, and is drawn.
     First,
-    /// Where no input has more records of the epoch. Each record comes once; an input that is at its
-    /// end is not drawn any more.
+    /// Where no input has more records of the epoch. Each record comes once; an input that is at
+    /// its end is not drawn any more.
     All,
     /// After this many records, 1 or more. Inputs go on where they were, and begin their next epoch
     /// where they end.

@@ -46,8 +46,8 @@ impl Table {
     /// Sends an end once all batches before it are ACKed and nobody's socket is full. The second
     /// condition is needed because an end costs no credit: without it, ends would pile up for a
     /// consumer that does not read. The end of an epoch also waits until enough consumers are
-    /// connected, and so does that of the stream, if one of them has said where it goes on: the others
-    /// may go on before. Who goes on in a later epoch has got the end of the epoch already.
+    /// connected, and so does that of the stream, if one of them has said where it goes on: the
+    /// others may go on before. Who goes on in a later epoch has got the end of the epoch already.
     fn send_end(&mut self, end: End) -> bool {
         let open = match end {
             End::Epoch(_) => self.started,

@@ -159,7 +159,8 @@ impl Table {
         }
     }
 
-    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the memory.
+    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the
+    /// memory.
     pub(super) fn take(&mut self, wanted: Wanted) -> Option<SlotId> {
         if !self.has(wanted) {
             return None;
@@ -237,8 +238,8 @@ impl Table {
         consumer.map_or(0, |consumer| consumer.grants.iter().filter(is_open).count())
     }
 
-    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are dropped
-    /// with the rest of their epoch.
+    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are
+    /// dropped with the rest of their epoch.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
             return;

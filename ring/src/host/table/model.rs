@@ -131,8 +131,8 @@ impl Model {
         self.consumers.values().filter(has).count()
     }
 
-    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of an
-    /// epoch that is skipped is dropped.
+    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of
+    /// an epoch that is skipped is dropped.
     pub(super) fn requeue(&mut self, batch: u64) {
         let is_skipped = self.skipped == Some(self.batches[&batch].1.epoch);
         if self.holders(batch) == 0 && !self.acked.contains(&batch) && !is_skipped {

@@ -117,8 +117,8 @@ impl Table {
         self.awaits_consumers = true;
     }
 
-    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers as
-    /// are needed have to connect before it is granted. To be called while none is connected.
+    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers
+    /// as are needed have to connect before it is granted. To be called while none is connected.
     pub fn go_on_from(&mut self, first: BatchPlace) {
         (self.started, self.has_granted) = (false, false);
         self.expect(0, first);
@@ -129,7 +129,8 @@ impl Table {
         epoch < self.epoch && self.last_end.is_none_or(|end| end.epoch != epoch)
     }
 
-    /// The place after the last batch that a consumer of this rank has ACKed since the channel began.
+    /// The place after the last batch that a consumer of this rank has ACKed since the channel
+    /// began.
     pub fn acked_below(&self, rank: u32) -> BatchPlace {
         self.acked_below.get(rank as usize).copied().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! Gives commands to the table and to its model, and then ends the stream in good order: no batch is
-//! lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests` and
-//! the fuzzer choose the commands.
+//! Gives commands to the table and to its model, and then ends the stream in good order: no batch
+//! is lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests`
+//! and the fuzzer choose the commands.
 
 use std::time::Instant;
 

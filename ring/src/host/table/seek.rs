@@ -27,9 +27,9 @@ impl Sought {
 }
 
 impl Table {
-    /// The first batch that the rank is to be given, and the number that the sought one has, if that
-    /// has come already. Else nothing of its epoch is given to the rank before it comes. None where
-    /// it can't come any more.
+    /// The first batch that the rank is to be given, and the number that the sought one has, if
+    /// that has come already. Else nothing of its epoch is given to the rank before it comes. None
+    /// where it can't come any more.
     pub fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
         let found = self.queue.iter().find_map(|entry| {
             let Entry::Batch { slot, number, .. } = entry else { return None };

@@ -1,4 +1,5 @@
-//! The memory of the chunk and of the batch: where the next bytes are read to, and how room is made.
+//! The memory of the chunk and of the batch: where the next bytes are read to, and how room is
+//! made.
 
 use std::sync::Arc;
 
@@ -139,8 +140,8 @@ impl<S: Sink> BatchBuilder<'_, S> {
         Ok(())
     }
 
-    /// Bytes that the payload may take of the batch's memory if it has `records` records of `fields`
-    /// fields. `None` if there is no memory, or if not even their index fits.
+    /// Bytes that the payload may take of the batch's memory if it has `records` records of
+    /// `fields` fields. `None` if there is no memory, or if not even their index fits.
     pub(super) fn room(&self, records: usize, fields: usize) -> Option<usize> {
         let start = if self.has_records() { &self.batch.start } else { &self.object };
         self.room_from(start, records, fields)
@@ -216,8 +217,9 @@ impl<S: Sink> BatchBuilder<'_, S> {
         (len, len + want)
     }
 
-    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch of a
-    /// fixed size grows. False if one without a size has no room, or should not have more records.
+    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch
+    /// of a fixed size grows. False if one without a size has no room, or should not have more
+    /// records.
     pub(super) fn make_room_for(
         &mut self,
         payload: usize,

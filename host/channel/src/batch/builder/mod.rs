@@ -208,8 +208,8 @@ impl<'s, S: Sink> BatchBuilder<'s, S> {
         (self.object.restart_offset, self.object.first_record) = (self.position, self.records);
     }
 
-    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header that
-    /// it needs for that.
+    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header
+    /// that it needs for that.
     pub(crate) fn restart_here(&self) -> Option<u64> {
         let is_here =
             self.object.restart_offset == self.position && self.object.first_record == self.records;
