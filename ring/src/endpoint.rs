@@ -28,7 +28,7 @@ const CLOSE_IT: &str = "give a path in another folder, or take the others' permi
                         away: chmod go-w";
 /// What to do about a folder of another user.
 const ANOTHER_FOLDER: &str = "another user has made it, so choose another one: set XDG_RUNTIME_DIR \
-                              to a folder of this user, or `socket` in the configuration";
+                              to a folder of this user, or give another path";
 
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]

@@ -18,6 +18,7 @@ use crate::delivery_state::DeliveryState;
 use crate::ledger::{Checkpoint, Ledger};
 use crate::placement::Placement;
 use crate::recent::RecentBatches;
+use crate::remedies;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::StreamConfig;
 
@@ -113,7 +114,7 @@ impl ChannelDelivery {
 
     /// What the consumer asks for.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
-        check_rank(now.mode, now.consumers, hello.rank)?;
+        check_rank(now.mode, now.consumers, hello.rank).map_err(remedies::of_rank)?;
         let is_same_division = is_same_division(now.mode, now.consumers, hello);
         if hello.batch.is_none() && hello.state.is_none() && is_same_division {
             return Ok(StreamConfig { resumed: None, ..now.clone() });
@@ -192,7 +193,8 @@ impl Delivery for ChannelDelivery {
         let asked = self.requested(&now, hello)?;
         let wanted = hello.credits.unwrap_or(self.ring.credits);
         let tail = asked.batch.map(|batch| batch.tail);
-        let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)?;
+        let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)
+            .map_err(remedies::of_slots)?;
         Ok(Box::new(Requested { delivery: self, hello, now, asked, credits }))
     }
 

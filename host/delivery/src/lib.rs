@@ -7,7 +7,8 @@
 //! `recent` compares states with the batches that come, `ledger` counts what is done.
 //! `stream_config` says where a channel begins, `restart_policy` what consumers may request,
 //! `settings` what must be the same then. `saved_state` is a state as programs keep it,
-//! `resume_file` a file of them, `checkpoints` and `checkpoint_file` write such a file.
+//! `resume_file` a file of them, `checkpoints` and `checkpoint_file` write such a file. `remedies`
+//! says what to do about refusals of the ring.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod delivery_state;
 mod ledger;
 mod placement;
 mod recent;
+mod remedies;
 mod restart_policy;
 mod resume_file;
 mod ring_sink;

@@ -51,7 +51,7 @@ use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_delivery::{Checkpoints, LockedFiles};
 use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::host::{
-    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
+    EndpointError, Remedies, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
 };
 use pipemill_source::Stop;
 
@@ -333,6 +333,13 @@ fn start_servers(
     Ok((socket, (server, metrics)))
 }
 
+/// What to do where the server refuses a consumer.
+const REMEDIES: Remedies = Remedies {
+    other_user: "its configuration can allow other users",
+    no_room: "raise `max_connections` in its configuration, or the number of files that it may \
+              open (ulimit -n)",
+};
+
 fn start_server(
     config: &Config,
     socket: &Path,
@@ -344,6 +351,7 @@ fn start_server(
     let of_server = ServerConfig {
         allow_other_users: config.allow_other_users,
         max_connections: config.max_connections as usize,
+        remedies: REMEDIES,
     };
     Server::start(socket, &of_server, rings, Some(status))
 }

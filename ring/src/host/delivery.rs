@@ -77,6 +77,51 @@ impl From<String> for Denied {
     }
 }
 
+impl From<RankError> for Denied {
+    fn from(error: RankError) -> Denied {
+        Denied::Because(error.to_string())
+    }
+}
+
+impl From<TooFewSlots> for Denied {
+    fn from(error: TooFewSlots) -> Denied {
+        Denied::Because(error.to_string())
+    }
+}
+
+/// Why a consumer can't be the rank that it says. What to do about it is for the host to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RankError {
+    /// The number or the world is too large.
+    #[error(
+        "rank: expected a rank below the number of ranks, and at most {} ranks; found {0}",
+        Rank::MAX_WORLD
+    )]
+    OutOfRange(Rank),
+    /// The channel's batches are not divided.
+    #[error("rank: each consumer gets all batches of this channel")]
+    NotDivided,
+    /// The channel has this many ranks, and the consumer says none.
+    #[error("this channel is read by {0} ranks")]
+    Missing(u32),
+}
+
+/// A ring has too few slots for its ranks. What to do about it is for the host to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{world} ranks that hold {held} batches each need {needed} slots, and this channel has {slots}"
+)]
+pub struct TooFewSlots {
+    /// Number of ranks.
+    pub world: u32,
+    /// Batches that each of them holds at once.
+    pub held: u32,
+    /// Slots that this needs.
+    pub needed: u32,
+    /// Slots that there are.
+    pub slots: u32,
+}
+
 /// A ring under its lock.
 pub struct LockedRing<'a> {
     /// The batches and consumers.
@@ -138,23 +183,13 @@ impl Request for &Hello {
 ///
 /// # Errors
 /// Why not.
-pub fn check_rank(mode: Mode, world: u32, rank: Option<Rank>) -> Result<(), String> {
+pub fn check_rank(mode: Mode, world: u32, rank: Option<Rank>) -> Result<(), RankError> {
     match (mode, rank) {
-        (_, Some(Rank { number, world })) if number >= world || world > Rank::MAX_WORLD => {
-            let most = Rank::MAX_WORLD;
-            Err(format!(
-                "rank: expected a rank below the number of ranks, and at most {most} ranks; found \
-                 rank {number} of {world}"
-            ))
+        (_, Some(rank)) if rank.number >= rank.world || rank.world > Rank::MAX_WORLD => {
+            Err(RankError::OutOfRange(rank))
         }
-        (Mode::Broadcast, Some(_)) => {
-            Err("rank: each consumer gets all batches of this channel, because it has mode = \
-                 \"broadcast\"; leave out rank, or change the mode"
-                .into())
-        }
-        (Mode::Rank, None) => {
-            Err(format!("this channel is read by {world} ranks: connect with rank=(rank, {world})"))
-        }
+        (Mode::Broadcast, Some(_)) => Err(RankError::NotDivided),
+        (Mode::Rank, None) => Err(RankError::Missing(world)),
         _ => Ok(()),
     }
 }
@@ -186,16 +221,13 @@ pub fn credits(
     mode: Mode,
     world: u32,
     tail: Option<Tail>,
-) -> Result<u32, String> {
+) -> Result<u32, TooFewSlots> {
     if mode != Mode::Rank {
         return Ok(wanted.min(slots - 1));
     }
     let (held, needed) = (wanted.min(2), slots_of_ranks(world, wanted.min(2), tail));
     if slots < needed {
-        return Err(format!(
-            "{world} ranks that hold {held} batches each need {needed} slots, and this channel has \
-             {slots}: set `slots = {needed}` or more"
-        ));
+        return Err(TooFewSlots { world, held, needed, slots });
     }
     let waiting = slots_of_ranks(world, 0, tail);
     Ok(wanted.min((slots - waiting) / world))

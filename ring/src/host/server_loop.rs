@@ -14,7 +14,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::geteuid;
 
-use super::config::ServerConfig;
+use super::config::{Remedies, ServerConfig};
 use super::connections::{Connection, Connections, HELLO_TIMEOUT, Role};
 use super::delivery::{Admitted, Denied};
 use super::log_limit::LogLimit;
@@ -46,6 +46,11 @@ const PASS_IS_OVER: &str = "this pass over the data is over, because a newer one
                             program has begun; to read the data twice at once, make another \
                             Dataset";
 
+/// The reason with what to do about it, if the host says that.
+fn with_remedy(reason: String, remedy: &str) -> String {
+    if remedy.is_empty() { reason } else { format!("{reason}; {remedy}") }
+}
+
 /// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
 
@@ -53,6 +58,7 @@ pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
 pub(super) struct ServerLoop {
     endpoint: Endpoint,
     allow_other_users: bool,
+    remedies: Remedies,
     channels: HashMap<String, Arc<Ring>>,
     status: Option<StatusText>,
     poller: Arc<Epoll>,
@@ -88,6 +94,7 @@ impl ServerLoop {
         Ok(ServerLoop {
             endpoint,
             allow_other_users: config.allow_other_users,
+            remedies: config.remedies,
             channels,
             status,
             poller,
@@ -201,22 +208,12 @@ impl ServerLoop {
         let (socket, role) = (Arc::new(socket), Role::Silent(Instant::now()));
         self.connections.insert(id, Connection { socket, peer, role });
         if uid != euid && !self.allow_other_users {
-            self.close(
-                id,
-                Some(&format!(
-                    "this host serves user {euid} only, and you are user {uid}; its configuration \
-                     can allow other users"
-                )),
-            );
+            let reason = format!("this host serves user {euid} only, and you are user {uid}");
+            self.close(id, Some(&with_remedy(reason, self.remedies.other_user)));
         } else if !has_room {
-            self.close(
-                id,
-                Some(&format!(
-                    "this host has {} consumers, all that it takes; raise `max_connections` in its \
-                     configuration, or the number of files that it may open (ulimit -n)",
-                    self.connections.limit()
-                )),
-            );
+            let limit = self.connections.limit();
+            let reason = format!("this host has {limit} consumers, all that it takes");
+            self.close(id, Some(&with_remedy(reason, self.remedies.no_room)));
         } else if let Err(errno) = watched {
             self.close(id, Some(&format!("the host can't watch another connection: {errno}")));
         } else {

@@ -61,8 +61,9 @@ pub enum ReaderError {
     /// The records come in another order in each run, so no place inside of an epoch says what came
     /// before it.
     #[error(
-        "channel {channel:?}: order = \"any\" leaves no place inside of an epoch to go on at; take \
-         the state between two epochs, or set order = \"strict\""
+        "channel {channel:?}: its records come in another order in each run, so there is no place \
+         inside of an epoch to go on at; take the state between two epochs, or let the host keep \
+         the order of the source"
     )]
     AnyOrder {
         /// Name of the channel.

@@ -161,7 +161,8 @@ impl Reader {
     }
 
     /// Where this program goes on if it is started again: after the last batch that it was given.
-    /// As JSON it is what [`Hello::state`] takes, and `pipemill run --resume`.
+    /// As JSON it is what [`Hello::state`] takes, and what a host can be
+    /// started with.
     ///
     /// # Errors
     /// [`ReaderError::Gap`] where this consumer was not given all batches, and
