@@ -11,7 +11,7 @@ from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
 from .ranks import Node, node_of, rank_of
-from .shares import check_part, name_of_part
+from .parts import check_part, name_of_part
 from .sources import Source, source_table
 from .state import check_accept, check_state
 from .stream import Stream, batch_size, connect, whole_number

@@ -1,4 +1,4 @@
-"""Sources as data sets of Ray Data: Ray schedules, and each of its read tasks decodes its share of
+"""Sources as data sets of Ray Data: Ray schedules, and each of its read tasks decodes its part of
 the objects with a private host."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .protocol import EpochEnd, Grant
 from .ranks import rank_of
 from .receiver import Receiver
 from .schema import Field
-from .shares import no_records
+from .parts import no_records
 from .state import Tracker, check_accept, check_state
 from .status import SkippedCount, failure_of
 from .transform import Transform, keeping

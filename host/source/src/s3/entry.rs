@@ -92,7 +92,7 @@ impl Entry {
     /// Stored size in bytes. No HEAD fallback: every machine would HEAD every object.
     fn stored_size(&self, selection: &Selection) -> Result<u64, SourceError> {
         self.size().map(|(size, _)| size).ok_or_else(|| {
-            let message = "does not tell the sizes by which shares are to be equal";
+            let message = "does not tell the sizes by which parts are to be equal";
             let remedy = "name a prefix, whose list tells them, or set `balance = \"count\"`";
             SourceError::new(selection.to_string(), message, remedy)
         })
