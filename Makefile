@@ -187,7 +187,7 @@ lint: wasm venv $(CBINDGEN) $(CARGO_DENY) ## formats, warnings, types, documenta
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/typos
-	@! LC_ALL=C.UTF-8 git grep -nP '^(?!.*https://).{101,}$$' -- host/*.rs ring/*.rs || \
+	@! LC_ALL=C.UTF-8 git grep -nP '^(?!.*https://).{101,}$$' -- 'host/*.rs' 'ring/*.rs' || \
 	    { echo "make: these lines have more than 100 columns; rustfmt wraps no comments and no strings"; exit 1; }
 	for lock in $(wildcard examples/*/Cargo.lock plugins/*/Cargo.lock); do \
 	    cargo metadata --locked --format-version=1 --manifest-path $${lock%.lock}.toml >/dev/null || exit 1; done

@@ -94,8 +94,8 @@ impl From<TooFewSlots> for Denied {
 pub enum RankError {
     /// The number or the world is too large.
     #[error(
-        "rank: expected a rank below the number of ranks, and at most {} ranks; found {0}",
-        Rank::MAX_WORLD
+        "rank: expected a rank below the number of ranks, and at most {most} ranks; found {0}",
+        most = Rank::MAX_WORLD
     )]
     OutOfRange(Rank),
     /// The channel's batches are not divided.
