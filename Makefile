@@ -112,6 +112,9 @@ c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read ch
 	@$(call install-c,release,$(TARGET)/c)
 	@ls -l $(TARGET)/c/lib
 
+generated: ## docs/pipemill.schema.json and the tables of docs/configuration.md, made of host/config/src/keys
+	PIPEMILL_UPDATE=1 cargo test -q -p pipemill-config --lib generated
+
 c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 	$(c-header)
 
@@ -184,6 +187,8 @@ lint: wasm venv $(CBINDGEN) $(CARGO_DENY) ## formats, warnings, types, documenta
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(VENV)/bin/typos
+	@! LC_ALL=C.UTF-8 git grep -nP '^(?!.*https://).{101,}$$' -- 'host/*.rs' 'ring/*.rs' || \
+	    { echo "make: these lines have more than 100 columns; rustfmt wraps no comments and no strings"; exit 1; }
 	for lock in $(wildcard examples/*/Cargo.lock plugins/*/Cargo.lock); do \
 	    cargo metadata --locked --format-version=1 --manifest-path $${lock%.lock}.toml >/dev/null || exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
@@ -393,5 +398,5 @@ $(DIGITS): | $(VENV)/numpy
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header miri sanitizers docs clean
+.PHONY: c-library c-header generated miri sanitizers docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

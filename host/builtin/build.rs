@@ -61,8 +61,8 @@ fn compile<'n>(root: &Path, folder: &str, names: &[&'n str]) -> Vec<(&'n str, Ve
     names.iter().copied().zip(modules).collect()
 }
 
-/// Reads `module`, compressed, and the machine code for it from `folder`. `None` if there is none, or
-/// only that of another version of the module.
+/// Reads `module`, compressed, and the machine code for it from `folder`. `None` if there is none,
+/// or only that of another version of the module.
 fn precompiled_for(folder: &Path, name: &str, module: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let source = folder.join(format!("{name}.wasm"));
     println!("cargo::rerun-if-changed={}", source.display());

@@ -1,8 +1,8 @@
 //! Lets the linker merge functions whose machine code is the same, which makes the release binary
 //! 2 MB smaller.
 //!
-//! Rust gives no function an address of its own: the compiler may merge them, too. The C code in the
-//! binary (zstd, ring) compares no addresses of functions. Only `rust-lld` is known to take the
+//! Rust gives no function an address of its own: the compiler may merge them, too. The C code in
+//! the binary (zstd, ring) compares no addresses of functions. Only `rust-lld` is known to take the
 //! option; it is the default linker for this target.
 #![allow(clippy::disallowed_macros, reason = "cargo reads the output")]
 

@@ -24,11 +24,11 @@ use crate::trust::is_believed;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What to do about a folder of this user that others may write to.
-const CLOSE_IT: &str = "give a path in another folder, or take the others' permission to write away: \
-                        chmod go-w";
+const CLOSE_IT: &str = "give a path in another folder, or take the others' permission to write \
+                        away: chmod go-w";
 /// What to do about a folder of another user.
-const ANOTHER_FOLDER: &str = "another user has made it, so choose another one: set XDG_RUNTIME_DIR to \
-                              a folder of this user, or `socket` in the configuration";
+const ANOTHER_FOLDER: &str = "another user has made it, so choose another one: set XDG_RUNTIME_DIR \
+                              to a folder of this user, or give another path";
 
 /// Why a path can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +57,8 @@ pub enum EndpointError {
     },
     /// The folder's mode or owner would let other users replace the socket.
     #[error(
-        "{}: the folder of the socket must be one that only this user may write to (owner {euid}, mode \
-         0755 or stricter); found {}owner {uid}, mode {mode:04o}; {}",
+        "{}: the folder of the socket must be one that only this user may write to (owner {euid}, \
+         mode 0755 or stricter); found {}owner {uid}, mode {mode:04o}; {}",
         folder.display(),
         if *is_link { "a link with " } else { "" },
         if uid == euid { CLOSE_IT } else { ANOTHER_FOLDER }
@@ -198,9 +198,9 @@ fn listen_at(
     Ok(endpoint)
 }
 
-/// Removes the sockets of dead hosts from a folder: a host that is killed leaves its own, and if its
-/// path was for it alone, nobody binds that again. `lives` says of a file name that its host lives;
-/// the others are asked.
+/// Removes the sockets of dead hosts from a folder: a host that is killed leaves its own, and if
+/// its path was for it alone, nobody binds that again. `lives` says of a file name that its host
+/// lives; the others are asked.
 ///
 /// What can't be removed stays: it does no harm.
 pub fn remove_dead_sockets(folder: &Path, lives: impl Fn(&str) -> bool) {
@@ -223,8 +223,8 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Looks whether another user could have put a socket into this folder. One that is not there can be
-/// made.
+/// Looks whether another user could have put a socket into this folder. One that is not there can
+/// be made.
 ///
 /// # Errors
 /// [`EndpointError::OpenFolder`], and [`EndpointError::System`] where it can't be seen.

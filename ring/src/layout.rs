@@ -260,9 +260,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a payload and an object's name, metadata and identity of these lengths in bytes,
-    /// and for these numbers of fields and records. The three follow each other without a gap;
-    /// `object` is their length together. None where the batch would not fit an address space.
+    /// The plan for a payload and an object's name, metadata and identity of these lengths in
+    /// bytes, and for these numbers of fields and records. The three follow each other without a
+    /// gap; `object` is their length together. None where the batch would not fit an address space.
     pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
@@ -276,7 +276,8 @@ impl Plan {
 /// where `payload + index_room(…)` is at most the length of the writer's payload area. `usize::MAX`
 /// where no memory could hold the batch.
 ///
-/// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are numbers of them.
+/// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are
+/// numbers of them.
 pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) -> usize {
     match Plan::new(payload, object, fields, records) {
         Some(plan) => plan.end - HEADER_BYTES - payload,

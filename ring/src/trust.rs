@@ -49,7 +49,8 @@ pub(crate) fn check_owner(path: &Path) -> io::Result<Result<(), OtherUser>> {
     }
 }
 
-/// Who owns what is at the path, or a link there: one of another user leads wherever that user wants.
+/// Who owns what is at the path, or a link there: one of another user leads wherever that user
+/// wants.
 fn owner(path: &Path) -> io::Result<u32> {
     let found = path.symlink_metadata()?;
     let is_followed = found.is_symlink() && is_believed(found.uid());

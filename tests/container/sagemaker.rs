@@ -224,15 +224,15 @@ fn a_file_of_the_platform_that_is_absent_is_named() {
 }
 
 #[test]
-fn each_machine_reads_its_share() {
+fn each_machine_reads_its_part() {
     let job = Job::new("{}");
     for number in 0..7 {
         job.place.write(&format!("data/{number}"), "x\n");
     }
     let channel = "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\n\
                    shuffle = { seed = 1 }\n\
-                   source = { folder = \"data\", distribution = \"sharded\" }\n";
-    let share = |config: &str, variables: &[(&str, &str)]| {
+                   source = { folder = \"data\", part = \"rank\" }\n";
+    let part = |config: &str, variables: &[(&str, &str)]| {
         job.place.write("c.toml", config);
         let mut command = job.command(&["ls", "-c", "c.toml", "--channel", "a"]);
         finish(command.envs(variables.iter().copied()))
@@ -243,7 +243,7 @@ fn each_machine_reads_its_share() {
             let variables = of(&index.to_string());
             let variables: Vec<_> =
                 variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            all.extend(share(config, &variables).with_code(0).text().lines().map(str::to_owned));
+            all.extend(part(config, &variables).with_code(0).text().lines().map(str::to_owned));
         }
         all.sort();
         assert_eq!(all.len(), 7, "{all:?}");
@@ -258,22 +258,22 @@ fn each_machine_reads_its_share() {
             ("SLURM_STEP_ID", "0".to_owned()),
         ]
     });
-    let by_size = channel.replace("distribution", "balance = \"size\", distribution");
+    let by_size = channel.replace("part =", "balance = \"size\", part =");
     whole(&by_size, 3, &|index| vec![("RANK", index.to_owned()), ("WORLD_SIZE", "3".to_owned())]);
-    let counted = format!("[rank]\ncount = 4\n{channel}");
+    let counted = format!("[rank]\nworld = 4\n{channel}");
     whole(&counted, 4, &|index| vec![("JOB_COMPLETION_INDEX", index.to_owned())]);
-    share(channel, &[("JOB_COMPLETION_INDEX", "0")])
+    part(channel, &[("JOB_COMPLETION_INDEX", "0")])
         .with_code(64)
-        .says(&["set `count` in the table [rank]"]);
-    share(channel, &[("RANK", "3"), ("WORLD_SIZE", "3")])
+        .says(&["set `world` in the table [rank]"]);
+    part(channel, &[("RANK", "3"), ("WORLD_SIZE", "3")])
         .with_code(64)
         .says(&["RANK is 3, but WORLD_SIZE is 3"]);
-    share(channel, &[("RANK", "x"), ("WORLD_SIZE", "3")])
+    part(channel, &[("RANK", "x"), ("WORLD_SIZE", "3")])
         .with_code(64)
         .says(&["RANK is \"x\", not a number"]);
-    share(channel, &[]).with_code(64).says(&["the number of this machine is not known"]);
-    let both = channel.replace("distribution", "shard = { index = 0, count = 2 }, distribution");
-    share(&both, &[]).with_code(64).says(&["keep one of them"]);
-    let table = format!("[rank]\nindex = 2\ncount = 2\n{channel}");
-    share(&table, &[]).with_code(64).says(&["2 of 2, which are numbered from 0"]);
+    part(channel, &[]).with_code(64).says(&["the number of this machine is not known"]);
+    let other = channel.replace("\"rank\"", "\"ranks\"");
+    part(&other, &[]).with_code(64).says(&["or \"rank\", found \"ranks\""]);
+    let table = format!("[rank]\nrank = 2\nworld = 2\n{channel}");
+    part(&table, &[]).with_code(64).says(&["2 of 2, which are numbered from 0"]);
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pipemill_ring::protocol::{Hello, Shard};
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::Event;
 use pipemill_tests::host::Host;
 use pipemill_tests::test_dir::TestDir;
@@ -104,8 +104,8 @@ fn a_rank_is_told_which_other_one_has_left() {
     let config = lines(&place, "train", &records, "batch = 10\ntail = 'drop'");
     let host = Host::start(&pipemill!(), &place, &config);
     let rank = |rank| {
-        let shard = Some(Shard { rank, world: 2 });
-        let hello = Hello { shard, credits: Some(1), ..Hello::new("train", "test") };
+        let rank = Some(Rank { number: rank, world: 2 });
+        let hello = Hello { rank, credits: Some(1), ..Hello::new("train", "test") };
         consumer::connect_as(&host.socket, &hello).expect("it is a rank of two")
     };
     let (mut stays, leaves) = (rank(0), rank(1));

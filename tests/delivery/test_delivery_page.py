@@ -10,7 +10,7 @@ from hosts import channel, rows, start, take, take_all, write_files
 __all__ = ["start"]
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "delivery.md"
-MODES = ["share", "shard", "broadcast"]
+MODES = ["share", "rank", "broadcast"]
 EVENTS = ["a consumer dies", "the host dies", "the job dies", "an epoch ends early"]
 COUNT, SIZE = 46, 4
 #: The batches of an epoch, in two ranks of 6 with the last one full of copies.
@@ -18,7 +18,8 @@ BATCHES = [rows(COUNT)[at : at + SIZE] for at in range(0, COUNT, SIZE)]
 
 
 def test_the_page_has_these_cells():
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    _, tables = PAGE.read_text().split("## Without a state")
+    lines = [line for line in tables.splitlines() if line.startswith("|")]
     lines = [line.split("|")[1].strip() for line in lines]
     assert lines == 2 * ["", "---", *EVENTS]
 
@@ -30,7 +31,7 @@ class Channel:
         write_files(folder, [20, 26])
         more = {
             "share": "",
-            "shard": 'mode = "shard"\nconsumers = 2\n',
+            "rank": 'mode = "rank"\nconsumers = 2\n',
             "broadcast": 'mode = "broadcast"\nconsumers = 2\n',
         }[mode]
         self.config = channel(folder, f'{more}batch = {SIZE}\ntail = "pad"')
@@ -43,8 +44,8 @@ class Channel:
         self.host = self.start(self.config)
 
     def connect(self, number, **wishes):
-        if self.mode == "shard":
-            wishes["shard"] = (number, 2)
+        if self.mode == "rank":
+            wishes["rank"] = (number, 2)
         return self.host.connect(**wishes)
 
     def connect_all(self, states=None):
@@ -53,7 +54,7 @@ class Channel:
 
     def whole(self, number, epochs=(0, 1)):
         """What a consumer gets of these epochs, as rows."""
-        if self.mode == "shard":
+        if self.mode == "rank":
             return [batch for _ in epochs for batch in BATCHES[number::2]]
         return [batch for _ in epochs for batch in BATCHES]
 
@@ -104,7 +105,7 @@ def test_without_a_state_a_consumer_dies(one, mode):
         rest = [data(batch) for batch in take_all(lives)]
         assert sorted(acked + rest) == sorted(BATCHES + BATCHES)
         assert rest.count(lost_rows) == 2
-    elif mode == "shard":
+    elif mode == "rank":
         assert [data(take(lives)) for _ in range(3)] == one.whole(1)[1:4]
         back = one.connect(0)
         first = take(back)
@@ -198,7 +199,7 @@ def take_some(source):
 def test_with_a_state_the_host_or_the_job_dies(one, mode, dies):
     seen, states = [[] for _ in range(one.count)], None
     # Ranks need not be at the same step. The third life goes on across the end of an epoch.
-    for steps in [(1, 1), (3, 2 if mode == "shard" else 3), (4, 4)]:
+    for steps in [(1, 1), (3, 2 if mode == "rank" else 3), (4, 4)]:
         streams = one.connect_all(states)
         parts = together(take_some, list(zip(streams, steps)))
         seen = [before + more for before, more in zip(seen, parts)]

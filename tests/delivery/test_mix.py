@@ -87,9 +87,9 @@ def test_fifos_are_mixed_and_read_over(tmp_path):
 
 
 def test_ranks_share_a_mix(start, tmp_path):  # noqa: F811
-    config = mix('"all"', 'tail = "pad"\nmode = "shard"\nconsumers = 2', epochs=1) + files(tmp_path)
+    config = mix('"all"', 'tail = "pad"\nmode = "rank"\nconsumers = 2', epochs=1) + files(tmp_path)
     host = start(config)
-    with host.connect(shard=(0, 2)) as first, host.connect(shard=(1, 2)) as second:
+    with host.connect(rank=(0, 2)) as first, host.connect(rank=(1, 2)) as second:
         seen = []
         for _ in range(10):
             seen += take(first)[2] + take(second)[2]

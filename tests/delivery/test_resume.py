@@ -433,8 +433,8 @@ with pipemill.connect("train") as stream:
 
 def test_a_machine_without_objects_has_epochs_and_states(tmp_path):
     write_files(tmp_path, [8, 8])
-    shard = "epochs = 3, shard = { index = 2, count = 3 }"
-    config = files(tmp_path, "batch = 4\n", epochs=3).replace("epochs = 3", shard)
+    part = "epochs = 3, part = { index = 2, count = 3 }"
+    config = files(tmp_path, "batch = 4\n", epochs=3).replace("epochs = 3", part)
     (tmp_path / "pipemill.toml").write_text(config)
 
     def epochs(*words):

@@ -48,7 +48,7 @@ DIFFERENT = {
     "tf.dataset": ({"absent"}, set()),
 }
 #: Defaults that are others, because a trainer's loop is another one. `None` is that of `open` or `connect`.
-TORCH_DEFAULTS = {"epochs": None, "shard": "auto", "credits": None, "hold_timeout": None, "wait": None}
+TORCH_DEFAULTS = {"epochs": None, "rank": "auto", "credits": None, "hold_timeout": None, "wait": None}
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
@@ -72,7 +72,7 @@ def test_each_argument_is_passed_on(name, monkeypatch):
 
     def reading(source, decoder, socket, *more):
         found = next(one for one in more if isinstance(one, dict))
-        extra = {"shard": one for one in more if not isinstance(one, dict | int)}
+        extra = {"rank": one for one in more if not isinstance(one, dict | int)}
         raise Passed({"source": source, "decoder": decoder, "socket": socket, **found, **extra})
 
     module = name.split(".")[0]

@@ -141,7 +141,7 @@ SAID = [
     ({"prefetch_factor": 2}, "credits="),
     ({"worker_init_fn": len}, "no worker processes"),
     ({"multiprocessing_context": "fork"}, "no worker processes"),
-    ({"rank": 1}, "shard=(rank, world)"),
+    ({"shard": (0, 2)}, "rank=(rank, world)"),
     ({"memory": "1GiB"}, "limits={'memory': '1GiB'}"),
     ({"compression": "gzip"}, "'gzip'"),
     ({"anonymous": True}, "'anonymous': True"),

@@ -41,7 +41,7 @@ def test_tasks_and_ranks_that_read_some_objects_each(drifting):
 
     assert_same(outcome_of(lambda: read(lambda objects: [[object] for object in objects])), expected)
     shares = outcome_of(lambda: read(lambda objects: deal(objects, 2)))
-    ranks = [reference(one, folder, shard=(rank, 2)) for rank in range(2)]
+    ranks = [reference(one, folder, rank=(rank, 2)) for rank in range(2)]
     if expected.error is not None:
         # Which of the objects that differ comes first is another one than in the order of the source.
         assert isinstance(shares.error, pipemill.DecodeError)

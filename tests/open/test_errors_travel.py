@@ -57,6 +57,6 @@ def test_a_consumer_that_comes_after_the_failure(start, path):
         with pytest.raises(pipemill.DecodeError):
             list(first)
         with pytest.raises(pipemill.DecodeError) as caught:
-            host.connect(batch=2, tail="pad", shard=(0, 2))
+            host.connect(batch=2, tail="pad", rank=(0, 2))
     assert "line 4, column 0" in str(caught.value) and caught.value.channel == "train"
     assert (caught.value.record, caught.value.decoder) == (3, "csv")

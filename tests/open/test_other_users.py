@@ -116,7 +116,7 @@ def refused(rank):
 def name_of_socket(rank, folder):
     """The name that the ranks of this job agree on: it is the same wherever the folder is."""
     ranks = [rank(0), rank(1)]
-    assert json.loads(ranks[0].stdout.readline()) == ["shard", True]
+    assert json.loads(ranks[0].stdout.readline()) == ["rank", True]
     [name] = os.listdir(folder)
     finish(ranks)
     return name
@@ -128,7 +128,7 @@ def test_a_folder_that_another_user_has_made_gives_no_rank_a_record(rank, place,
     assert name.startswith("node-")
     folder.rmdir()
     assert as_other_user("mkdir", "-m", "755", folder).wait(PATIENCE) == 0
-    foreign_host(folder / name, rank_channel(), ["foreign"] * 8, 'mode = "shard"\nconsumers = 2\nbatch = 2\ntail = "pad"')
+    foreign_host(folder / name, rank_channel(), ["foreign"] * 8, 'mode = "rank"\nconsumers = 2\nbatch = 2\ntail = "pad"')
     for number in (1, 0):
         text = refused(rank(number))
         expected = f"{folder}: the folder of the socket must be one that only this user may write to"
@@ -137,7 +137,7 @@ def test_a_folder_that_another_user_has_made_gives_no_rank_a_record(rank, place,
 
 def rank_channel():
     """The name of the channel of a folder of this name."""
-    return plan("/some/data", "lines", credits=4, epochs=1, shard=(0, 1))[0]
+    return plan("/some/data", "lines", credits=4, epochs=1, rank=(0, 1))[0]
 
 
 def test_a_link_in_the_folders_place(rank, place, as_other_user, tmp_path):

@@ -12,7 +12,7 @@ import pipemill
 import pytest
 from e2e import PATIENCE, patiently, run
 from hosts import start, take, take_all
-from pipemill.ranks import _found, shard_of
+from pipemill.ranks import _found, rank_of
 from pipemill.status import status_of
 
 __all__ = ["start"]
@@ -103,7 +103,7 @@ def test_each_rank_of_a_machine_gets_its_batches_of_one_host(launch, folder, lau
     # The others wait for the first one.
     ranks = [launch(launcher(rank, 3, 3), **wishes) for rank in (2, 1, 0)]
     found = finish(ranks)
-    assert [about for about, *_ in found] == [["shard", False], ["shard", False], ["shard", True]]
+    assert [about for about, *_ in found] == [["rank", False], ["rank", False], ["rank", True]]
     numbers = [[number for number, _ in batches] for _, *batches in found]
     assert numbers == [[2, 5, 8], [1, 4, 7], [0, 3, 6]]
     assert sorted(line for _, *batches in found for _, lines in batches for line in lines) == all_lines(folder)
@@ -122,8 +122,8 @@ def test_machines_share_the_objects(launch, folder):
 def test_the_host_lives_until_the_last_rank_has_read_all(launch, folder):
     wishes = dict(host="per-node", batch=3, tail="pad")
     first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
-    assert json.loads(first.stdout.readline()) == ["shard", True]
-    assert json.loads(second.stdout.readline()) == ["shard", False]
+    assert json.loads(first.stdout.readline()) == ["rank", True]
+    assert json.loads(second.stdout.readline()) == ["rank", False]
     # The second one has its first batch and holds it, while the first one reads all that it gets.
     assert json.loads(second.stdout.readline())[0] == 1
     for number in range(0, 10, 2):
@@ -136,13 +136,13 @@ def test_the_host_lives_until_the_last_rank_has_read_all(launch, folder):
 
 def test_without_a_launcher_a_process_is_alone(launch, folder):
     [[about, *batches]] = finish([launch({}, host="per-node", batch=3, tail="drop")])
-    assert about == ["shard", True] and len(batches) == 8
-    [[about, *batches]] = finish([launch({}, shard="auto")])
+    assert about == ["rank", True] and len(batches) == 8
+    [[about, *batches]] = finish([launch({}, rank="auto")])
     assert about == ["share", True] and sorted(sum((lines for _, lines in batches), [])) == all_lines(folder)
 
 
 def test_hosts_of_their_own_share_the_objects(launch, folder):
-    found = finish([launch(torchrun(rank, 2, 2), shard="auto") for rank in range(2)])
+    found = finish([launch(torchrun(rank, 2, 2), rank="auto") for rank in range(2)])
     assert [about for about, *_ in found] == [["share", True]] * 2
     lines = [{line for _, lines in batches for line in lines} for _, *batches in found]
     assert not lines[0] & lines[1] and sorted(lines[0] | lines[1]) == all_lines(folder)
@@ -151,12 +151,12 @@ def test_hosts_of_their_own_share_the_objects(launch, folder):
 def test_connect_takes_its_rank_from_the_launcher(start, folder, monkeypatch):
     host = start(
         f'[[channel]]\nname = "train"\nsource = {{ folder = "{folder}" }}\ndecoder = "lines"\nbatch = 26\n'
-        'mode = "shard"\nconsumers = 1\ntail = "pad"\n'
+        'mode = "rank"\nconsumers = 1\ntail = "pad"\n'
     )
     for name in list(os.environ):
         if name.startswith(LAUNCHER):
             monkeypatch.delenv(name)
-    with host.connect(shard="auto") as stream:
+    with host.connect(rank="auto") as stream:
         assert len(take_all(stream)) == 1
     host.end()
     for name, value in torchrun(1, 2, 2).items():
@@ -164,9 +164,9 @@ def test_connect_takes_its_rank_from_the_launcher(start, folder, monkeypatch):
     host = start(
         f'[[channel]]\nname = "train"\nsource = {{ folder = "{folder}" }}\ndecoder = "lines"\n'
     )
-    with host.connect(shard="auto", batch=26, tail="pad") as second:
+    with host.connect(rank="auto", batch=26, tail="pad") as second:
         monkeypatch.setenv("RANK", "0")
-        with host.connect(shard="auto", batch=26, tail="pad") as first:
+        with host.connect(rank="auto", batch=26, tail="pad") as first:
             assert take(first)[1] == 0 and take(second)[1:] == (1, [])
             assert take(first) is None and take(second) is None
     host.end()
@@ -233,7 +233,7 @@ FOUND = [
 @pytest.mark.parametrize("variables, expected, names", FOUND)
 def test_the_log_says_once_what_was_found(environment, said, variables, expected, names):
     environment(variables)
-    assert [shard_of("auto") for _ in range(3)] == [expected] * 3
+    assert [rank_of("auto") for _ in range(3)] == [expected] * 3
     assert said() == [("INFO", f'rank 2 of 4, from {names}')]
 
 
@@ -246,7 +246,7 @@ SCRIPT = {
 
 def test_a_process_that_srun_did_not_start_is_alone(environment, said, folder):
     environment(SCRIPT)
-    with pipemill.open(folder, "lines", shard="auto") as stream:
+    with pipemill.open(folder, "lines", rank="auto") as stream:
         assert sorted(line for batch in stream for line in batch.records()) == all_lines(folder)
     with pipemill.open(folder, "lines", host="per-node", batch=100, tail="pad") as stream:
         assert sum(batch.valid for batch in stream) == len(all_lines(folder))
@@ -269,7 +269,7 @@ LAUNCHED = [
 
 @pytest.mark.parametrize("number", range(len(LAUNCHED)))
 def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
-    """`shard="auto"` here, `[rank]` of a configuration there."""
+    """`rank="auto"` here, `[rank]` of a configuration there."""
     variables = LAUNCHED[number]
     environment(variables)
     try:
@@ -278,11 +278,11 @@ def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
         expected = "refused"
     config = tmp_path / "pipemill.toml"
     config.write_text(
-        f'[[channel]]\nname = "a"\ndecoder = "lines"\nsource = {{ folder = "{folder}", distribution = "sharded" }}\n'
+        f'[[channel]]\nname = "a"\ndecoder = "lines"\nsource = {{ folder = "{folder}", part = "rank" }}\n'
     )
     shown = run("config", "show", config)
     text = shown.stdout.decode() + shown.stderr.decode()
-    found = re.search(r"shard = \{ index = (\d+), count = (\d+) \}", text)
+    found = re.search(r"part = \{ index = (\d+), count = (\d+) \}", text)
     if found is not None:
         assert shown.returncode == 0 and tuple(map(int, found.groups())) == expected
         return
@@ -295,16 +295,16 @@ def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
 def test_alone_without_a_word(environment, said):
     for variables in ({}, {"SLURM_JOB_ID": 7, "SLURM_NTASKS": 4}, {**SCRIPT, "SLURM_NTASKS": 1}):
         environment(variables)
-        assert shard_of("auto") is not None
+        assert rank_of("auto") is not None
     assert said() == []
 
 
 LOG = """
 import sys, pipemill
-from pipemill.ranks import shard_of
+from pipemill.ranks import rank_of
 if sys.argv[1:]:
     import logging; logging.basicConfig(level=sys.argv[1], format="LOG %(message)s")
-shard_of("auto"), shard_of("auto")
+rank_of("auto"), rank_of("auto")
 """
 
 
@@ -324,8 +324,8 @@ def test_the_line_on_standard_error(arguments, variables, expected):
 # --- parts without objects or records
 
 
-def opened(source, shard, **more):
-    return pipemill.open(source, "lines", shard=shard, timeout=PATIENCE, **more)
+def opened(source, rank, **more):
+    return pipemill.open(source, "lines", rank=rank, timeout=PATIENCE, **more)
 
 
 @pytest.mark.parametrize("form", ["folder", "pattern", "list", "table", "few", "deep"])
@@ -398,7 +398,7 @@ def pair(folder):
     source = {"folder": str(folder), "epochs": 1_000_000}
     channel = {"name": "train", "source": source, "decoder": "lines", "batch": 1, "tail": "pad"}
     with pipemill.host({"channel": [channel]}) as host:
-        ranks = [host.connect("train", shard=(rank, 2)) for rank in range(2)]
+        ranks = [host.connect("train", rank=(rank, 2)) for rank in range(2)]
         for one in ranks:
             take(one)
         # It will wait for ever.
@@ -431,7 +431,7 @@ def test_a_rank_that_holds_its_batch_is_named(pair, monkeypatch):
 
 def test_a_rank_that_has_not_come_is_named(folder):
     channel = {"name": "train", "source": {"folder": str(folder)}, "decoder": "lines", "batch": 1, "tail": "pad"}
-    with pipemill.host({"channel": [channel]}) as host, host.connect("train", shard=(1, 4), timeout=0.1) as stream:
+    with pipemill.host({"channel": [channel]}) as host, host.connect("train", rank=(1, 4), timeout=0.1) as stream:
         with pytest.raises(pipemill.StreamTimeout, match="ranks 0, 2, 3 of 4 are not connected"):
             next(stream)
 
@@ -447,7 +447,7 @@ def test_the_end_of_the_process_that_has_started_the_host_is_named(launch):
     wishes = dict(host="per-node", batch=1, tail="pad", epochs=1000)
     first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
     for one in (first, second):
-        assert json.loads(one.stdout.readline())[0] == "shard" and json.loads(one.stdout.readline())
+        assert json.loads(one.stdout.readline())[0] == "rank" and json.loads(one.stdout.readline())
     first.kill()
     # It can't go on for long: a rank that takes no batches holds all slots.
     _, log = second.communicate("\n" * 10_000, timeout=PATIENCE)

@@ -13,7 +13,7 @@ def test_a_prefix_objects_and_a_share(bucket):
     whole = [f"{name}{number}" for name in "abcd" for number in (1, 2)]
     assert lines(f"{bucket}/") == lines([f"{bucket}/"]) == whole
     assert lines([f"{bucket}/c.txt", f"{bucket}/a.txt"]) == ["c1", "c2", "a1", "a2"]
-    assert lines(f"{bucket}/", shard=(1, 2)) == ["b1", "b2", "d1", "d2"]
+    assert lines(f"{bucket}/", rank=(1, 2)) == ["b1", "b2", "d1", "d2"]
     shuffled = lines(f"{bucket}/", shuffle=3)
     assert shuffled != whole and sorted(shuffled) == whole
 
@@ -21,15 +21,15 @@ def test_a_prefix_objects_and_a_share(bucket):
 def test_a_share_without_objects(bucket):
     """Objects of a list are counted at once, those behind a prefix are not: the end of the epoch says it."""
     objects = [f"{bucket}/{name}.txt" for name in "abc"]
-    assert lines(objects, shard=(2, 3)) == ["c1", "c2"]
+    assert lines(objects, rank=(2, 3)) == ["c1", "c2"]
     with pytest.raises(pipemill.SourceError, match="has 3 objects, which are dealt to 4, so rank 3 of 4 gets none"):
-        pipemill.open(objects, "lines", shard=(3, 4))
-    assert lines(f"{bucket}/", shard=(3, 4)) == ["d1", "d2"]
-    with pipemill.open(f"{bucket}/", "lines", shard=(4, 5), epochs=2) as stream:
+        pipemill.open(objects, "lines", rank=(3, 4))
+    assert lines(f"{bucket}/", rank=(3, 4)) == ["d1", "d2"]
+    with pipemill.open(f"{bucket}/", "lines", rank=(4, 5), epochs=2) as stream:
         with pytest.raises(pipemill.SourceError, match="rank 4 of 5 got no batch of epoch 0"):
             next(stream)
     # Who says that the source may be empty has no error.
-    assert lines({"s3": f"{bucket}/", "allow_empty": True}, shard=(4, 5)) == []
+    assert lines({"s3": f"{bucket}/", "allow_empty": True}, rank=(4, 5)) == []
 
 
 def test_what_is_missing_is_an_exception(bucket, monkeypatch):

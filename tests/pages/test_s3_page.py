@@ -17,7 +17,7 @@ def test_the_shuffle_of_the_page_is_the_one_that_runs(tmp_path):
     for file in files:
         pathlib.Path(file).write_bytes(b"x")
     config = tmp_path / "pipemill.toml"
-    source = f'{{ folder = "{folder}", shard = {{ index = 1, count = 3 }} }}'
+    source = f'{{ folder = "{folder}", part = {{ index = 1, count = 3 }} }}'
     more = "shuffle = { seed = 9223372036854775807 }"
     config.write_text(
         f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {source}\n{more}\n'

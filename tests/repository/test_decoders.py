@@ -11,12 +11,15 @@ TABLE = "host/builtin/src/table.rs"
 REPEATED = {
     "docs/decoders.md": r"^\| \[`([\w-]+)`\]\(#\1\) \|",
     "host/**/project/wrap.rs": r'^    \("([\w-]+)", "\w+"\),$',
+    "fuzz/src/decoders/presets.rs": r"^pub\(super\) const (\w+): &\[Preset\] =",
+    "Cargo.toml": r'^    "plugins/((?!build|sdk|parsing)[\w-]+)",$',
     "fuzz/src/lib.rs": r'^    Target \{ name: "([\w-]+)", run: decoders::\w+ \},$',
 }
 
 
 def names(pattern, text):
-    return list(dict.fromkeys(match[1] for match in re.finditer(pattern, text, re.M)))
+    found = (match[1].lower().replace("_", "-") for match in re.finditer(pattern, text, re.M))
+    return list(dict.fromkeys(found))
 
 
 def read(glob):
@@ -48,3 +51,16 @@ def test_each_has_mistakes_that_plugin_test_must_find():
 def test_each_is_a_crate_with_the_feature_that_exports_it():
     exporting = {path.parent.name for path in ROOT.glob("plugins/*/Cargo.toml") if "\nexport = []\n" in path.read_text()}
     assert exporting == set(BUILTINS)
+
+
+def test_those_that_wrap_another_one_are_compiled_apart():
+    """The crate of the other one is a library in them, which must not export a decoder."""
+    others = "|".join(BUILTINS)
+    manifests = {name: read(f"plugins/{name}/Cargo.toml").partition("[dev-dependencies]")[0] for name in BUILTINS}
+    wrappers = [name for name, text in manifests.items() if names(rf"^pipemill-({others})\b", text)]
+    assert names(r'^const WRAPPERS: .* = \["([\w-]+)"\];$', read("host/builtin/build.rs")) == wrappers
+
+
+def test_each_is_tested_with_input_in_pieces():
+    tested = {path.parents[2].name for path in ROOT.glob("plugins/*/tests/decoder/splits.rs")}
+    assert tested == set(BUILTINS)

@@ -100,7 +100,7 @@ pub(crate) fn hello(bytes: &[u8]) {
         Ok(reader) => {
             let is_true = chosen.is_some_and(|(own, _)| own["state"] == asked["state"]);
             // A rank waits for the others.
-            if hello.shard.is_none_or(|shard| shard.world == 1) {
+            if hello.rank.is_none_or(|rank| rank.world == 1) {
                 let records = read(reader);
                 assert!(!is_true || records == Some(after(given)), "{records:?} after {given}");
             }
@@ -174,7 +174,7 @@ fn change(hello: &mut Value, edit: &[u8]) {
         Some(value) => drop(parent.insert(name.to_owned(), value)),
         None if kind % 18 == 16 => drop(parent.remove(name)),
         None => {
-            let wish = ["batch", "shard", "accept", "pass"][number % 4];
+            let wish = ["batch", "rank", "accept", "pass"][number % 4];
             let value = [json!({ "records": 2, "tail": "pad" }), json!({ "rank": 0, "world": 1 })]
                 .into_iter()
                 .chain([json!(["objects"]), json!({ "program": "fuzz", "number": 1 })])

@@ -46,8 +46,8 @@ pub struct Channel {
     /// The threads that decode objects side by side. More than one need a source whose objects can
     /// be read side by side: see [`Source::can_reread`].
     pub workers: Workers,
-    /// Whether long objects that are compressed are inflated in a thread of their own. Only with one
-    /// worker.
+    /// Whether long objects that are compressed are inflated in a thread of their own. Only with
+    /// one worker.
     pub inflates_in_background: bool,
     /// Changes the order of the records. Only with `batch`: else it has no effect.
     pub shuffle: Option<Shuffle>,
@@ -150,7 +150,8 @@ impl Channel {
         Monitor::new(stats, &self.observers).stopped();
     }
 
-    /// Decodes all objects, one after the other. Returns whether the consumers ended an epoch early.
+    /// Decodes all objects, one after the other. Returns whether the consumers ended an epoch
+    /// early.
     pub(super) fn decode_objects<S: Sink>(
         &mut self,
         writer: &mut BatchWriter<'_, S>,
@@ -249,12 +250,13 @@ impl Channel {
         let (source, policy) = (&mut *self.source, &mut self.policy);
         (RunContext { decoding, source, policy, batch: self.batch }, self.resume.take())
     }
-    /// The failure of a channel that delivered no record and skipped errors: most likely the decoder
-    /// or its options don't fit the input.
+    /// The failure of a channel that delivered no record and skipped errors: most likely the
+    /// decoder or its options don't fit the input.
     fn nothing_delivered(&self, stats: &ChannelStats) -> Option<Failure> {
         let first = self.policy.first_skipped().filter(|_| stats.snapshot().records == 0)?;
         let message = format!(
-            "no record was delivered: all of the input was skipped as errors; the first one was: {}",
+            "no record was delivered: all of the input was skipped as errors; the first one was: \
+             {}",
             first.fault.message
         );
         let remedy = "check that this decoder, with these `options`, fits the input";

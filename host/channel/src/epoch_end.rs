@@ -31,9 +31,9 @@ pub(super) fn end_epoch<S: Sink>(
     Ok(early)
 }
 
-/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no more
-/// of what is left of it. `too_short` is the failure of an epoch that has this many records too few
-/// for the state that it goes on at.
+/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no
+/// more of what is left of it. `too_short` is the failure of an epoch that has this many records
+/// too few for the state that it goes on at.
 pub(super) fn end_whole<S: Sink>(
     writer: &mut BatchWriter<'_, S>,
     epoch: u32,

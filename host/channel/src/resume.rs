@@ -1,4 +1,5 @@
-//! Going on in the middle: after the last batch that a program was given, in this or in another run.
+//! Going on in the middle: after the last batch that a program was given, in this or in another
+//! run.
 
 use pipemill_source::{Object, Source, SourceError, Start};
 use pipemill_types::{
@@ -112,8 +113,8 @@ impl Resume {
                  {expected}; it is {found}",
                 position.object_number, position.epoch
             );
-            let remedy = "the objects have changed since the state was taken: bring them back, begin \
-                          without the state, or accept it: `objects`";
+            let remedy = "the objects have changed since the state was taken: bring them back, \
+                          begin without the state, or accept it: `objects`";
             Err(Fault::new(ErrorKind::Refused, message, remedy))
         };
         if position.object.is_empty() {

@@ -134,8 +134,8 @@ pub trait SinkDelivery: SinkMemory {
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
-    /// Hands a batch over. If it has no columns, its index was [written](BatchMemory::write_index) into the
-    /// memory. The sink may take it, and leave another one of as many columns: the caller
+    /// Hands a batch over. If it has no columns, its index was [written](BatchMemory::write_index)
+    /// into the memory. The sink may take it, and leave another one of as many columns: the caller
     /// fills that from its start.
     ///
     /// # Errors

@@ -30,8 +30,8 @@ use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill cat -d csv -o header=true --limit 5 train.csv
-  pipemill cat -d tfrecord --output arrow s3://bucket/train/ | python -c \"import pyarrow as pa, sys; \
-print(pa.ipc.open_stream(sys.stdin.buffer).read_all())\"")]
+  pipemill cat -d tfrecord --output arrow s3://bucket/train/ | python -c \"import pyarrow as pa, \
+sys; print(pa.ipc.open_stream(sys.stdin.buffer).read_all())\"")]
 pub(super) struct Args {
     /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
     #[arg(required = true, value_name = "SOURCE")]

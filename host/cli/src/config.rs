@@ -1,4 +1,5 @@
-//! `pipemill config`: checks and shows a configuration. The other commands read theirs here, too.
+//! `pipemill config`: checks and shows a configuration, and prints its schema. The other commands
+//! read theirs here, too.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,12 +18,13 @@ use pipemill_config::{self as config, Config, Fault};
 use pipemill_run::Sources;
 use pipemill_run::{self as run, Tried, TryError};
 
-/// Check or show a configuration.
+/// Check or show a configuration, or print the schema of all of them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill config check --try pipemill.toml
   pipemill config check --for feed feed.toml
-  pipemill config show pipemill.toml")]
+  pipemill config show pipemill.toml
+  pipemill config schema > pipemill.schema.json")]
 pub(super) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -49,6 +51,9 @@ enum Action {
         /// The configuration
         file: PathBuf,
     },
+    /// Print the JSON Schema of configurations. Editors complete keys with it, show what they mean,
+    /// and mark what is wrong: begin the configuration with a line `#:schema ./FILE`
+    Schema,
 }
 
 /// A command that reads a configuration.
@@ -60,10 +65,13 @@ enum ReadBy {
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let result = match &args.action {
-        Action::Show { file } => read(file).map_err(Refusal::report).map(|config| {
-            // If nobody reads the output there is nothing to do.
-            let _ = output::raw().write_all(config::show(&config).as_bytes());
-        }),
+        Action::Show { file } => {
+            read(file).map_err(Refusal::report).map(|config| print(&config::show(&config)))
+        }
+        Action::Schema => {
+            print(&config::schema());
+            Ok(())
+        }
         Action::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
             feed::check(file, *try_sources)
         }
@@ -73,6 +81,11 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
         }
     };
     result.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn print(text: &str) {
+    // If nobody reads the output there is nothing to do.
+    let _ = output::raw().write_all(text.as_bytes());
 }
 
 /// Reads a configuration. Its faults are told together with the decoders that don't exist.

@@ -19,9 +19,9 @@ use pipemill_config::quote;
 
 /// Write a pipemill.toml for sources, and a train.py that reads them.
 ///
-/// Each source becomes a channel, which is named after it. The start of each is decoded, so that the
-/// files can say which fields there are. Existing files are refused, and nothing is written if a
-/// source can't be decoded.
+/// Each source becomes a channel, which is named after it. The start of each is decoded, so that
+/// the files can say which fields there are. Existing files are refused, and nothing is written if
+/// a source can't be decoded.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill init train.csv val.csv
@@ -122,7 +122,8 @@ struct Described<'a> {
     sample: Sample,
 }
 
-/// A name for the channel of a source: the last part of its path without endings, unlike the others.
+/// A name for the channel of a source: the last part of its path without endings, unlike the
+/// others.
 fn channel_name(source: &str, others: &[Described<'_>]) -> String {
     let last = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let stem = last.split('.').find(|part| !part.is_empty()).unwrap_or_default();
@@ -150,8 +151,8 @@ fn configuration(channels: &[Described<'_>], s3: &S3Args) -> String {
         text.push_str(&options(&channel.sample));
         text.push_str(&format!("source = {{ {} }}\n", source(channel.source, s3)));
         text.push_str(
-            "# What bytes that can't be decoded do: \"fail\" ends the channel, \"skip\" passes over \
-             them.\non_error = \"fail\"\n",
+            "# What bytes that can't be decoded do: \"fail\" ends the channel, \"skip\" passes \
+             over them.\non_error = \"fail\"\n",
         );
     }
     text
@@ -191,8 +192,8 @@ fn options(sample: &Sample) -> String {
     format!("{comment}\noptions = {pairs}\n")
 }
 
-/// The value of csv's option `types` that gives these fields their types, so that each start has the
-/// same ones, whatever the first rows are by then. `None` if a name can't stand in the list.
+/// The value of csv's option `types` that gives these fields their types, so that each start has
+/// the same ones, whatever the first rows are by then. `None` if a name can't stand in the list.
 fn learnt_types(fields: &[Field]) -> Option<String> {
     let fits = |name: &str| !name.is_empty() && !name.contains(',') && name.trim() == name;
     let word = |field: &Field| {
@@ -246,7 +247,8 @@ for channel in [{}]:
         for epoch in stream.epochs():
             records = 0
             for batch in epoch:
-                # batch[\"name\"] is a field: numpy arrays of numbers, or sequences of bytes and text.
+                # batch[\"name\"] is a field: numpy arrays of numbers, or sequences of bytes and \
+                text.
                 records += len(batch)
             print(f\"{{channel}}, epoch {{epoch.number}}: {{records}} records\")
 ",

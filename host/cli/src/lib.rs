@@ -2,7 +2,7 @@
 //!
 //! - `cat`: `pipemill cat`: decodes sources and prints the records to standard output.
 //! - `completions`: `pipemill completions`: a script that completes the command line in a shell.
-//! - `config`: `pipemill config`: checks and shows a configuration.
+//! - `config`: `pipemill config`: checks and shows a configuration, and prints its schema.
 //! - `doctor`: `pipemill doctor`: says what is wrong with this machine, and what to do.
 //! - `exit`: exit codes, taken from BSD's sysexits, and the report of a command that fails.
 //! - `feed`: `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode
@@ -15,8 +15,8 @@
 //! - `man`: `pipemill man`: the manual pages.
 //! - `matching`: a source of those objects of another source whose names match a pattern: `--where
 //!   object=…`.
-//! - `order`: options for the order and the sharding of objects: for all commands that read objects
-//!   without a configuration.
+//! - `order`: options for the order of objects and for one part of them: for all commands that read
+//!   objects without a configuration.
 //! - `output`: standard output and standard error of the commands.
 //! - `outputs`: the outputs of a run that cover it from start to end: the report and the trace.
 //! - `plugin`: `pipemill plugin …`: commands for authors of plugins and for those who build images
@@ -133,8 +133,8 @@ impl Drop for FlushLog {
     }
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Otherwise a signal
-/// would end the process without a word.
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Otherwise a
+/// signal would end the process without a word.
 fn block_file_size_signal() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);

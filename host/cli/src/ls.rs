@@ -17,9 +17,9 @@ use pipemill_config::Source;
 
 /// List the objects that a channel would read, in its order, with their sizes in bytes.
 ///
-/// Prints one line for each object, as soon as it is listed: its size, a tab, its name. Characters of
-/// a name that can't be seen are printed as escapes. At the end it prints the number of objects and
-/// the sum of their sizes on standard error. Exits with 66 if there is nothing to list.
+/// Prints one line for each object, as soon as it is listed: its size, a tab, its name. Characters
+/// of a name that can't be seen are printed as escapes. At the end it prints the number of objects
+/// and the sum of their sizes on standard error. Exits with 66 if there is nothing to list.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pipemill ls s3://bucket/train/

@@ -1,20 +1,20 @@
-//! Options for the order and the sharding of objects: for all commands that read objects without a
-//! configuration.
+//! Options for the order of objects and for one part of them: for all commands that read objects
+//! without a configuration.
 
 use clap::ValueEnum;
 
-use pipemill_source::{Balance, Order, Shard};
+use pipemill_source::{Balance, ListPart, Order};
 
 #[derive(clap::Args)]
 pub(super) struct OrderArgs {
     /// Shuffle the objects of a folder or prefix, in each epoch differently, with this seed
     #[arg(long, value_name = "SEED", conflicts_with = "config")]
     shuffle: Option<u64>,
-    /// Read one shard of the objects of a folder or prefix: INDEX/COUNT, the index from 0
+    /// Read one part of the objects of a folder or prefix: INDEX/COUNT, the index from 0
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "config")]
-    shard: Option<Shard>,
-    /// What is equal for all shards [default: count]
-    #[arg(long, value_enum, requires = "shard")]
+    part: Option<ListPart>,
+    /// What is equal for all parts [default: count]
+    #[arg(long, value_enum, requires = "part")]
     balance: Option<BalanceArg>,
 }
 
@@ -33,7 +33,7 @@ impl OrderArgs {
             None | Some(BalanceArg::Count) => Balance::Count,
             Some(BalanceArg::Size) => Balance::Size,
         };
-        let shard = self.shard.map(|shard| Shard { balance, ..shard });
-        Order { shuffle: self.shuffle, shard }
+        let part = self.part.map(|part| ListPart { balance, ..part });
+        Order { shuffle: self.shuffle, part }
     }
 }

@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// on SageMaker it may be left out
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Go on after the batch that this state names: a file with what `Stream.state_dict()` in Python
-    /// returned, as JSON, or with a list of these
+    /// Go on after the batch that this state names: a file with what `Stream.state_dict()` in
+    /// Python returned, as JSON, or with a list of these
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     /// What may differ from what it was when the state was taken: `objects`, `decoder`, `options`,

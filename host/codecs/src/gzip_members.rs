@@ -1,9 +1,10 @@
-//! gzip members, one after the other, from compressed bytes that come in pieces of any size: RFC 1952.
+//! gzip members, one after the other, from compressed bytes that come in pieces of any size: RFC
+//! 1952.
 //!
-//! The pieces make no difference: not to the bytes, nor to an error and its place. flate2's readers drop
-//! what they inflated in the call that ends with an error. So this uses the core of its inflater, which
-//! says how many bytes it has written in each call, and puts them into a window of ours. The header
-//! and the trailer of a member are read byte by byte.
+//! The pieces make no difference: not to the bytes, nor to an error and its place. flate2's readers
+//! drop what they inflated in the call that ends with an error. So this uses the core of its
+//! inflater, which says how many bytes it has written in each call, and puts them into a window of
+//! ours. The header and the trailer of a member are read byte by byte.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::ops::Range;
@@ -16,7 +17,8 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 const WINDOW: usize = 32 << 10;
 /// ID1, ID2, and the only compression method.
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-/// Bytes of a header before its optional parts: `MAGIC`, flags, time, extra flags, operating system.
+/// Bytes of a header before its optional parts: `MAGIC`, flags, time, extra flags, operating
+/// system.
 const FIXED_HEADER: usize = 10;
 /// Bits of the flags that must be 0.
 const RESERVED: u8 = 0xe0;
@@ -230,8 +232,8 @@ impl<R: BufRead> GzipMembers<R> {
         }
     }
 
-    /// Begins what follows a part of which all bytes were read: the next one that the header's flags
-    /// announce, or else the content.
+    /// Begins what follows a part of which all bytes were read: the next one that the header's
+    /// flags announce, or else the content.
     fn begin_next(&mut self) {
         if self.part == Part::Trailer {
             return self.begin(Part::Between);
@@ -492,7 +494,8 @@ mod tests {
 
     #[test]
     fn what_comes_before_damage_is_returned_however_large_it_is() {
-        // Blocks without compression, then one of the type that does not exist: a flush ends a block.
+        // Blocks without compression, then one of the type that does not exist: a flush ends a
+        // block.
         for size in [1, WINDOW - 1, WINDOW, WINDOW + 1, 200_000] {
             let content = content(size, 3);
             let mut to = GzEncoder::new(Vec::new(), Compression::new(6));
@@ -512,7 +515,8 @@ mod tests {
             sizes in proptest::collection::vec(0usize..70_000, 1..4),
             level in 0u32..10,
             seed: u64,
-            damage in proptest::collection::vec((0.0f64..1.0, 0u8..5, proptest::num::u8::ANY), 0..4),
+            damage in
+                proptest::collection::vec((0.0f64..1.0, 0u8..5, proptest::num::u8::ANY), 0..4),
             pieces in proptest::collection::vec((1usize..200, 1usize..5000), 3),
         ) {
             let contents: Vec<_> = sizes.iter().map(|&size| content(size, seed)).collect();
@@ -531,7 +535,8 @@ mod tests {
             for &(piece, read) in &pieces {
                 let split = inflate(&bytes, piece, read);
                 proptest::prop_assert_eq!(&split.1, &whole.1);
-                proptest::prop_assert!(split.0 == whole.0, "{} bytes, {}", split.0.len(), whole.0.len());
+                let lengths = (split.0.len(), whole.0.len());
+                proptest::prop_assert!(split.0 == whole.0, "{lengths:?} bytes");
             }
             let mut library = Vec::new();
             let is_sound = MultiGzDecoder::new(&*bytes).read_to_end(&mut library).is_ok();

@@ -1,6 +1,6 @@
 //! Decompresses a block of a block-compressed format, in windows. The sandbox's host uses it, and
-//! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors. Sources
-//! use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
+//! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
+//! Sources use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 //!
 //! - `gzip_members`: gzip members, one after the other, from compressed bytes that come in pieces
 //!   of any size: RFC 1952.
@@ -77,8 +77,8 @@ pub struct BlockReader {
     /// Size of the compressed block in bytes.
     compressed: u64,
     reader: Box<dyn Stream>,
-    /// Decompressed bytes: from `window_at` on, those of the last window that was returned, and maybe
-    /// more.
+    /// Decompressed bytes: from `window_at` on, those of the last window that was returned, and
+    /// maybe more.
     decompressed: Vec<u8>,
     /// Where the window starts in `decompressed`.
     window_at: usize,
@@ -145,8 +145,8 @@ impl BlockReader {
     }
 
     /// Returns at most `max` bytes of the decompressed block, after its first `skip`, and whether
-    /// they are its last. `go_on` is asked now and then while bytes are passed over. When it returns
-    /// false, this ends with an error.
+    /// they are its last. `go_on` is asked now and then while bytes are passed over. When it
+    /// returns false, this ends with an error.
     ///
     /// # Errors
     /// A text that says what is wrong with the block.

@@ -3,8 +3,8 @@
 //! The library has two ways to decompress a frame: as a whole if all of it is in view, or block by
 //! block. They do not refuse the same damage, so the result would depend on the pieces. And a call
 //! that ends with an error drops what it has decompressed before. Here each call gets at most one
-//! block, without the header of the next one: so a frame is never in view as a whole, and what comes
-//! before damage is always returned.
+//! block, without the header of the next one: so a frame is never in view as a whole, and what
+//! comes before damage is always returned.
 //!
 //! Decompressing block by block compares the size of the content with the one in the frame's header
 //! only at the last block, and not if that is empty. So it is compared here. A frame that has more
@@ -94,9 +94,10 @@ impl<R: BufRead> ZstdFrames<R> {
             same_text(error)
         })?;
         let (consumed, produced) = (from.pos(), to.pos());
-        // The last byte of a block comes alone. The library returns the bytes of an uncompressed block as
-        // they come, and compares the size of the content when it has the last one. It asks for the
-        // next header only if the block is not the last one, so the end is passed byte by byte.
+        // The last byte of a block comes alone. The library returns the bytes of an uncompressed
+        // block as they come, and compares the size of the content when it has the last one. It
+        // asks for the next header only if the block is not the last one, so the end is passed byte
+        // by byte.
         self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
         if self.frame_consumed < MAX_HEADER as u64 {
@@ -111,8 +112,8 @@ impl<R: BufRead> ZstdFrames<R> {
         self.consumed += consumed as u64;
         self.produced += produced as u64;
         if let Some(size) = content_size(&self.header) {
-            // The first byte of an uncompressed block that is too many comes alone: a piece with it is refused
-            // as a whole.
+            // The first byte of an uncompressed block that is too many comes alone: a piece with it
+            // is refused as a whole.
             let rest = size.saturating_sub(self.produced).max(1);
             self.wanted = self.wanted.min(usize::try_from(rest).unwrap_or(usize::MAX));
         }
@@ -145,8 +146,8 @@ impl<R: BufRead> ZstdFrames<R> {
 /// What the library says of most damage.
 const DAMAGED: &str = "Data corruption detected";
 
-/// The library's error. A block that is larger than its frame says has two texts, by the room for the
-/// result: here it has one.
+/// The library's error. A block that is larger than its frame says has two texts, by the room for
+/// the result: here it has one.
 fn same_text(error: io::Error) -> io::Error {
     if error.to_string().contains("Destination buffer is too small") {
         return io::Error::new(ErrorKind::InvalidData, DAMAGED);
@@ -201,8 +202,8 @@ mod tests {
 
     use super::*;
 
-    /// Decompresses with pieces of `size` compressed bytes and reads of `read` bytes. Returns the bytes
-    /// before the first error, and the error with its place.
+    /// Decompresses with pieces of `size` compressed bytes and reads of `read` bytes. Returns the
+    /// bytes before the first error, and the error with its place.
     fn decompress(bytes: &[u8], size: usize, read: usize) -> (Vec<u8>, Option<(u64, String)>) {
         let input = BufReader::with_capacity(size, Cursor::new(bytes.to_vec()));
         let mut frames = ZstdFrames::new(input).expect("memory");
@@ -279,10 +280,11 @@ mod tests {
         }
     }
 
-    /// A frame that says to have `size` bytes in one segment, with blocks that each repeat one byte 32
-    /// times, and then other bytes.
+    /// A frame that says to have `size` bytes in one segment, with blocks that each repeat one byte
+    /// 32 times, and then other bytes.
     fn repeated(size: u8, blocks: usize, end: &[u8]) -> Vec<u8> {
-        // Three bytes: bit 0 says whether it is the last one, bits 1 and 2 the type, the rest the size.
+        // Three bytes: bit 0 says whether it is the last one, bits 1 and 2 the type, the rest the
+        // size.
         let [low, high, ..] = (1_u32 << 1 | 32 << 3).to_le_bytes();
         let block = [low, high, 0, b'x'];
         [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, size], &*block.repeat(blocks), end].concat()
@@ -320,7 +322,8 @@ mod tests {
             block[0] = block[0] & !1 | last;
             block
         };
-        // A block that is larger than the content is refused by its header, so most have several blocks.
+        // A block that is larger than the content is refused by its header, so most have several
+        // blocks.
         for says in [0, 99, 199, 200, 201, 230, 255] {
             for blocks in [
                 vec![plain(false), plain(true)],

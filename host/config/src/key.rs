@@ -1,5 +1,5 @@
 //! The kinds of keys: a number in a range, a choice, a flag, free form. Each kind can say what it
-//! expects: messages and the test of docs/configuration.md use that text.
+//! expects, in words for messages and docs/configuration.md, and as a [`Shape`] for the schema.
 
 use std::time::Duration;
 
@@ -11,8 +11,39 @@ pub(super) trait Key: Sync {
     /// The valid values, in the words that follow "expected" in a message.
     fn expected(&self) -> String;
     /// The default, as the documentation writes it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the test of the documentation"))]
     fn default_text(&self) -> String;
+    /// What the key means, in Markdown. Links are those of a page in docs/.
+    fn doc(&self) -> &'static str;
+    /// The valid values, as far as a value can be checked by itself.
+    fn shape(&self) -> Shape;
+}
+
+/// The default of a key that the file has to have.
+pub(super) const REQUIRED: &str = "required";
+
+/// The valid values of a key.
+#[derive(Clone)]
+pub(super) enum Shape {
+    /// A number in this range, both ends included.
+    Number(Unit, u64, u64),
+    /// One of these words.
+    Words(Vec<&'static str>),
+    Flag,
+    /// Only `true`.
+    True,
+    /// A text in which this regular expression is found.
+    Text(&'static str),
+    /// Such a text, or a list of them: one or more, up to this number.
+    Texts(&'static str, Option<usize>),
+    Table(&'static Table),
+    /// A list of tables, one or more.
+    Tables(&'static Table),
+    /// A table of strings, whole numbers, true and false: the decoder knows its keys.
+    Options,
+    /// A table of channels with their weights.
+    Weights,
+    /// A value of one of two keys.
+    Either(&'static dyn Key, &'static dyn Key),
 }
 
 /// The unit of a number, and how the number is written.
@@ -35,6 +66,7 @@ pub(super) struct Number<D> {
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) default: D,
+    doc: &'static str,
 }
 
 impl<D> Number<D> {
@@ -44,7 +76,13 @@ impl<D> Number<D> {
         (min, max): (u64, u64),
         default: D,
     ) -> Number<D> {
-        Number { name, unit, min, max, default }
+        Number { name, unit, min, max, default, doc: "" }
+    }
+
+    /// The key with its documentation.
+    pub(super) const fn doc(mut self, doc: &'static str) -> Number<D> {
+        self.doc = doc;
+        self
     }
 
     /// The value as the file writes it, without quotes.
@@ -81,6 +119,14 @@ impl Key for Number<u64> {
         let value = self.show(self.default);
         if self.unit == Unit::Count { format!("`{value}`") } else { format!("`\"{value}\"`") }
     }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Number(self.unit, self.min, self.max)
+    }
 }
 
 impl Key for Number<&'static str> {
@@ -95,6 +141,14 @@ impl Key for Number<&'static str> {
     fn default_text(&self) -> String {
         self.default.to_owned()
     }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Number(self.unit, self.min, self.max)
+    }
 }
 
 /// One of a few words, each with the value that it stands for.
@@ -102,6 +156,7 @@ pub(super) struct Choice<T: 'static> {
     pub(super) name: &'static str,
     pub(super) words: &'static [(&'static str, T)],
     pub(super) default: T,
+    pub(super) doc: &'static str,
 }
 
 impl<T: Copy + PartialEq> Choice<T> {
@@ -125,11 +180,20 @@ impl<T: Copy + PartialEq + Sync> Key for Choice<T> {
     fn default_text(&self) -> String {
         format!("`\"{}\"`", self.word(self.default))
     }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Words(self.words.iter().map(|(word, _)| *word).collect())
+    }
 }
 
 /// `true` or `false`. The default is `false`.
 pub(super) struct Flag {
     pub(super) name: &'static str,
+    pub(super) doc: &'static str,
 }
 
 impl Key for Flag {
@@ -144,6 +208,14 @@ impl Key for Flag {
     fn default_text(&self) -> String {
         "`false`".to_owned()
     }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Flag
+    }
 }
 
 /// A text, a list or a table: what is valid and what the default is, in words.
@@ -151,6 +223,16 @@ pub(super) struct FreeForm {
     pub(super) name: &'static str,
     pub(super) expected: &'static str,
     pub(super) default: &'static str,
+    shape: Shape,
+    doc: &'static str,
+}
+
+impl FreeForm {
+    /// The key with its documentation.
+    pub(super) const fn doc(mut self, doc: &'static str) -> FreeForm {
+        self.doc = doc;
+        self
+    }
 }
 
 impl Key for FreeForm {
@@ -165,6 +247,14 @@ impl Key for FreeForm {
     fn default_text(&self) -> String {
         self.default.to_owned()
     }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape.clone()
+    }
 }
 
 /// A key of free form.
@@ -172,8 +262,9 @@ pub(super) const fn free_form(
     name: &'static str,
     expected: &'static str,
     default: &'static str,
+    shape: Shape,
 ) -> FreeForm {
-    FreeForm { name, expected, default }
+    FreeForm { name, expected, default, shape, doc: "" }
 }
 
 /// Joins words to "a, b or c".

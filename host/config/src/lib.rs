@@ -1,9 +1,11 @@
-//! The configuration file: [`parse`] reads TOML and finds all faults at once; [`show`] writes TOML.
+//! The configuration file: [`parse`] reads TOML and finds all faults at once; [`show`] writes TOML,
+//! and [`schema`] a JSON Schema for editors.
 //!
-//! Each file uses only files that stand before it in this list: `values`, `vars` (texts), `key`,
+//! Each file uses only files that stand before it in this list: `digits`, `values`,
+//! `vars` (texts), `key`,
 //! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
 //! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `named_decoders`,
-//! `show`.
+//! `show`, `schema`.
 //!
 //! - `mix`: a mix: a channel whose source is other channels of the file.
 //! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe
@@ -11,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod digits;
 mod document;
 mod fault;
 mod key;
@@ -24,6 +27,7 @@ mod rank;
 mod read;
 mod s3_source;
 pub mod sagemaker;
+mod schema;
 mod show;
 mod source;
 #[cfg(test)]
@@ -38,5 +42,6 @@ pub use model::{
 pub use named_decoders::named_decoders;
 pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};
+pub use schema::schema;
 pub use show::{quote, show};
 pub use values::{parse_duration, parse_size, show_duration, show_size};

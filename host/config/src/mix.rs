@@ -1,5 +1,5 @@
-//! A mix: a channel whose source is other channels of the file. They move into the mix: none of them
-//! is served by itself.
+//! A mix: a channel whose source is other channels of the file. They move into the mix: none of
+//! them is served by itself.
 
 use pipemill_channel::Until;
 use pipemill_source::ReadSettings;
@@ -43,12 +43,11 @@ fn until(reader: &Reader) -> ReadResult<Until> {
         let records = reader.optional_number(&UNTIL_RECORDS)?;
         return Ok(records.map_or(Until::First, Until::Records));
     }
-    let Some(given) = reader.text(UNTIL.name, UNTIL.expected)? else { return Ok(Until::First) };
-    match given.text.as_str() {
-        "first" => Ok(Until::First),
-        "all" => Ok(Until::All),
-        _ => Err(reader.wrong(UNTIL.name, UNTIL.expected, &given.found(), String::new())),
-    }
+    let default = UNTIL_WORDS.default;
+    let Some(given) = reader.text(UNTIL.name, UNTIL.expected)? else { return Ok(default) };
+    let known = UNTIL_WORDS.words.iter().find(|(word, _)| *word == given.text);
+    let wrong = || reader.wrong(UNTIL.name, UNTIL.expected, &given.found(), String::new());
+    known.map(|(_, until)| *until).ok_or_else(wrong)
 }
 
 /// A channel of the file, as it was read.

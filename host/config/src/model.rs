@@ -53,7 +53,8 @@ pub struct Channel {
     pub name: String,
     /// Where the bytes come from.
     pub source: Source,
-    /// The decoder that cuts the bytes into records. If absent, it is found when the source is read.
+    /// The decoder that cuts the bytes into records. If absent, it is found when the source is
+    /// read.
     pub decoder: Option<DecoderRef>,
     /// The place of `decoder` in the file, or of the channel.
     pub decoder_place: TextPosition,
@@ -79,7 +80,7 @@ pub struct Channel {
     /// Which consumers get a batch. Default: `Share`.
     pub mode: Mode,
     /// Number of consumers to wait for before the first batch, 1 to 256. Always 1 with
-    /// `Mode::Share`; the number of ranks with `Mode::Shard`.
+    /// `Mode::Share`; the number of ranks with `Mode::Rank`.
     pub consumers: u32,
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.
@@ -182,8 +183,8 @@ pub enum WorkerCount {
 pub struct Shuffle {
     /// The seed, below 2^63. Each epoch has an order of its own.
     pub seed: u64,
-    /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records. Only
-    /// with [`Channel::batch`]. If absent, only objects are shuffled.
+    /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records.
+    /// Only with [`Channel::batch`]. If absent, only objects are shuffled.
     pub window: Option<Window>,
 }
 
@@ -284,8 +285,8 @@ impl Source {
         }
     }
 
-    /// Whether an object of this name is read as it is stored, so that its size is the number of bytes
-    /// that are read. False if it is compressed, and for a mix.
+    /// Whether an object of this name is read as it is stored, so that its size is the number of
+    /// bytes that are read. False if it is compressed, and for a mix.
     pub fn is_read_as_stored(&self, object: &str) -> bool {
         let ending = Path::new(object).extension().unwrap_or_default().to_ascii_lowercase();
         let is_compressed = || COMPRESSED.iter().any(|known| ending == *known);

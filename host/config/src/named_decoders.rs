@@ -22,8 +22,8 @@ pub struct NamedDecoder {
     pub place: TextPosition,
 }
 
-/// The decoders that the channels of this text name. Paths of plugins, and texts with variables, are
-/// left out, and so is all of a text that is not TOML.
+/// The decoders that the channels of this text name. Paths of plugins, and texts with variables,
+/// are left out, and so is all of a text that is not TOML.
 pub fn named_decoders(text: &str) -> Vec<NamedDecoder> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let (presets, no_variable) = (Presets::default(), |_: &str| None);

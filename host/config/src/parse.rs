@@ -254,7 +254,7 @@ fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel> {
     let checkpoint = checkpoint(reader, &batch, taken);
     let order = order(reader, &workers, &batch, &shuffle);
     let ring = ring(reader);
-    if let (Ok(Mode::Shard), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
+    if let (Ok(Mode::Rank), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
     {
         check_ranks(reader, *consumers, *batch, ring)?;
     }
@@ -370,9 +370,9 @@ fn max_errors(
 fn consumers(reader: &Reader, mode: ReadResult<Mode>) -> ReadResult<u32> {
     let number = reader.number(&CONSUMERS);
     if reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Share)) {
-        return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\" or \"shard\""));
+        return Err(needs(reader, &CONSUMERS, "mode = \"broadcast\" or \"rank\""));
     }
-    if !reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Shard)) {
+    if !reader.has(&CONSUMERS) && matches!(mode, Ok(Mode::Rank)) {
         return reader.required(&CONSUMERS, Ok(None));
     }
     Ok(number? as u32) // its range fits
@@ -404,10 +404,10 @@ fn check_ranks(
     let Some(batch) = batch else {
         let remedy =
             "the ranks get the same batches in each run if these have as many records".to_owned();
-        return Err(reader.fault(MODE.name, format!("\"shard\" needs {}", BATCH.name), remedy));
+        return Err(reader.fault(MODE.name, format!("\"rank\" needs {}", BATCH.name), remedy));
     };
     if batch.tail == Tail::Keep {
-        let message = "\"shard\" needs tail = \"drop\" or \"pad\"".to_owned();
+        let message = "\"rank\" needs tail = \"drop\" or \"pad\"".to_owned();
         let remedy = "all ranks get equally many batches, so say what happens to the last ones";
         return Err(reader.fault(MODE.name, message, remedy.to_owned()));
     }
@@ -450,7 +450,7 @@ fn workers(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<WorkerCou
     if !reader.is_count(&WORKERS) {
         return match reader.non_empty_text(&WORKERS)? {
             None => Ok(WorkerCount::Exactly(1)),
-            Some(word) if word == AUTO => Ok(WorkerCount::Auto),
+            Some(word) if word == AUTO.word(()) => Ok(WorkerCount::Auto),
             Some(word) => {
                 let found = format!("\"{word}\"");
                 Err(reader.wrong(WORKERS.name, WORKERS.expected, &found, String::new()))

@@ -26,20 +26,20 @@ const INDEXED_JOB: &str = "JOB_COMPLETION_INDEX";
 /// known: that is a fault only if a source needs the rank.
 pub(super) fn read(doc: &Document, root: &Reader) -> ReadResult<Result<Rank, String>> {
     let table = root.table(&RANK, "begin it with a line [rank]")?.refuse_unknown_keys(&RANK_TABLE);
-    let (index, count) = (table.optional_number(&RANK_INDEX), table.optional_number(&RANK_COUNT));
+    let (index, count) = (table.optional_number(&RANK_NUMBER), table.optional_number(&WORLD));
     // Their ranges fit.
     let (index, count) = (index?.map(|index| index as u32), count?.map(|count| count as u32));
     if let (Some(index), Some(count)) = (index, count) {
         if index >= count {
             let message = format!("{index} of {count}, which are numbered from 0");
             let remedy = format!("give a number from 0 to {}", count - 1);
-            return Err(table.fault(RANK_INDEX.name, message, remedy));
+            return Err(table.fault(RANK_NUMBER.name, message, remedy));
         }
         return Ok(Ok((index, count)));
     }
     if let Some(index) = index {
         let message = format!("{index} of how many?");
-        return Err(table.fault(RANK_INDEX.name, message, "give `count`, too".to_owned()));
+        return Err(table.fault(RANK_NUMBER.name, message, "give `world`, too".to_owned()));
     }
     Ok(from_launcher(doc, count))
 }
@@ -60,10 +60,10 @@ fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
     }
     match (doc.variable(INDEXED_JOB), count) {
         (Some(index), Some(count)) => {
-            parse_rank((INDEXED_JOB, &index), ("count", &count.to_string()))
+            parse_rank((INDEXED_JOB, &index), ("world", &count.to_string()))
         }
         (Some(_), None) => Err(format!(
-            "{INDEXED_JOB} is set, but not how many there are: set `count` in the table [rank]"
+            "{INDEXED_JOB} is set, but not how many there are: set `world` in the table [rank]"
         )),
         (None, _) if !is_step && doc.variable("SLURM_PROCID").is_some() => Err(NO_STEP.to_owned()),
         (None, _) => Err("the number of this machine is not known".to_owned()),

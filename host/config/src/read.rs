@@ -283,6 +283,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether the value is a string.
+    pub(super) fn is_text(&self, key: &FreeForm) -> bool {
+        matches!(self.value(key.name).map(Spanned::get_ref), Some(DeValue::String(_)))
+    }
+
     /// A number that has a default.
     pub(super) fn number(&self, key: &Number<u64>) -> ReadResult<u64> {
         Ok(self.optional_number(key)?.unwrap_or(key.default))

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
-use pipemill_source::{Order, Pattern, ReadSettings, Shard, s3};
+use pipemill_source::{ListPart, Order, Pattern, ReadSettings, s3};
 use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
@@ -98,7 +98,7 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MAX_RECORD.name, size(channel.max_record));
     match channel.workers {
         WorkerCount::Exactly(count) => writer.line(WORKERS.name, count),
-        WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO)),
+        WorkerCount::Auto => writer.line(WORKERS.name, word(AUTO.word(()))),
     }
     writer.line(ORDER.name, word(ORDER.word(channel.order)));
 }
@@ -221,9 +221,8 @@ fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
     let weight = |weight: u64| format!("{}.{:06}", weight / 1_000_000, weight % 1_000_000);
     let of_input = |input: &MixInput| (key(&input.channel.name), weight(input.weight));
     let until = match mix.until {
-        Until::First => word("first"),
-        Until::All => word("all"),
         Until::Records(records) => records.to_string(),
+        until => word(UNTIL_WORDS.word(until)),
     };
     vec![
         (MIX.name, inline(mix.inputs.iter().map(of_input))),
@@ -236,10 +235,10 @@ fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
 fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
     // The channel has `shuffle`.
-    let Order { shard, .. } = reading.order;
-    if let Some(Shard { index, count, balance }) = shard {
-        let both = [(SHARD_INDEX.name, index.to_string()), (SHARD_COUNT.name, count.to_string())];
-        pairs.push((SHARD.name, inline(both)));
+    let Order { part, .. } = reading.order;
+    if let Some(ListPart { index, count, balance }) = part {
+        let both = [(PART_INDEX.name, index.to_string()), (PART_COUNT.name, count.to_string())];
+        pairs.push((PART.name, inline(both)));
         // Not every source has this key; a source without it has the default.
         if balance != BALANCE.default {
             pairs.push((BALANCE.name, word(BALANCE.word(balance))));

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Order, Pattern, ReadSettings, Shard};
+use pipemill_source::{Compression, ListPart, Order, Pattern, ReadSettings};
 
 use super::document::{Purpose, ReadResult};
-use super::key::{FreeForm, KeyGroup, one_of};
+use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
 use super::model::Source;
 use super::read::Reader;
@@ -73,6 +73,14 @@ static SOURCE_FORMS: [SourceForm; 11] = [
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
     SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
 ];
+
+/// The kinds of sources: the key of each, and all keys that it may have.
+pub(super) fn forms() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    SOURCE_FORMS.iter().map(|form| {
+        let others = form.other_keys.concat().into_iter().map(Key::name);
+        (form.key.name, std::iter::once(form.key.name).chain(others).collect())
+    })
+}
 
 /// Reads the channel's source.
 pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
@@ -143,50 +151,61 @@ fn reading(
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
 ) -> ReadResult<ReadSettings> {
-    let shard = shard(reader).and_then(|shard| balanced(reader, shard));
+    let part = part(reader).and_then(|part| balanced(reader, part));
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
     // The channel's `shuffle` comes later.
-    let order = Order { shuffle: None, shard: shard? };
+    let order = Order { shuffle: None, part: part? };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap?, hidden: hidden? })
 }
 
-fn shard(reader: &Reader) -> ReadResult<Option<Shard>> {
-    let sharded = reader.choice(&DISTRIBUTION);
-    if !reader.has(&SHARD) {
-        return if sharded? { shard_of_rank(reader).map(Some) } else { Ok(None) };
+fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {
+    if !reader.has(&PART) {
+        return Ok(None);
     }
-    if reader.has(&DISTRIBUTION) {
-        let message = format!("sets the same as `{}`", SHARD.name);
-        return Err(reader.fault(DISTRIBUTION.name, message, "keep one of them".to_owned()));
+    if reader.is_text(&PART) {
+        return part_of_rank(reader).map(Some);
     }
     let table = reader
-        .table(&SHARD, "write shard = { index = 0, count = 4 }")?
-        .refuse_unknown_keys(&SHARD_TABLE);
-    let index = table.required(&SHARD_INDEX, table.optional_number(&SHARD_INDEX));
-    let count = table.required(&SHARD_COUNT, table.optional_number(&SHARD_COUNT));
+        .table(&PART, "write part = { index = 0, count = 4 }")?
+        .refuse_unknown_keys(&PART_TABLE);
+    let index = table.required(&PART_INDEX, table.optional_number(&PART_INDEX));
+    let count = table.required(&PART_COUNT, table.optional_number(&PART_COUNT));
     // Their ranges fit.
-    let shard = Shard { index: index? as u32, count: count? as u32, balance: BALANCE.default };
-    if shard.index >= shard.count {
-        let message =
-            format!("{} of {} shards, which are numbered from 0", shard.index, shard.count);
-        let remedy = format!("give a number from 0 to {}", shard.count - 1);
-        return Err(table.fault(SHARD_INDEX.name, message, remedy));
+    let part = ListPart { index: index? as u32, count: count? as u32, balance: BALANCE.default };
+    if part.index >= part.count {
+        let message = format!("{} of {} parts, which are numbered from 0", part.index, part.count);
+        let remedy = format!("give a number from 0 to {}", part.count - 1);
+        return Err(table.fault(PART_INDEX.name, message, remedy));
     }
-    Ok(Some(shard))
+    Ok(Some(part))
 }
 
-/// The shard with the value of `balance`.
-fn balanced(reader: &Reader, shard: Option<Shard>) -> ReadResult<Option<Shard>> {
+/// The part that belongs to this machine.
+fn part_of_rank(reader: &Reader) -> ReadResult<ListPart> {
+    let word = reader.required(&PART, reader.non_empty_text(&PART))?;
+    if word != PART_OF_RANK.word(()) {
+        return Err(reader.wrong(PART.name, PART.expected, &format!("{word:?}"), String::new()));
+    }
+    let (index, count) = reader.rank().map_err(|why| {
+        let remedy = "set `rank` and `world` in the table [rank], or start it with torchrun, srun, \
+                      as an Indexed Job or on SageMaker";
+        reader.fault(PART.name, why, remedy.to_owned())
+    })?;
+    Ok(ListPart { index, count, balance: BALANCE.default })
+}
+
+/// The part with the value of `balance`.
+fn balanced(reader: &Reader, part: Option<ListPart>) -> ReadResult<Option<ListPart>> {
     let balance = reader.choice(&BALANCE)?;
-    if shard.is_none() && reader.has(&BALANCE) {
-        let message = "there are no shares to balance".to_owned();
-        let remedy = "set `shard` or `distribution = \"sharded\"`, or leave it out".to_owned();
+    if part.is_none() && reader.has(&BALANCE) {
+        let message = "there are no parts to balance".to_owned();
+        let remedy = "set `part`, or leave it out".to_owned();
         return Err(reader.fault(BALANCE.name, message, remedy));
     }
-    Ok(shard.map(|shard| Shard { balance, ..shard }))
+    Ok(part.map(|part| ListPart { balance, ..part }))
 }
 
 /// The kind of the source. A second kind is a fault.
@@ -222,16 +241,6 @@ fn refuse_misplaced(reader: &Reader, form: &SourceForm) {
         let message = format!("does not go with `{}`", form.key.name);
         reader.fault(name, message, format!("it goes with {}", one_of(&others)));
     }
-}
-
-/// The shard that belongs to this machine.
-fn shard_of_rank(reader: &Reader) -> ReadResult<Shard> {
-    let (index, count) = reader.rank().map_err(|why| {
-        let remedy = "set `index` and `count` in the table [rank], or start it with torchrun, \
-                      srun, as an Indexed Job or on SageMaker";
-        reader.fault(DISTRIBUTION.name, why, remedy.to_owned())
-    })?;
-    Ok(Shard { index, count, balance: BALANCE.default })
 }
 
 fn files(reader: &Reader) -> ReadResult<Pattern> {

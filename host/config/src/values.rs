@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::digits;
+
 /// Why a value is wrong: a fault without its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {remedy}")]
@@ -83,7 +85,26 @@ pub fn show_duration(time: Duration) -> String {
     TIME.show(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// A regular expression of the sizes from `min` to `max` bytes, in all units.
+pub(super) fn size_pattern(min: u64, max: u64) -> String {
+    SIZE.pattern(min, max)
+}
+
+/// A regular expression of the times from `min` to `max` milliseconds, in all units.
+pub(super) fn time_pattern(min: u64, max: u64) -> String {
+    TIME.pattern(min, max)
+}
+
 impl Scale {
+    fn pattern(&self, min: u64, max: u64) -> String {
+        let ranges =
+            self.units.iter().map(|unit| (unit, min.div_ceil(unit.factor), max / unit.factor));
+        let texts = ranges
+            .filter(|(_, min, max)| min <= max)
+            .map(|(unit, min, max)| format!("0*(?:{}){}", digits::pattern(min, max), unit.name));
+        texts.collect::<Vec<_>>().join("|")
+    }
+
     fn parse(&self, text: &str) -> Result<u64, Invalid> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);

@@ -43,8 +43,8 @@ impl Engine {
     }
 
     /// Starts an engine with the cache and the plugin path of the environment variables
-    /// [`CACHE`](crate::CACHE) and [`PLUGIN_PATH`]. It compiles plugins in a process of this program,
-    /// which must call [`compile_stdin`](super::compile_stdin) if its first argument is
+    /// [`CACHE`](crate::CACHE) and [`PLUGIN_PATH`]. It compiles plugins in a process of this
+    /// program, which must call [`compile_stdin`](super::compile_stdin) if its first argument is
     /// [`COMPILE_STDIN`](crate::COMPILE_STDIN).
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Engine {
         Ok(Self { compiler: Some(Path::new("/proc/self/exe").into()), ..engine })
     }
 
-    /// Starts an engine and its clock. It compiles plugins in this process. It keeps what it compiles in `cache`, and searches the
-    /// folders of `plugin_path` for plugins.
+    /// Starts an engine and its clock. It compiles plugins in this process. It keeps what it
+    /// compiles in `cache`, and searches the folders of `plugin_path` for plugins.
     ///
     /// # Errors
     /// As [`new`](Self::new).

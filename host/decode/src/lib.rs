@@ -5,7 +5,8 @@
 //! - `compile`: from a file to checked machine code, in a process of its own.
 //! - `call`: one decoder at work on one object: what goes in, what comes out, and what is checked.
 //!
-//! `interface` is the WIT of all versions, `engine` links, and `plugin` is a compiled decoder with its options.
+//! `interface` is the WIT of all versions, `engine` links, and `plugin` is a compiled decoder with
+//! its options.
 
 mod call;
 mod compile;

@@ -22,8 +22,8 @@ use crate::interface::{INTERFACE, INTERFACE_VERSION};
 use crate::sandbox::limits::Limits;
 use crate::sandbox::log_budget::LogBudget;
 
-/// Limits of a decoder that is asked for its options. Those of a channel are not known then. A decoder
-/// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
+/// Limits of a decoder that is asked for its options. Those of a channel are not known then. A
+/// decoder with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
 const OPTIONS_LIMITS: Limits =
     Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0, record: 0 };
 /// Options that a decoder may declare.
@@ -136,8 +136,8 @@ impl Plugin {
         Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
     }
 
-    /// Whether its decoder has a window: memory of its own in which the host can show it chunks without
-    /// a copy.
+    /// Whether its decoder has a window: memory of its own in which the host can show it chunks
+    /// without a copy.
     pub fn has_window(&self) -> bool {
         self.inner.window.is_some()
     }

@@ -1,15 +1,15 @@
 //! Which consumers are welcome, and where the channel restarts for them.
 //!
 //! A consumer's HELLO may name a number of records, its part of the batches and a state. Where the
-//! channel is like that already, nothing happens. Else it restarts: the ring drops all batches that nobody
-//! got, and the writer starts at the new place. That is possible only while no other consumer reads the
-//! channel, and its input can be read again.
+//! channel is like that already, nothing happens. Else it restarts: the ring drops all batches that
+//! nobody got, and the writer starts at the new place. That is possible only while no other
+//! consumer reads the channel, and its input can be read again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipemill_ring::host::{
     Admitted, ConsumerId, Delivery, Denied, LockedRing, Request, Ring, RingConfig, Table,
-    check_rank_is_free, check_shard, credits, is_same_division,
+    check_rank, check_rank_is_free, credits, is_same_division,
 };
 use pipemill_ring::protocol::{BatchPlace, ErrorReport, Hello, Mode, Resumed, Tail};
 use pipemill_types::schema_extension;
@@ -18,11 +18,12 @@ use crate::delivery_state::DeliveryState;
 use crate::ledger::{Checkpoint, Ledger};
 use crate::placement::Placement;
 use crate::recent::RecentBatches;
+use crate::remedies;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::StreamConfig;
 
-/// Delivers the batches of one channel: it admits consumers to the channel's ring, and knows which batches
-/// are done.
+/// Delivers the batches of one channel: it admits consumers to the channel's ring, and knows which
+/// batches are done.
 pub struct ChannelDelivery {
     policy: Box<dyn RestartPolicy>,
     ring: RingConfig,
@@ -31,8 +32,8 @@ pub struct ChannelDelivery {
 }
 
 impl ChannelDelivery {
-    /// Lets the channel of this ring begin at `start`. `policy` says what consumers may request instead.
-    /// To be called once, before any batch is granted and before a consumer connects.
+    /// Lets the channel of this ring begin at `start`. `policy` says what consumers may request
+    /// instead. To be called once, before any batch is granted and before a consumer connects.
     pub fn attach(
         ring: &Ring,
         start: StreamConfig,
@@ -61,8 +62,8 @@ impl ChannelDelivery {
         self.state().now.clone()
     }
 
-    /// Keeps account of the batches that are done, for [`checkpoints`](Self::checkpoints). To be called
-    /// before any batch is granted.
+    /// Keeps account of the batches that are done, for [`checkpoints`](Self::checkpoints). To be
+    /// called before any batch is granted.
     pub fn keep_checkpoints(&self) {
         let mut state = self.state();
         state.ledger = Some(Ledger::new(&state.now));
@@ -83,8 +84,8 @@ impl ChannelDelivery {
         checkpoints
     }
 
-    /// The writer starts at the place where the channel restarts, which this returns. Must not be called
-    /// while it has a writer.
+    /// The writer starts at the place where the channel restarts, which this returns. Must not be
+    /// called while it has a writer.
     pub fn restarted(&self, ring: &Ring) -> StreamConfig {
         ring.restarted(|| {
             let now = self.config();
@@ -92,12 +93,12 @@ impl ChannelDelivery {
         })
     }
 
-    /// The channel has failed. Where that is the fault of the consumers that made it restart where it did,
-    /// they are sent the error alone, and the channel restarts as it is configured: true. False where it
-    /// is the channel's own, or the ring was stopped.
+    /// The channel has failed. Where that is the fault of the consumers that made it restart where
+    /// it did, they are sent the error alone, and the channel restarts as it is configured: true.
+    /// False where it is the channel's own, or the ring was stopped.
     ///
-    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if they
-    /// asked for other ones. Otherwise it is theirs if no batch was granted from there on.
+    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if
+    /// they asked for other ones. Otherwise it is theirs if no batch was granted from there on.
     pub fn fail_request(&self, ring: &Ring, report: &ErrorReport, has_no_memory: bool) -> bool {
         ring.end_consumers(report, |table| {
             let state = self.state();
@@ -113,7 +114,7 @@ impl ChannelDelivery {
 
     /// What the consumer asks for.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
-        check_shard(now.mode, now.consumers, hello.shard)?;
+        check_rank(now.mode, now.consumers, hello.rank).map_err(remedies::of_rank)?;
         let is_same_division = is_same_division(now.mode, now.consumers, hello);
         if hello.batch.is_none() && hello.state.is_none() && is_same_division {
             return Ok(StreamConfig { resumed: None, ..now.clone() });
@@ -123,8 +124,8 @@ impl ChannelDelivery {
         Ok(requested)
     }
 
-    /// Lets the channel restart. `only`: the rank whose state it is; the others have not said where they go
-    /// on.
+    /// Lets the channel restart. `only`: the rank whose state it is; the others have not said where
+    /// they go on.
     fn restart(
         &self,
         state: &mut DeliveryState,
@@ -165,9 +166,9 @@ struct Requested<'a> {
 impl Request for Requested<'_> {
     fn admit(self: Box<Self>, mut ring: LockedRing<'_>) -> Result<Admitted, Denied> {
         let Requested { delivery, hello, now, asked, credits } = *self;
-        let rank = hello.shard.map_or(0, |shard| shard.rank);
-        if asked.mode == Mode::Shard && asked.is_cut_and_divided_as(&now) {
-            check_rank_is_free(ring.table, hello.shard.unwrap_or_default())?;
+        let rank = hello.rank.map_or(0, |rank| rank.number);
+        if asked.mode == Mode::Rank && asked.is_cut_and_divided_as(&now) {
+            check_rank_is_free(ring.table, hello.rank.unwrap_or_default())?;
         }
         let state = &mut *delivery.state();
         let (policy, has_state) = (&*delivery.policy, hello.state.is_some());
@@ -192,7 +193,8 @@ impl Delivery for ChannelDelivery {
         let asked = self.requested(&now, hello)?;
         let wanted = hello.credits.unwrap_or(self.ring.credits);
         let tail = asked.batch.map(|batch| batch.tail);
-        let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)?;
+        let credits = credits(self.ring.slots, wanted, asked.mode, asked.consumers, tail)
+            .map_err(remedies::of_slots)?;
         Ok(Box::new(Requested { delivery: self, hello, now, asked, credits }))
     }
 
@@ -237,16 +239,16 @@ impl Delivery for ChannelDelivery {
     }
 }
 
-/// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the others have
-/// not said where they go on.
+/// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the others
+/// have not said where they go on.
 fn set_wanted(table: &mut Table, start: &StreamConfig, only: Option<u32>) {
     for rank in (0..start.ranks()).filter(|rank| only.is_none_or(|only| only == *rank)) {
         table.set_wanted_from(rank, start.first_batch_of(rank));
     }
 }
 
-/// The refusal of a consumer whose state names a batch that is another one in this run: its program has
-/// records that are not in this run.
+/// The refusal of a consumer whose state names a batch that is another one in this run: its program
+/// has records that are not in this run.
 fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
     let shown = |place: &Resumed| {
         let Resumed { given, position, .. } = place;
@@ -256,8 +258,8 @@ fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
         )
     };
     format!(
-        "state: its last batch, {}, had {} when the state was taken, and has {} now: `objects` differ; \
-         bring the input back, or connect without the state",
+        "state: its last batch, {}, had {} when the state was taken, and has {} now: `objects` \
+         differ; bring the input back, or connect without the state",
         state.position.batch,
         shown(state),
         shown(batch)
@@ -266,17 +268,17 @@ fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
 
 /// Whether ranks can get equally many batches.
 fn check_tail(asked: &StreamConfig) -> Result<(), String> {
-    if asked.mode != Mode::Shard {
+    if asked.mode != Mode::Rank {
         return Ok(());
     }
     match asked.batch.map(|batch| batch.tail) {
         Some(Tail::Drop | Tail::Pad) => Ok(()),
         Some(Tail::Keep) => {
-            Err("shard: all ranks get equally many batches, so say what happens to the last ones: \
+            Err("rank: all ranks get equally many batches, so say what happens to the last ones: \
                  tail = \"drop\" or tail = \"pad\""
                 .into())
         }
-        None => Err("shard: the same batches must come in each run, so say how many records they \
+        None => Err("rank: the same batches must come in each run, so say how many records they \
                      have: `batch`, and tail = \"drop\" or tail = \"pad\""
             .into()),
     }

@@ -1,5 +1,5 @@
-//! The file of a checkpoint. It is replaced in one step, nobody but its owner can read it, and only one
-//! host writes it.
+//! The file of a checkpoint. It is replaced in one step, nobody but its owner can read it, and only
+//! one host writes it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -41,8 +41,8 @@ impl CheckpointFile {
         &self.path
     }
 
-    /// Makes this process the one that writes the file, until it ends. Returns false if it is another
-    /// one already.
+    /// Makes this process the one that writes the file, until it ends. Returns false if it is
+    /// another one already.
     ///
     /// # Errors
     /// The folder can't be written, or the lock is another user's.

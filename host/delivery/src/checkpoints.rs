@@ -35,8 +35,8 @@ impl LockedFiles {
                 return Ok(Some(file));
             }
             Err(format!(
-                "channel `{}`: another host writes the checkpoint {}; end that host, or set another \
-                 `path` in `checkpoint`",
+                "channel `{}`: another host writes the checkpoint {}; end that host, or set \
+                 another `path` in `checkpoint`",
                 channel.name,
                 checkpoint.path.display()
             ))

@@ -39,8 +39,8 @@ enum Kind {
 
 #[derive(Debug)]
 struct Entry {
-    /// Where the channel goes on after it. None after a batch without a real record: such a batch is
-    /// the last of its epoch.
+    /// Where the channel goes on after it. None after a batch without a real record: such a batch
+    /// is the last of its epoch.
     after: Option<Resumed>,
     is_done: bool,
 }
@@ -58,15 +58,15 @@ impl Ledger {
         if part.is_sought {
             return;
         }
-        let shard = part.place.shard;
-        let after = (place.given > 0).then_some(Resumed { shard, ..place });
+        let rank = part.place.rank;
+        let after = (place.given > 0).then_some(Resumed { rank, ..place });
         part.rest.insert((number, Kind::Batch), Entry { after, is_done: false });
     }
 
     /// An epoch is at its end; the next batch has the number of `next`.
     pub(crate) fn epoch_ended(&mut self, next: BatchPlace) {
         for part in self.parts.iter_mut().filter(|part| !part.is_sought) {
-            let mut after = Resumed { shard: part.place.shard, ..Resumed::default() };
+            let mut after = Resumed { rank: part.place.rank, ..Resumed::default() };
             (after.position.epoch, after.position.batch) = (next.epoch, next.number);
             let entry = Entry { after: Some(after), is_done: true };
             part.rest.insert((next.number, Kind::EpochEnd), entry);
@@ -83,11 +83,11 @@ impl Ledger {
         }
     }
 
-    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to come
-    /// in this run, with a number that is not known.
+    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to
+    /// come in this run, with a number that is not known.
     pub(crate) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
-            part.place = Resumed { shard: part.place.shard, ..place };
+            part.place = Resumed { rank: part.place.rank, ..place };
             part.is_sought = is_sought;
             if is_sought {
                 part.rest.clear();
@@ -155,7 +155,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pipemill_ring::protocol::{BatchSize, Mode, Shard, Tail};
+    use pipemill_ring::protocol::{BatchSize, Mode, Rank, Tail};
     use pipemill_types::BatchAcross;
 
     fn place(epoch: u32, batch: u64, given: u64) -> Resumed {
@@ -195,13 +195,13 @@ mod tests {
 
     #[test]
     fn each_rank_has_a_place_of_its_own_also_after_the_state_of_one() {
-        let state = Resumed { shard: Shard { rank: 0, world: 2 }, ..place(0, 2, 4) };
-        let mut ledger = ledger(Mode::Shard, 2, Some(state));
-        let shards = |ledger: &Ledger| {
+        let state = Resumed { rank: Rank { number: 0, world: 2 }, ..place(0, 2, 4) };
+        let mut ledger = ledger(Mode::Rank, 2, Some(state));
+        let ranks = |ledger: &Ledger| {
             let checkpoints = ledger.checkpoints().into_iter();
-            checkpoints.map(|one| one.place.shard.rank).collect::<Vec<_>>()
+            checkpoints.map(|one| one.place.rank.number).collect::<Vec<_>>()
         };
-        assert_eq!(shards(&ledger), [0, 1]);
+        assert_eq!(ranks(&ledger), [0, 1]);
         (3..6).for_each(|number| ledger.filled(place(0, number, 4)));
         ledger.done(3);
         ledger.done(5);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(places(&ledger), [(0, 4, 4, vec![]), (0, 5, 4, vec![])]);
         ledger.epoch_ended(BatchPlace { epoch: 1, number: 8 });
         assert_eq!(places(&ledger), [(0, 4, 4, vec![]), (1, 8, 0, vec![])]);
-        assert_eq!(shards(&ledger), [0, 1]);
+        assert_eq!(ranks(&ledger), [0, 1]);
     }
 
     #[test]

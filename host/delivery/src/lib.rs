@@ -1,13 +1,14 @@
-//! Delivers the batches of a channel: which consumer gets which, where a channel goes on after a restart,
-//! and what is done. docs/delivery.md says what consumers see of it.
+//! Delivers the batches of a channel: which consumer gets which, where a channel goes on after a
+//! restart, and what is done. docs/delivery.md says what consumers see of it.
 //!
-//! `ring_sink` is the sink of a channel that writes into a ring, and `rounds` the batches there that wait
-//! for the rest of their round of all ranks. `admission` lets consumers in, and knows what is done (`delivery_state`):
-//! `placement` decides where the channel restarts for one of them, `recent` compares states with the
-//! batches that come, `ledger` counts what is done. `stream_config` says where a channel begins,
-//! `restart_policy` what consumers may request, `settings` what must be the same then. `saved_state` is a
-//! state as programs keep it, `resume_file` a file of them, `checkpoints` and `checkpoint_file` write
-//! such a file.
+//! `ring_sink` is the sink of a channel that writes into a ring, and `rounds` the batches there
+//! that wait for the rest of their round of all ranks. `admission` lets consumers in, and knows
+//! what is done (`delivery_state`): `placement` decides where the channel restarts for one of them,
+//! `recent` compares states with the batches that come, `ledger` counts what is done.
+//! `stream_config` says where a channel begins, `restart_policy` what consumers may request,
+//! `settings` what must be the same then. `saved_state` is a state as programs keep it,
+//! `resume_file` a file of them, `checkpoints` and `checkpoint_file` write such a file. `remedies`
+//! says what to do about refusals of the ring.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod delivery_state;
 mod ledger;
 mod placement;
 mod recent;
+mod remedies;
 mod restart_policy;
 mod resume_file;
 mod ring_sink;

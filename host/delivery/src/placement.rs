@@ -1,16 +1,16 @@
 //! Where a channel has to restart for the request of a consumer, or why it can't.
 
 use pipemill_ring::host::{Denied, LockedRing, RecordPlace, Sought};
-use pipemill_ring::protocol::{BatchPlace, Mode, Resumed, Shard};
+use pipemill_ring::protocol::{BatchPlace, Mode, Rank, Resumed};
 
 use crate::delivery_state::DeliveryState;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::{StreamConfig, is_inside};
 
 /// The refusal of a state whose last batch can't come.
-const NOT_AMONG_THOSE: &str = "state: its last batch is not among those of this run, so the input has \
-                               changed since; bring it back and start the host again, or connect \
-                               without the state";
+const NOT_AMONG_THOSE: &str = "state: its last batch is not among those of this run, so the input \
+                               has changed since; bring it back and start the host again, or \
+                               connect without the state";
 
 /// The request of a consumer, and the ring under its lock.
 pub(crate) struct Placement<'a, 'r> {
@@ -53,10 +53,10 @@ impl Placement<'_, '_> {
         Ok(Some(asked))
     }
 
-    /// Lets the consumer go on with batches that the ring has or that are to come, without a restart.
-    /// False where it can't.
+    /// Lets the consumer go on with batches that the ring has or that are to come, without a
+    /// restart. False where it can't.
     fn goes_on(&mut self, asked: &StreamConfig, resumed: &Resumed) -> Result<bool, String> {
-        let mut first = resumed.first_batch_of(asked.part(self.rank));
+        let mut first = resumed.first_batch_of(asked.rank(self.rank));
         let can_restart = self.policy.can_restart();
         let others = self.ring.table.connected().len();
         let is_to_come = asked.batch.is_some() && self.is_to_come(first);
@@ -64,18 +64,18 @@ impl Placement<'_, '_> {
         let is_near = others > 0 || !can_restart || is_coming;
         // Of an epoch that was ended early, what is left was dropped.
         let is_whole = !self.ring.table.is_skipped(first.epoch);
-        let is_shard = self.now.mode == Mode::Shard;
-        if !(is_to_come && is_near && (is_shard || is_whole && others == 0)) {
+        let is_by_rank = self.now.mode == Mode::Rank;
+        if !(is_to_come && is_near && (is_by_rank || is_whole && others == 0)) {
             return Ok(false);
         }
         let (mut place, mut is_sought) = (resumed.clone(), false);
         if !can_restart && self.is_of_earlier_run(first) {
-            (first, is_sought) = self.seek(asked.part(self.rank), &mut place)?;
+            (first, is_sought) = self.seek(asked.rank(self.rank), &mut place)?;
         }
         if !is_sought {
             self.state.recent.expect(self.rank, resumed);
         }
-        if is_shard {
+        if is_by_rank {
             self.ring.table.expect(self.rank, first);
         } else {
             // Batches before its state must not go to later consumers.
@@ -88,7 +88,8 @@ impl Placement<'_, '_> {
         Ok(true)
     }
 
-    /// Whether the channel can restart now. `is_other`: for other batches, not only at another place.
+    /// Whether the channel can restart now. `is_other`: for other batches, not only at another
+    /// place.
     fn check_restart(&self, is_other: bool) -> Result<(), Denied> {
         let what = if is_other { "other batches" } else { "another place" };
         let reason = |why: &str| format!("this consumer asks for {what}, but {why}");
@@ -99,20 +100,20 @@ impl Placement<'_, '_> {
         }
         if !self.policy.can_restart() {
             return refused(
-                "its input can't be read again; set `batch` and `mode` in the configuration, and give \
-                 the state to `pipemill run --resume`",
+                "its input can't be read again; set `batch` and `mode` in the configuration, and \
+                 give the state to `pipemill run --resume`",
             );
         }
         let others = table.connected().len();
-        if others > 0 && (is_other || has_granted || self.now.mode != Mode::Shard) {
+        if others > 0 && (is_other || has_granted || self.now.mode != Mode::Rank) {
             let ids = table.connected().map(|(id, _)| id).collect();
             let why = format!("{others} of the channel's consumers are connected; end them first");
             return Err(Denied::WhileConnected(ids, reason(&why)));
         }
         if has_granted && !self.has_state {
             return refused(
-                "batches of the channel were granted before; connect with a state, or start the host \
-                 again",
+                "batches of the channel were granted before; connect with a state, or start the \
+                 host again",
             );
         }
         Ok(())
@@ -137,14 +138,14 @@ impl Placement<'_, '_> {
             Some(batch) => self.policy.is_same_batch(asked, batch, Match::Strict),
             // Of a FIFO's later epochs the numbers may be others: they are sought.
             None => {
-                let first = asked.first_batch_of(self.now.part(0));
+                let first = asked.first_batch_of(self.now.rank(0));
                 number >= next || !can_restart && self.is_of_earlier_run(first)
             }
         }
     }
 
-    /// Whether no batch from this number on was ACKed by the rank, and all of them will come, and the
-    /// end of their epoch.
+    /// Whether no batch from this number on was ACKed by the rank, and all of them will come, and
+    /// the end of their epoch.
     fn is_to_come(&self, first: BatchPlace) -> bool {
         let table = &*self.ring.table;
         let is_unread = first >= table.acked_below(self.rank).max(self.now.start());
@@ -158,28 +159,28 @@ impl Placement<'_, '_> {
         is_next || !is_inside && first.epoch <= self.ring.table.writing()
     }
 
-    /// Whether the state may be of a run before this one that had other numbers: no consumer got anything
-    /// of its epoch here.
+    /// Whether the state may be of a run before this one that had other numbers: no consumer got
+    /// anything of its epoch here.
     fn is_of_earlier_run(&self, first: BatchPlace) -> bool {
         let is_later = first.epoch > self.now.start().epoch;
         first.number > 0 && is_later && !self.ring.table.has_granted_in(first.epoch)
     }
 
-    /// Whether the batches of this epoch have the numbers here that they had where the state was taken.
-    /// An epoch that was ended early has fewer numbers than a whole one, so those of later epochs are
-    /// known only in the run that has delivered them. Ranks whose states are of one run begin with the
-    /// numbers of the first of them.
+    /// Whether the batches of this epoch have the numbers here that they had where the state was
+    /// taken. An epoch that was ended early has fewer numbers than a whole one, so those of later
+    /// epochs are known only in the run that has delivered them. Ranks whose states are of one run
+    /// begin with the numbers of the first of them.
     fn has_same_numbers(&self, first: BatchPlace) -> bool {
         let is_start = first.number == 0;
         is_start || first.epoch == self.now.start().epoch || first.epoch <= self.ring.table.epoch()
     }
 
-    /// The first batch of this part after the state's last one, which is known by its first record; and
-    /// whether that has yet to come. `place` gets its number in this run, if it has come.
-    fn seek(&mut self, part: Shard, place: &mut Resumed) -> Result<(BatchPlace, bool), String> {
+    /// The first batch of this rank after the state's last one, which is known by its first record;
+    /// and whether that has yet to come. `place` gets its number in this run, if it has come.
+    fn seek(&mut self, rank: Rank, place: &mut Resumed) -> Result<(BatchPlace, bool), String> {
         let at = &place.position;
         let first = RecordPlace { object: at.object_number, record: at.first_record };
-        let found = self.ring.table.seek(Sought { epoch: at.epoch, first, part });
+        let found = self.ring.table.seek(Sought { epoch: at.epoch, first, rank });
         let (first, number) = found.ok_or(NOT_AMONG_THOSE)?;
         place.position.batch = number.unwrap_or(place.position.batch);
         Ok((first, number.is_none()))

@@ -1,5 +1,5 @@
-//! The places of the batches that were filled last, and those that consumers' states name: a state is
-//! never matched with a batch of this run by its number alone.
+//! The places of the batches that were filled last, and those that consumers' states name: a state
+//! is never matched with a batch of this run by its number alone.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +31,8 @@ impl RecentBatches {
     /// The channel restarts, with this number of ranks. What consumers expect stays.
     pub(crate) fn restart(&mut self, slots: u32, ranks: u32) {
         self.places.clear();
-        // A rank may be as far behind as there are slots, and each of its batches is one of a round.
+        // A rank may be as far behind as there are slots, and each of its batches is one of a
+        // round.
         let rounds = (slots as usize + 2).saturating_mul(ranks as usize);
         self.most = rounds.min(MOST);
     }

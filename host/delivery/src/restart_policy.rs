@@ -1,9 +1,9 @@
-//! What consumers may request: a number of records, a part of the batches, and a state after which they
-//! go on.
+//! What consumers may request: a number of records, a part of the batches, and a state after which
+//! they go on.
 
 use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_config::Channel;
-use pipemill_ring::protocol::{Hello, Resumed, Shard, State};
+use pipemill_ring::protocol::{Hello, Rank, Resumed, State};
 use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
 
 use crate::saved_state::fitting;
@@ -12,8 +12,8 @@ use crate::stream_config::{StreamConfig, is_inside};
 
 /// Decides where a channel may restart. Its methods don't wait.
 pub trait RestartPolicy: Send + Sync {
-    /// What a consumer requests of a channel that began at `now`. Its `resumed` is that of the consumer's
-    /// state, or None.
+    /// What a consumer requests of a channel that began at `now`. Its `resumed` is that of the
+    /// consumer's state, or None.
     ///
     /// # Errors
     /// The reason to refuse it, for people.
@@ -40,12 +40,12 @@ pub fn configured(channel: &Channel, decoders: &[DecoderIdentity]) -> StreamConf
     let place = |state: &&Resumed| (state.position.epoch, state.first_batch());
     let resumed = channel.resume.iter().min_by_key(place).cloned();
     let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
-    let states = of_ranks.map(|state| (state.shard.rank, state.clone())).collect();
+    let states = of_ranks.map(|state| (state.rank.number, state.clone())).collect();
     let done = channel.done.iter().copied().collect();
     // In the middle of an epoch, the batches are divided as they were.
-    let divided = resumed.as_ref().filter(|state| is_inside(state) && state.shard != Shard::ALL);
+    let divided = resumed.as_ref().filter(|state| is_inside(state) && state.rank != Rank::ONLY);
     let (mode, consumers) = match divided {
-        Some(state) => (Mode::Shard, state.shard.world),
+        Some(state) => (Mode::Rank, state.rank.world),
         None => (channel.mode, channel.consumers),
     };
     let (batch, settings) = (channel.batch, settings(channel, decoders));
@@ -84,15 +84,17 @@ impl ConfiguredPolicy {
             return Err(format!("batch: expected 1 to {most} records, found {found}"));
         }
         if self.channel.order == RecordOrder::Any && asked.across == BatchAcross::Object {
-            return Err("batch: the configuration says order = \"any\", which mixes the records of \
-                        objects, and this consumer asks for batch_across = \"object\"; change one of \
-                        them"
-                .to_owned());
+            return Err(
+                "batch: the configuration says order = \"any\", which mixes the records of \
+                        objects, and this consumer asks for batch_across = \"object\"; change one \
+                        of them"
+                    .to_owned(),
+            );
         }
         match self.channel.batch {
             Some(own) if own != asked => Err(format!(
-                "batch: the configuration says {}, and this consumer asks for {}; leave one of them \
-                 out",
+                "batch: the configuration says {}, and this consumer asks for {}; leave one of \
+                 them out",
                 batch_text(own),
                 batch_text(asked)
             )),
@@ -113,15 +115,15 @@ fn batch_text(size: BatchSize) -> String {
 impl RestartPolicy for ConfiguredPolicy {
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
         let batch = self.batch(now, hello)?;
-        let (mode, consumers) = match hello.shard {
-            Some(Shard { world, .. }) => (Mode::Shard, world),
+        let (mode, consumers) = match hello.rank {
+            Some(Rank { world, .. }) => (Mode::Rank, world),
             None => (now.mode, now.consumers),
         };
         let configured = self.channel.consumers;
-        if self.channel.mode == Mode::Shard && consumers != configured {
+        if self.channel.mode == Mode::Rank && consumers != configured {
             return Err(format!(
-                "shard: the configuration says consumers = {configured}, and this consumer is one of \
-                 {consumers}; change one of them"
+                "rank: the configuration says consumers = {configured}, and this consumer is one \
+                 of {consumers}; change one of them"
             ));
         }
         let channel = Channel { batch, ..self.channel.clone() };
@@ -137,14 +139,14 @@ impl RestartPolicy for ConfiguredPolicy {
             }
             None => None,
         };
-        let world = if mode == Mode::Shard { consumers } else { 1 };
+        let world = if mode == Mode::Rank { consumers } else { 1 };
         let from = resumed.as_ref().or(now.resumed.as_ref());
-        if let Some(from) = from.filter(|from| is_inside(from) && from.shard.world != world) {
+        if let Some(from) = from.filter(|from| is_inside(from) && from.rank.world != world) {
             return Err(format!(
-                "shard: the state of epoch {} was taken by one of {} ranks in the middle of the \
-                 epoch, and this consumer is one of {world}; their number can change where an epoch \
-                 begins",
-                from.position.epoch, from.shard.world
+                "rank: the state of epoch {} was taken by one of {} ranks in the middle of the \
+                 epoch, and this consumer is one of {world}; their number can change where an \
+                 epoch begins",
+                from.position.epoch, from.rank.world
             ));
         }
         let settings = settings(&channel, &self.decoders);

@@ -15,8 +15,8 @@ use crate::settings::{DecoderIdentity, differences, is_of_decoder, settings};
 /// The largest file of states, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders are
-/// still the same is checked when these are loaded: see [`check_decoders`].
+/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders
+/// are still the same is checked when these are loaded: see [`check_decoders`].
 ///
 /// # Errors
 /// All faults: the file can't be read or has another form, or a state does not fit its channel.
@@ -64,14 +64,14 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
 /// Whether the states of a channel are one, or one of each rank.
 fn check_ranks(channel: &Channel) -> Option<String> {
     let states = &channel.resume;
-    let world = states.first().map_or(1, |state| state.shard.world);
-    let is_of_world = |state: &Resumed| state.shard.world == world;
-    let ranks: BTreeSet<_> = states.iter().map(|state| state.shard.rank).collect();
+    let world = states.first().map_or(1, |state| state.rank.world);
+    let is_of_world = |state: &Resumed| state.rank.world == world;
+    let ranks: BTreeSet<_> = states.iter().map(|state| state.rank.number).collect();
     let is_whole = states.iter().all(is_of_world) && ranks.len() == states.len();
     if states.len() < 2 || is_whole && states.len() == world as usize {
         return None;
     }
-    let given: Vec<_> = states.iter().map(|state| state.shard.to_string()).collect();
+    let given: Vec<_> = states.iter().map(|state| state.rank.to_string()).collect();
     Some(format!(
         "has {} states of `{}`, those of {}; give the state of one rank, or one of each",
         states.len(),

@@ -90,7 +90,8 @@ impl RingSink {
     fn remedy(&self, error: &RingError) -> &'static str {
         match (error, self.has_batch_size) {
             (RingError::Memory(MemoryError::OverBudget(_)), true) => {
-                "raise `limits.batches`, or lower `batch`, the `window` of `shuffle` or `max_record`"
+                "raise `limits.batches`, or lower `batch`, the `window` of `shuffle` or \
+                 `max_record`"
             }
             (RingError::Memory(MemoryError::OverBudget(_)), false) => {
                 "raise `limits.batches`, or lower `max_record`"

@@ -26,7 +26,7 @@ impl Rounds {
     /// For a ring whose batches are dealt to ranks.
     pub fn of(ring: &Ring, batch: Option<BatchSize>) -> Option<Rounds> {
         let (mode, world) = ring.division();
-        let world = (mode == Mode::Shard).then_some(u64::from(world))?;
+        let world = (mode == Mode::Rank).then_some(u64::from(world))?;
         let fills = batch.is_some_and(|batch| batch.tail == Tail::Pad);
         let first = ring.batches() % world;
         Some(Rounds { world, fills, held: VecDeque::new(), ready: 0, first })

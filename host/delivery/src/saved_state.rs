@@ -1,8 +1,9 @@
-//! Compares a state that a program has kept, or a host in a checkpoint, with the channel as it is now.
+//! Compares a state that a program has kept, or a host in a checkpoint, with the channel as it is
+//! now.
 
 use pipemill_channel::RecordOrder;
 use pipemill_config::Channel;
-use pipemill_ring::protocol::{Resumed, Shard, State};
+use pipemill_ring::protocol::{Rank, Resumed, State};
 use pipemill_types::Accepted;
 
 use crate::settings::{Settings, differences};
@@ -20,7 +21,7 @@ pub(crate) fn fitting(
     check_form(state, channel).map_err(|fault| vec![fault])?;
     // Objects can be divided in another way where an epoch begins.
     let is_inside = is_inside(&state.place);
-    let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("shard"));
+    let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("part"));
     let faults = differences(&state.channel, &state.settings, now, accepted, is_due);
     if !faults.is_empty() {
         return Err(faults);
@@ -34,7 +35,7 @@ pub(crate) fn fitting(
 
 /// Whether the state has the form of one that this host reads.
 fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
-    let Resumed { position, shard, .. } = &state.place;
+    let Resumed { position, rank, .. } = &state.place;
     let name = &state.channel;
     if state.version != State::VERSION {
         return Err(format!(
@@ -45,8 +46,8 @@ fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
     }
     if channel.order == RecordOrder::Any && is_inside(&state.place) {
         return Err(format!(
-            "channel `{name}` has order = \"any\": no place inside of an epoch says what came before \
-             it; give a state that was taken between two epochs"
+            "channel `{name}` has order = \"any\": no place inside of an epoch says what came \
+             before it; give a state that was taken between two epochs"
         ));
     }
     if u64::from(position.header) > position.offset {
@@ -56,10 +57,10 @@ fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
             position.header, position.offset
         ));
     }
-    if shard.rank >= shard.world || shard.world > Shard::MAX_WORLD {
-        let most = Shard::MAX_WORLD;
+    if rank.number >= rank.world || rank.world > Rank::MAX_WORLD {
+        let most = Rank::MAX_WORLD;
         return Err(format!(
-            "the state of `{name}` says {shard}; expected a rank below the number of ranks, at most \
+            "the state of `{name}` says {rank}; expected a rank below the number of ranks, at most \
              {most}"
         ));
     }

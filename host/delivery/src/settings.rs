@@ -1,5 +1,5 @@
-//! What must be the same when a channel goes on, as names and values for people, and the comparison of
-//! a state with it.
+//! What must be the same when a channel goes on, as names and values for people, and the comparison
+//! of a state with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ pub type Settings = BTreeMap<String, String>;
 /// settings holds 64 KiB.
 const MAX_SHOWN_BYTES: usize = 4 << 10;
 
-/// A setting that stands for a limit, and counts only where both sides have it: records above it were
-/// skipped.
+/// A setting that stands for a limit, and counts only where both sides have it: records above it
+/// were skipped.
 const SKIPS: &str = "skips";
 
 /// What makes a decoder the same: not its path, but its bytes, and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecoderIdentity {
-    /// The digest of a plugin; the name of a built-in decoder, and a number that grows when its records
-    /// change.
+    /// The digest of a plugin; the name of a built-in decoder, and a number that grows when its
+    /// records change.
     decoder: String,
     /// The options that differ from their defaults, as JSON.
     options: String,
@@ -113,10 +113,10 @@ fn put_reading(
     };
     put("compression", compression.to_string());
     if let Some(reading) = reading {
-        let shard = reading.order.shard.map_or("none".to_owned(), |shard| {
-            format!("{}/{} by {:?}", shard.index, shard.count, shard.balance).to_lowercase()
+        let part = reading.order.part.map_or("none".to_owned(), |part| {
+            format!("{}/{} by {:?}", part.index, part.count, part.balance).to_lowercase()
         });
-        put("shard", shard);
+        put("part", part);
         if reading.wrap {
             put("wrap", "recordio".to_owned());
         }
@@ -173,13 +173,14 @@ fn word_of(name: &str) -> &str {
     name.rsplit(": ").next().unwrap_or(name)
 }
 
-/// Whether a setting is known only when the decoder is: a channel may leave it to the host to find it.
+/// Whether a setting is known only when the decoder is: a channel may leave it to the host to find
+/// it.
 pub fn is_of_decoder(name: &str) -> bool {
     matches!(word_of(name), "decoder" | "options")
 }
 
-/// What differs between the settings of a state and those of a channel now, a sentence each. Settings
-/// that are not compared, or whose difference is accepted, are left out.
+/// What differs between the settings of a state and those of a channel now, a sentence each.
+/// Settings that are not compared, or whose difference is accepted, are left out.
 pub fn differences(
     channel: &str,
     then: &Settings,

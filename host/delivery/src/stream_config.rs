@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pipemill_ring::host::{Restart, RingConfig};
-use pipemill_ring::protocol::{BatchPlace, BatchSize, Mode, Resumed, Shard, Tail};
+use pipemill_ring::protocol::{BatchPlace, BatchSize, Mode, Rank, Resumed, Tail};
 
 /// Where a channel begins, and how its batches are cut and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConfig {
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before the first grant. In `Shard`: the ranks.
+    /// Consumers that must be connected before the first grant. In `Rank`: the ranks.
     pub consumers: u32,
     /// The number of records of each batch, where the channel has one.
     pub batch: Option<BatchSize>,
@@ -29,7 +29,7 @@ impl StreamConfig {
     pub fn first_batch(&self) -> u64 {
         let Some(resumed) = self.decoded_from() else { return 0 };
         let is_whole = resumed.given == 0 && !self.decodes_last_again();
-        let (first, world) = (resumed.first_batch(), self.part(0).world);
+        let (first, world) = (resumed.first_batch(), self.rank(0).world);
         // An epoch's first batch belongs to rank 0.
         let of_rank_0 = first.checked_next_multiple_of(world.into());
         if is_whole { of_rank_0.unwrap_or(first) } else { first }
@@ -42,11 +42,11 @@ impl StreamConfig {
         Some(Resumed { given, ..resumed })
     }
 
-    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its copies
-    /// fill the round for the other ranks.
+    /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its
+    /// copies fill the round for the other ranks.
     fn decodes_last_again(&self) -> bool {
         let fills = self.batch.is_some_and(|batch| batch.tail == Tail::Pad);
-        self.mode == Mode::Shard && fills && self.resumed.as_ref().is_some_and(is_inside)
+        self.mode == Mode::Rank && fills && self.resumed.as_ref().is_some_and(is_inside)
     }
 
     /// The first batch that is decoded.
@@ -59,13 +59,13 @@ impl StreamConfig {
     /// The first batch that is delivered to a rank.
     pub(crate) fn first_batch_of(&self, rank: u32) -> BatchPlace {
         let state = self.states.get(&rank).or(self.resumed.as_ref());
-        state.map(|state| state.first_batch_of(self.part(rank))).unwrap_or_default()
+        state.map(|state| state.first_batch_of(self.rank(rank))).unwrap_or_default()
     }
 
     /// Where a rank begins, as a state that it may go on from.
     pub(crate) fn state_of(&self, rank: u32) -> Resumed {
         let state = self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or_default();
-        Resumed { shard: self.part(rank), ..state }
+        Resumed { rank: self.rank(rank), ..state }
     }
 
     /// How the table of a ring with these settings restarts.
@@ -78,12 +78,12 @@ impl StreamConfig {
 
     /// Number of parts that the batches are divided into.
     pub(crate) fn ranks(&self) -> u32 {
-        self.part(0).world
+        self.rank(0).world
     }
 
-    /// The part of the batches that this rank has; all of them if they are not dealt to ranks.
-    pub(crate) fn part(&self, rank: u32) -> Shard {
-        if self.mode == Mode::Shard { Shard { rank, world: self.consumers } } else { Shard::ALL }
+    /// Which batches the rank of this number has: all of them if they are not dealt to ranks.
+    pub(crate) fn rank(&self, number: u32) -> Rank {
+        if self.mode == Mode::Rank { Rank { number, world: self.consumers } } else { Rank::ONLY }
     }
 
     pub(crate) fn is_cut_and_divided_as(&self, other: &StreamConfig) -> bool {

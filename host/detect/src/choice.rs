@@ -281,8 +281,8 @@ fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusa
         Format::Lines if text.lone_cr => Err(Refusal::new(
             RefusalKind::Unsupported,
             "its lines end at CR, which `lines` reads as one line",
-            "convert it: `tr '\\r' '\\n'`; if it is a table, say `-d csv -o lone_cr=true`, in a file \
-             `decoder = \"csv\"` and `options = { lone_cr = true }`",
+            "convert it: `tr '\\r' '\\n'`; if it is a table, say `-d csv -o lone_cr=true`, in a \
+             file `decoder = \"csv\"` and `options = { lone_cr = true }`",
         )),
         Format::Lines => match text.tables.iter().find(|(_, columns)| *columns > 2) {
             Some((delimiter, _)) => disagree(&Format::Csv { delimiter: Some(*delimiter) }),
@@ -319,8 +319,8 @@ fn named_csv(named: Option<u8>, ending: &str, text: &Text) -> Result<Found, Refu
             Some((delimiter, _)) => {
                 let found = Format::Csv { delimiter: Some(*delimiter) };
                 let message = format!(
-                    "its name ends in {ending}, which is text delimited by tabs, but its first lines \
-                     are {found}"
+                    "its name ends in {ending}, which is text delimited by tabs, but its first \
+                     lines are {found}"
                 );
                 Err(Refusal::new(RefusalKind::Disagree, message, say_it(&["csv"])))
             }
@@ -328,8 +328,8 @@ fn named_csv(named: Option<u8>, ending: &str, text: &Text) -> Result<Found, Refu
             None => Err(Refusal::new(
                 RefusalKind::Unsure,
                 format!("its name ends in {ending}, but tabs don't cut its first rows into fields"),
-                "if it is a table, say `-d csv -o delimiter=tab`, in a file `decoder = \"csv\"` and \
-                 `options = { delimiter = \"tab\" }`; else name another decoder",
+                "if it is a table, say `-d csv -o delimiter=tab`, in a file `decoder = \"csv\"` \
+                 and `options = { delimiter = \"tab\" }`; else name another decoder",
             )),
         };
     }

@@ -140,8 +140,8 @@ impl Obstacle {
             }
             Self::ShortRows => "its rows have different numbers of fields".to_owned(),
             Self::LongRow(line, found, first) => format!(
-                "its rows have different numbers of fields: the row in line {line} has {found}, the \
-                 first one {first}"
+                "its rows have different numbers of fields: the row in line {line} has {found}, \
+                 the first one {first}"
             ),
         }
     }

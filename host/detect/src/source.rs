@@ -1,9 +1,9 @@
 //! A source whose objects are looked at when they begin: the first one chooses the decoder, the
 //! others must agree with it.
 //!
-//! The first bytes of an object are kept until they are known, at most [`MAX_HEAD`], and then handed
-//! on; all bytes after them go straight to the reader. So nothing is lost of a pipe, which can be
-//! read only once.
+//! The first bytes of an object are kept until they are known, at most [`MAX_HEAD`], and then
+//! handed on; all bytes after them go straight to the reader. So nothing is lost of a pipe, which
+//! can be read only once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -168,7 +168,8 @@ fn has_names(file: &[u8]) -> bool {
     })
 }
 
-/// The sections with facts about a package that component tools know, and what `inspect` calls them.
+/// The sections with facts about a package that component tools know, and what `inspect` calls
+/// them.
 const PACKAGE: [(&str, &str); 6] = [
     ("version", "version"),
     ("authors", "authors"),

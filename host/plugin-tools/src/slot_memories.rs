@@ -28,7 +28,7 @@ impl SlotMemories {
             slot_bytes,
             dedicated: RingConfig::FEW_DEDICATED,
             credits: 1,
-            mode: Mode::Shard,
+            mode: Mode::Rank,
             consumers: 1,
         });
         ring.map(Self)

@@ -1,6 +1,6 @@
 //! Measures how fast a plugin decodes, and where the time goes: in the plugin, in the calls into
-//! the sandbox, or in the host's functions that it calls. A pass is measured in CPU time: what other
-//! processes do to the machine does not count.
+//! the sandbox, or in the host's functions that it calls. A pass is measured in CPU time: what
+//! other processes do to the machine does not count.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

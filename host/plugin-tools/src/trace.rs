@@ -155,8 +155,8 @@ impl Tracer<'_> {
         self.end = true;
     }
 
-    /// Calls the decoder as long as it gets further with the bytes that are there. Returns the bytes
-    /// that it needs; `None` if the run is over.
+    /// Calls the decoder as long as it gets further with the bytes that are there. Returns the
+    /// bytes that it needs; `None` if the run is over.
     fn decode_available(&mut self) -> Option<usize> {
         loop {
             if self.shown.max_calls > 0 && self.trace.calls == self.shown.max_calls {

@@ -37,8 +37,8 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Adds a run: its number of calls, the bytes that they were shown, and the values of the records,
-    /// of which each has a number of bytes.
+    /// Adds a run: its number of calls, the bytes that they were shown, and the values of the
+    /// records, of which each has a number of bytes.
     pub(super) fn add(&self, calls: u64, shown: u64, values: impl Iterator<Item = usize>) {
         let values: u64 = values.map(|bytes| VALUE + VALUE_BYTE * bytes as u64).sum();
         let instance = self.0.instance.load(Ordering::Relaxed);

@@ -7,7 +7,8 @@ use super::memory::{MIXED_CHANNEL_MEMORY, fixed_bytes, ring_bytes, window_bytes}
 use super::workers::worker_count;
 use pipemill_config::{Channel, Config, DecoderRef, Source, show_size};
 
-/// Bytes for batches beyond the ring's slots and the window, where the file has no `limits.batches`.
+/// Bytes for batches beyond the ring's slots and the window, where the file has no
+/// `limits.batches`.
 const DEFAULT_BATCHES: u64 = 1 << 30;
 /// The same, at least, where a container has less memory.
 const MIN_BATCHES: u64 = 64 << 20;
@@ -93,8 +94,8 @@ fn show_rounded(bytes: u64) -> String {
     show_size(bytes.next_multiple_of(1 << 20))
 }
 
-/// Bytes for batches: those of the file, or what the ring and the window need and a gibibyte more, if
-/// the container has that.
+/// Bytes for batches: those of the file, or what the ring and the window need and a gibibyte more,
+/// if the container has that.
 fn batch_bytes(config: &Config, channel: &Channel, limit: Option<u64>) -> u64 {
     if let Some(bytes) = channel.batch_memory {
         return bytes;
@@ -116,7 +117,8 @@ pub fn describe_memory(config: &Config) -> Vec<String> {
     config.channels.iter().map(of_channel).collect()
 }
 
-/// Why the channels together may take more than the container has, for people; `None` if they may not.
+/// Why the channels together may take more than the container has, for people; `None` if they may
+/// not.
 pub fn may_exceed_limit(config: &Config) -> Option<String> {
     let limit = memory_limit()?;
     let total: u64 =
@@ -124,8 +126,8 @@ pub fn may_exceed_limit(config: &Config) -> Option<String> {
     (total > limit).then(|| {
         format!(
             "the channels may take {} together, and this container may have {}; the kernel kills a \
-             process there: lower `limits.memory`, `limits.output`, `limits.batches` or `max_record` \
-             if their decoders need less",
+             process there: lower `limits.memory`, `limits.output`, `limits.batches` or \
+             `max_record` if their decoders need less",
             show_size(total),
             show_size(limit)
         )
@@ -151,7 +153,8 @@ mod tests {
     #[test]
     fn the_sum_has_all_parts() {
         let config = config(
-            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' }\n\
+            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' \
+             }\n\
              [channel.limits]\nmemory = '100MiB'\noutput = '10MiB'\n",
         );
         let found = memory(&config, None);

@@ -233,8 +233,8 @@ fn find_decoders(
     }
 }
 
-/// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a text
-/// for people.
+/// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a
+/// text for people.
 pub(super) fn find_decoder(
     channel: &mut config::Channel,
     sources: &mut Sources,

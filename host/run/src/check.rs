@@ -76,8 +76,8 @@ pub enum TryError {
     Failed(Box<Failure>),
 }
 
-/// Decodes the first record of a channel, with its `plugin` or with a decoder that is found. A FIFO is not read, because its bytes can be read only
-/// once; nothing is written to a quarantine.
+/// Decodes the first record of a channel, with its `plugin` or with a decoder that is found. A FIFO
+/// is not read, because its bytes can be read only once; nothing is written to a quarantine.
 ///
 /// # Errors
 /// The channel fails before its first record.

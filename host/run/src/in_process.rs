@@ -1,5 +1,6 @@
 //! A host inside of another program, which is as good as killed when it is dropped: for tests that
-//! start and kill thousands of them. It is `pipemill run` without its command, signals and telemetry.
+//! start and kill thousands of them. It is `pipemill run` without its command, signals and
+//! telemetry.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,8 +17,8 @@ use pipemill_delivery::resume_from;
 use super::prepare;
 use pipemill_config as config;
 
-/// The channels of a configuration at work. Dropping it hangs up on the consumers, and then ends the
-/// channels: nobody gets an end of the stream.
+/// The channels of a configuration at work. Dropping it hangs up on the consumers, and then ends
+/// the channels: nobody gets an end of the stream.
 pub struct Host {
     server: Option<Server>,
     threads: ChannelThreads,

@@ -1,10 +1,11 @@
 //! `pipemill run`: serves all channels of a configuration, and runs the command that reads them.
 //!
-//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
-//! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
-//! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
-//! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
-//! `in_process` is a run for tests.
+//! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run
+//! without a command is `serve_only`, a run with one is `supervise`: `command` and `terminal` are
+//! the command's process and terminal, `signals` and `reaper` bring events, `shutdown` and
+//! `fail_grace` decide what to do. `owner` is the process that a private host belongs to. `memory`
+//! is about the container's memory limit, `open_files` about that of open files. `in_process` is a
+//! run for tests.
 //!
 //! - `account`: the memory that a channel may take: one sum, which follows from its configuration.
 //! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
@@ -50,7 +51,7 @@ use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_delivery::{Checkpoints, LockedFiles};
 use pipemill_ring::endpoint::check_folder;
 use pipemill_ring::host::{
-    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
+    EndpointError, Remedies, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
 };
 use pipemill_source::Stop;
 
@@ -164,9 +165,9 @@ impl Ended {
 ///
 /// `command` and its arguments are empty if there is none; `environment` is added to its
 /// environment. `signals` must be taken for a run with or without a command, as this one is.
-/// `owner`: the process that this host belongs to, if it is a private one; then there is no command.
-/// `watch` gets the channels before they begin, and returns an observer for each channel, or none
-/// at all.
+/// `owner`: the process that this host belongs to, if it is a private one; then there is no
+/// command. `watch` gets the channels before they begin, and returns an observer for each channel,
+/// or none at all.
 ///
 /// # Errors
 /// See [`StartError`]. Nothing is left running then.
@@ -332,6 +333,13 @@ fn start_servers(
     Ok((socket, (server, metrics)))
 }
 
+/// What to do where the server refuses a consumer.
+const REMEDIES: Remedies = Remedies {
+    other_user: "its configuration can allow other users",
+    no_room: "raise `max_connections` in its configuration, or the number of files that it may \
+              open (ulimit -n)",
+};
+
 fn start_server(
     config: &Config,
     socket: &Path,
@@ -343,6 +351,7 @@ fn start_server(
     let of_server = ServerConfig {
         allow_other_users: config.allow_other_users,
         max_connections: config.max_connections as usize,
+        remedies: REMEDIES,
     };
     Server::start(socket, &of_server, rings, Some(status))
 }

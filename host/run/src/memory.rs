@@ -56,8 +56,9 @@ fn check_limit(config: &Config, limit: u64) -> Option<String> {
             bytes => format!(" the windows of `shuffle` {},", show_size(bytes)),
         };
         format!(
-            "the rings of the channels take {} ({}),{batches}{windows}{workers} and pipemill itself at least {}, but \
-             this container may have {}: give it more memory, also for the command, or make {smaller}",
+            "the rings of the channels take {} ({}),{batches}{windows}{workers} and pipemill \
+             itself at least {}, but this container may have {}: give it more memory, also for the \
+             command, or make {smaller}",
             show_size(rings),
             each.collect::<Vec<_>>().join(", "),
             show_size(itself),
@@ -116,8 +117,8 @@ fn all_channel_bytes(config: &Config) -> u64 {
 ///
 /// The kernel kills the process with the most memory, and the rings count as memory of the host.
 /// The host is process 1: without it the container ends, and nobody can say why. So this adds the
-/// size of the rings and windows to the OOM score of the command. Processes that the command starts inherit the
-/// score.
+/// size of the rings and windows to the OOM score of the command. Processes that the command starts
+/// inherit the score.
 pub(super) fn adjust_oom_score(command: Pid, config: &Config) {
     let Some(limit) = memory_limit().filter(|_| getpid() == Pid::from_raw(1)) else {
         return;
@@ -202,7 +203,8 @@ mod tests {
             format!("[[channel]]\nname = '{name}'\nsource = {{ file = 'x' }}\ndecoder = 'lines'\n")
         };
         let text = format!(
-            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} }}\n\
+            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} \
+             }}\n\
              shuffle = {{ seed = 7, window = '100MiB' }}\n[channel.ring]\nslots = 8\n{}{}{}",
             input("a"),
             input("b"),

@@ -1,5 +1,5 @@
-//! The limit of open files (`ulimit -n`). Each connection and each file or object that is read takes
-//! some, so the host takes all that it may have. The command gets the limit that the host was
+//! The limit of open files (`ulimit -n`). Each connection and each file or object that is read
+//! takes some, so the host takes all that it may have. The command gets the limit that the host was
 //! started with: programs that use `select` fail where a descriptor has a number above 1,023.
 
 use std::io;

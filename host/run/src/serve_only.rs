@@ -1,5 +1,5 @@
-//! A run without a command: it serves until all records are consumed, a channel fails, or a signal or
-//! the end of its owner stops it.
+//! A run without a command: it serves until all records are consumed, a channel fails, or a signal
+//! or the end of its owner stops it.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::wait::{POLL_INTERVAL, wait};
 /// Serves to the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
 /// `None` if neither did.
 ///
-/// `fail_grace`: the time that consumers have to get a failure. Those of an owner have its whole life,
-/// and they may come after the end of a source that has nothing.
+/// `fail_grace`: the time that consumers have to get a failure. Those of an owner have its whole
+/// life, and they may come after the end of a source that has nothing.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,

@@ -1,4 +1,5 @@
-//! Waits for what comes first: a signal, an event of a channel, the end of the owner, or a deadline.
+//! Waits for what comes first: a signal, an event of a channel, the end of the owner, or a
+//! deadline.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

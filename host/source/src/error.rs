@@ -63,7 +63,7 @@ impl SourceError {
     }
 
     /// An error for a list that has no object. `reason` is the message. It is for whole lists only:
-    /// the shard of one machine may be empty.
+    /// the part of one machine may be empty.
     pub(crate) fn no_objects(name: impl Into<String>, reason: &str) -> Self {
         Self { missing: true, ..Self::new(name, reason, "check the path") }
     }

@@ -1,4 +1,5 @@
-//! Files as a source: files that are named one by one, the files that match a pattern, or all files in a folder.
+//! Files as a source: files that are named one by one, the files that match a pattern, or all files
+//! in a folder.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -164,8 +165,8 @@ impl Source for Files {
 
 impl Pattern {
     /// The selected files, sorted by path if they are not named one by one; at least one. Without
-    /// `hidden`, a folder and a wildcard don't select hidden names and markers, which belong to tools
-    /// and not to the data: they are added to `left_out`.
+    /// `hidden`, a folder and a wildcard don't select hidden names and markers, which belong to
+    /// tools and not to the data: they are added to `left_out`.
     ///
     /// # Errors
     /// The shell pattern is invalid, a folder can't be listed, or no file is selected.
@@ -217,8 +218,8 @@ impl Pattern {
         paths.into_iter().map(&mut look).collect()
     }
 
-    /// The folder below which the names of its files count: the list is the same where that is moved
-    /// as a whole.
+    /// The folder below which the names of its files count: the list is the same where that is
+    /// moved as a whole.
     fn root(&self) -> PathBuf {
         let folder = |path: &PathBuf| path.parent().map(Path::to_owned).unwrap_or_default();
         match self {

@@ -119,8 +119,8 @@ impl Read for Compressed {
 trait Decompressor: Read + Send {
     fn compressed(&self) -> &Compressed;
     fn compressed_mut(&mut self) -> &mut Compressed;
-    /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input make
-    /// no difference.
+    /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input
+    /// make no difference.
     fn place(&self) -> u64;
 }
 

@@ -22,7 +22,7 @@
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
 //! - `list_digest`: digest of a list of objects.
 //! - `open`: opens a path: a regular file, a FIFO, a device or standard input.
-//! - `order`: order of an epoch's objects, and the shard of them that this machine reads: first the
+//! - `order`: order of an epoch's objects, and the part of them that this machine reads: first the
 //!   list is shuffled by a seed, then it is divided.
 //! - `paths`: the names of a command line as a source: files, FIFOs, folders, objects in S3,
 //!   standard input.
@@ -32,7 +32,7 @@
 //! - `scheme`: addresses of stores that are not read: `gs://`, `https://`, `az://`, `hdfs://` and
 //!   others.
 //! - `selected`: what a folder or a pattern may select: regular files that somebody has stored.
-//! - `sharding`: divides an epoch's objects among shards.
+//! - `list_part`: divides an epoch's objects into parts.
 //! - `skip`: begins to read in the middle of an input that can't seek: a pipe, or compressed bytes.
 //! - `source`: the interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes
 //!   of one object.
@@ -60,6 +60,7 @@ mod files;
 mod hidden;
 mod inflate;
 mod list_digest;
+mod list_part;
 mod open;
 mod order;
 mod paths;
@@ -68,7 +69,6 @@ mod regular_file;
 pub mod s3;
 mod scheme;
 mod selected;
-mod sharding;
 mod skip;
 mod source;
 pub mod split_mix;
@@ -85,11 +85,11 @@ pub use fifo::{FifoSettings, Fifos};
 pub use files::{Files, Pattern};
 pub use hidden::LeftOut;
 pub use inflate::Compression;
+pub use list_part::{Balance, ListPart};
 pub use order::Order;
 pub use paths::{Paths, stdin};
 pub use reading::{ReadSettings, file_size};
 pub use scheme::{OtherAddress, other_address};
-pub use sharding::{Balance, Shard};
 pub use skip::skip;
 pub use source::{Input, Object, ReadOutcome, Source, SourceEvent};
 pub use start::Start;

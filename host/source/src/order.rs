@@ -1,22 +1,22 @@
-//! Order of an epoch's objects, and the shard of them that this machine reads: first the list is
+//! Order of an epoch's objects, and the part of them that this machine reads: first the list is
 //! shuffled by a seed, then it is divided. The same list gives the same result on every machine.
 
-use crate::Shard;
-use crate::sharding::Sharder;
+use crate::ListPart;
+use crate::list_part::PartSelector;
 use crate::split_mix::{SplitMix64, below};
 
-/// Shuffling and sharding of a list of objects.
+/// How a list is shuffled and divided into parts: that of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
     /// Seed of the shuffle, which differs from epoch to epoch. `None` keeps the order of the list.
     pub shuffle: Option<u64>,
-    /// The shard that is read. `None` reads all objects.
-    pub shard: Option<Shard>,
+    /// The part that is read. `None` reads all objects.
+    pub part: Option<ListPart>,
 }
 
 impl Order {
-    /// The items of the shard in this epoch, in the epoch's order. `size` gives an item's bytes; it
-    /// is called only to balance shards by size.
+    /// The items of the part in this epoch, in the epoch's order. `size` gives an item's bytes; it
+    /// is called only to balance parts by size.
     ///
     /// # Errors
     /// The first error of `size`.
@@ -29,10 +29,10 @@ impl Order {
         if let Some(seed) = self.shuffle {
             shuffle(&mut items, seed, epoch);
         }
-        let mut sharder = Sharder::new(self.shard);
-        let mut selected = Vec::with_capacity(if self.shard.is_none() { items.len() } else { 0 });
+        let mut selector = PartSelector::new(self.part);
+        let mut selected = Vec::with_capacity(if self.part.is_none() { items.len() } else { 0 });
         for item in items {
-            if sharder.takes_next(|| size(&item))? {
+            if selector.takes_next(|| size(&item))? {
                 selected.push(item);
             }
         }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_order_for_a_seed_never_changes() {
-        let order = |epoch| arrange(Order { shuffle: Some(7), shard: None }, 8, epoch);
+        let order = |epoch| arrange(Order { shuffle: Some(7), part: None }, 8, epoch);
         assert_eq!(order(0), FIXED_ORDERS.0);
         assert_eq!(order(1), FIXED_ORDERS.1);
     }
@@ -71,15 +71,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_object_is_in_one_shard_in_the_order_of_the_whole(
+        fn each_object_is_in_one_part_in_the_order_of_the_whole(
             items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32, by_size: bool
         ) {
             let balance = if by_size { Balance::Size } else { Balance::Count };
-            let whole = arrange(Order { shuffle: seed, shard: None }, items, epoch);
+            let whole = arrange(Order { shuffle: seed, part: None }, items, epoch);
             let mut all = Vec::new();
             for index in 0..count {
-                let shard = Some(Shard { index, count, balance });
-                let share = arrange(Order { shuffle: seed, shard }, items, epoch);
+                let part = Some(ListPart { index, count, balance });
+                let share = arrange(Order { shuffle: seed, part }, items, epoch);
                 let mut rest = whole.iter();
                 prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
                 all.extend(share);
@@ -90,7 +90,7 @@ mod tests {
 
         #[test]
         fn each_epoch_has_another_order(seed: u64) {
-            let order = Order { shuffle: Some(seed), shard: None };
+            let order = Order { shuffle: Some(seed), part: None };
             prop_assert_ne!(arrange(order, 100, 0), arrange(order, 100, 1));
         }
     }

@@ -8,19 +8,19 @@ use crate::skip::skip;
 use crate::wrap::{self, Wrapped};
 use crate::{Compression, Order, SourceError, Stop};
 
-/// How objects are read: epochs, compression, order, sharding, wrapping.
+/// How objects are read: epochs, compression, order, part, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadSettings {
     /// Number of epochs, 1 or more.
     pub epochs: u32,
     /// How the objects are compressed.
     pub compression: Compression,
-    /// Order of the objects, and the shard that this machine reads.
+    /// Order of the objects, and the part that this machine reads.
     pub order: Order,
     /// Whether each object is wrapped as one RecordIO record.
     pub wrap: bool,
-    /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools such
-    /// as `_SUCCESS`, and what is in hidden folders.
+    /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools
+    /// such as `_SUCCESS`, and what is in hidden folders.
     pub hidden: bool,
 }
 
@@ -32,8 +32,8 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8. Its
-    /// byte `offset` is read first.
+    /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.
+    /// Its byte `offset` is read first.
     pub(super) fn open(
         &self,
         path: &Path,
@@ -56,7 +56,7 @@ impl ReadSettings {
     /// The files that this machine reads in this epoch, in the epoch's order.
     ///
     /// # Errors
-    /// The metadata of a file can't be read. They are read only to balance shards by size.
+    /// The metadata of a file can't be read. They are read only to balance parts by size.
     pub fn share(&self, files: Vec<PathBuf>, epoch: u32) -> Result<Vec<PathBuf>, SourceError> {
         self.order.arrange(files, epoch, |path| file_size(path))
     }

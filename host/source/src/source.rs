@@ -30,9 +30,9 @@ pub trait Input: Send {
         false
     }
 
-    /// Checks that the object is still what it was when its first byte was read, as far as its store
-    /// tells. The end of the object has checked it; this is for what is read no further, and where
-    /// its bytes make no sense.
+    /// Checks that the object is still what it was when its first byte was read, as far as its
+    /// store tells. The end of the object has checked it; this is for what is read no further, and
+    /// where its bytes make no sense.
     ///
     /// # Errors
     /// It has changed.
@@ -65,7 +65,8 @@ pub enum ReadOutcome {
 pub struct Object {
     /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// Number of the object in the epoch's list on this machine, from 0, after shuffle and sharding.
+    /// Number of the object in the epoch's list on this machine, from 0, after they were shuffled
+    /// and divided into parts.
     pub ordinal: u64,
     /// Path or URL.
     pub name: String,
@@ -102,8 +103,8 @@ pub trait Source: Send {
     /// if it has no more objects. It is called before the first [`next`](Self::next). Sources of
     /// files and of objects in S3 can be read again, so they also allow it later.
     ///
-    /// What can seek is read from `start.offset` on; the bytes before it are not fetched. Compressed
-    /// objects, wrapped objects and pipes are read from their beginning by the first
+    /// What can seek is read from `start.offset` on; the bytes before it are not fetched.
+    /// Compressed objects, wrapped objects and pipes are read from their beginning by the first
     /// [`read`](Input::read), which throws the bytes before it away. That the object is shorter is
     /// an error of the first read, so that the object's identity can be compared before.
     ///
@@ -119,17 +120,17 @@ pub trait Source: Send {
         Err(SourceError { object: None, ..error })
     }
 
-    /// The list of the epoch that [`start_at`](Self::start_at) names has to be this one: else it is an
-    /// error of [`next`](Self::next), before the first object, or later where a long list is read
-    /// while its objects are. It is called before `start_at`, and holds for that epoch alone.
+    /// The list of the epoch that [`start_at`](Self::start_at) names has to be this one: else it is
+    /// an error of [`next`](Self::next), before the first object, or later where a long list is
+    /// read while its objects are. It is called before `start_at`, and holds for that epoch alone.
     /// Sources without a list ignore it.
     fn expect_list(&mut self, list: Option<ListIdentity>) {
         let _ = list;
     }
 
     /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any
-    /// time, and side by side: an object may be read while [`next`](Self::next) gives others. A pipe
-    /// can't be.
+    /// time, and side by side: an object may be read while [`next`](Self::next) gives others. A
+    /// pipe can't be.
     fn can_reread(&self) -> bool {
         false
     }

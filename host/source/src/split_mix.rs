@@ -28,8 +28,8 @@ impl SplitMix64 {
     }
 }
 
-/// A random number made to be below `end`: the upper half of the product. Its bias is negligible for
-/// all that is shuffled, and it needs no division.
+/// A random number made to be below `end`: the upper half of the product. Its bias is negligible
+/// for all that is shuffled, and it needs no division.
 pub fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }

@@ -13,9 +13,9 @@ use crate::selected::check_selected;
 /// many ways of few folders.
 const MAX_FOLDERS: usize = 1 << 20;
 
-/// Calls `visit` with each file in a folder and its subfolders, in no order. Hidden names and markers
-/// are added to `left_out`; without it they are visited, too. Links to folders are followed, unless
-/// they lead back to a folder that they lie in.
+/// Calls `visit` with each file in a folder and its subfolders, in no order. Hidden names and
+/// markers are added to `left_out`; without it they are visited, too. Links to folders are
+/// followed, unless they lead back to a folder that they lie in.
 ///
 /// # Errors
 /// A folder can't be listed, or there are too many.

@@ -69,8 +69,8 @@ pub(super) fn were_missed(missed: Duration, totals: &StatsSnapshot) -> bool {
     !missed.is_zero() && missed >= totals.consumer / 2
 }
 
-/// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was mostly
-/// a wait for consumers that were not connected.
+/// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was
+/// mostly a wait for consumers that were not connected.
 pub(super) fn remedy(stage: Stage, source: &Source, cores: Cores, missed: bool) -> String {
     match stage {
         Stage::Source => source_remedy(source),

@@ -1,8 +1,8 @@
 //! What the host reports about itself.
 //!
 //! - `log` writes messages to standard error, and `json` formats them for machines. `log_writer` is
-//!   the thread that writes them, and `log_lines` those that wait for it. `progress` is the progress
-//!   display on a terminal. `unread` says how long to wait at the end if nobody reads.
+//!   the thread that writes them, and `log_lines` those that wait for it. `progress` is the
+//!   progress display on a terminal. `unread` says how long to wait at the end if nobody reads.
 //! - `channel_handle` is one channel as other threads see it, `host_state` the whole host,
 //!   `process` its memory and CPU time.
 //! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log

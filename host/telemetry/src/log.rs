@@ -1,8 +1,8 @@
 //! The log: lines on standard error, as text for people or as JSON for a log collector. The final
 //! error of a command that fails is written the same way. A message is always one line.
 //!
-//! A command that serves others hands its lines to a thread that writes them, so that it never waits
-//! for who reads them. Other commands write them in their place between what they print.
+//! A command that serves others hands its lines to a thread that writes them, so that it never
+//! waits for who reads them. Other commands write them in their place between what they print.
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -71,7 +71,8 @@ pub fn start(elsewhere: Format) {
     }
 }
 
-/// Lets a thread write all further lines. The process writes what is left with [`flush`] at its end.
+/// Lets a thread write all further lines. The process writes what is left with [`flush`] at its
+/// end.
 pub fn write_in_thread() {
     let suspend = |write: &mut dyn FnMut()| suspend_progress(write);
     // Without a thread, each line is written where it is made.
@@ -113,8 +114,8 @@ fn dropped_notice(dropped: u64) -> String {
     line(Level::Warn, &why, &NO_FIELDS)
 }
 
-/// Logs a panic of a thread, as the standard library does. The standard library itself would wait for
-/// who reads standard error.
+/// Logs a panic of a thread, as the standard library does. The standard library itself would wait
+/// for who reads standard error.
 fn report_panic(info: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let why = info.payload_as_str().unwrap_or("a value that is no text");

@@ -68,8 +68,8 @@ impl LogLines {
 }
 
 impl Waiting {
-    /// Adds a line, and drops the oldest ones while there are more bytes than `most`. The line itself
-    /// stays.
+    /// Adds a line, and drops the oldest ones while there are more bytes than `most`. The line
+    /// itself stays.
     fn push(&mut self, number: u64, text: String, most: usize) -> u64 {
         self.bytes += text.len() + LINE_BYTES;
         self.lines.push_back((number, text));

@@ -1,5 +1,5 @@
-//! The thread that writes the log. Nobody else waits for who reads standard error: not the channels,
-//! and not the thread that obeys signals.
+//! The thread that writes the log. Nobody else waits for who reads standard error: not the
+//! channels, and not the thread that obeys signals.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -37,8 +37,8 @@ struct State {
 }
 
 impl LogWriter {
-    /// Starts the thread. It writes each line to `to` while `above` runs it, and makes a line of the
-    /// number of lines that were dropped with `notice`.
+    /// Starts the thread. It writes each line to `to` while `above` runs it, and makes a line of
+    /// the number of lines that were dropped with `notice`.
     ///
     /// # Errors
     /// The system gives no thread.

@@ -194,8 +194,8 @@ impl Connections {
                 }
                 self.open.push_back(tokio::spawn(serve_connection(socket, self.host.clone())));
             }
-            // Most likely this process has no more descriptors: one of ours becomes free. The newest
-            // one is kept, because its request may be on its way.
+            // Most likely this process has no more descriptors: one of ours becomes free. The
+            // newest one is kept, because its request may be on its way.
             Err(_) if self.open.len() > 1 => self.close_oldest().await,
             Err(error) => {
                 log::warn!("metrics: accepting failed, again in a second: {error}");

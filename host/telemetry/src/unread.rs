@@ -41,8 +41,8 @@ impl Patience {
     }
 }
 
-/// Waits for a thread that ends when it has written all to `to`. `None` if nobody reads it: then the
-/// thread ends with the process.
+/// Waits for a thread that ends when it has written all to `to`. `None` if nobody reads it: then
+/// the thread ends with the process.
 pub fn join<T>(thread: JoinHandle<T>, to: &impl AsFd) -> Option<thread::Result<T>> {
     let mut patience = Patience::default();
     while !thread.is_finished() {

@@ -131,8 +131,8 @@ mod tests {
         let wait = watched.due_report(at(11)).expect("it is long enough");
         assert_eq!(
             watched.line(&wait, at(11)),
-            "channel `val`: it has waited 11s for 2 consumers: nobody has connected to `val`; start \
-             what reads it, lower `consumers`, or leave the channel out"
+            "channel `val`: it has waited 11s for 2 consumers: nobody has connected to `val`; \
+             start what reads it, lower `consumers`, or leave the channel out"
         );
         assert_eq!(watched.due_report(at(12)), None);
         channel.end(Outcome::Stopped);

@@ -122,8 +122,8 @@ impl Observed<'_> {
         Some(Wait { reason, since, what, remedy: remedy.to_owned() })
     }
 
-    /// A rank that has left, for which the others wait: its batches fill the slots, because all ranks
-    /// get equally many.
+    /// A rank that has left, for which the others wait: its batches fill the slots, because all
+    /// ranks get equally many.
     fn missing_rank(&self) -> Option<Wait> {
         let Self { channel, needed, ring, .. } = *self;
         let (rank, pid) = ring.left_ranks.first().filter(|_| ring.writer_waits)?;
@@ -135,7 +135,8 @@ impl Observed<'_> {
             reason: WaitReason::Consumers,
             since: ring.consumers_since,
             what: format!(
-                "rank {rank} of the {needed} ranks of `{channel}`: its process {pid} has left{others}"
+                "rank {rank} of the {needed} ranks of `{channel}`: its process {pid} has \
+                 left{others}"
             ),
             remedy: "look at why it has left; start it again, or end the other ranks".to_owned(),
         })
@@ -448,7 +449,9 @@ mod tests {
         /// However late the clock is looked at: each wait is told when it has become long, and
         /// seldom.
         #[test]
-        fn each_long_wait_is_told(steps in prop::collection::vec((1u64..700, any::<bool>()), 1..60)) {
+        fn each_long_wait_is_told(
+            steps in prop::collection::vec((1u64..700, any::<bool>()), 1..60),
+        ) {
             let mut case = case();
             let mut reports = WaitReports::default();
             let (mut now, mut since, mut told) = (0, 0, 0);

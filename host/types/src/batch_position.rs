@@ -14,7 +14,8 @@ pub struct BatchPosition {
     pub epoch: u32,
     /// Number of the batch in the channel, from 0. 0 until the batch is delivered.
     pub batch: u64,
-    /// Number of the object in its epoch on this machine, from 0: after shuffling and sharding.
+    /// Number of the object in its epoch on this machine, from 0: after they were shuffled and
+    /// divided into parts.
     pub object_number: u64,
     /// The object's name: a path or a URL. In a mix, the names of its inputs.
     pub object: String,

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Bytes of a huge page. Memory has huge pages only where its address is a multiple of this, and in a
-/// mapping of a file, only where the place in the file is one, too.
+/// Bytes of a huge page. Memory has huge pages only where its address is a multiple of this, and in
+/// a mapping of a file, only where the place in the file is one, too.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Memory that chunks lie in.

@@ -70,8 +70,8 @@ impl Scalar {
         }
     }
 
-    /// Name of this type in the decoder interface, in the ring's protocol, in decoder options and in
-    /// messages.
+    /// Name of this type in the decoder interface, in the ring's protocol, in decoder options and
+    /// in messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -167,7 +167,8 @@ impl Field {
         self.value_bytes().filter(|_| is_fixed).map(|bytes| bytes as usize)
     }
 
-    /// Bytes of one value without the dimensions of any size. `None` if they don't fit into 32 bits.
+    /// Bytes of one value without the dimensions of any size. `None` if they don't fit into 32
+    /// bits.
     fn value_bytes(&self) -> Option<u32> {
         let known = self.shape.iter().filter(|size| **size > 0);
         known.copied().try_fold(self.scalar.size() as u32, u32::checked_mul)

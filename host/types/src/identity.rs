@@ -2,9 +2,9 @@
 //! as the identity of its object, and that a state keeps.
 //!
 //! The text is `list:…;CONTENT`. The first part stands for the list of the epoch's objects, see
-//! [`ListIdentity`]; it is missing where the source has no list. CONTENT stands for the bytes of the
-//! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
-//! empty for a pipe.
+//! [`ListIdentity`]; it is missing where the source has no list. CONTENT stands for the bytes of
+//! the object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file.
+//! It is empty for a pipe.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands for the list of an epoch's objects, before it is shuffled and divided among machines.
+/// What stands for the list of an epoch's objects, before it is shuffled and divided among
+/// machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListIdentity {
     /// Number of objects that were listed.
@@ -29,8 +30,8 @@ pub struct ListIdentity {
 }
 
 impl ListIdentity {
-    /// Whether the objects that were listed `then` are those that are listed now. Both have the same
-    /// number of objects.
+    /// Whether the objects that were listed `then` are those that are listed now. Both have the
+    /// same number of objects.
     ///
     /// # Errors
     /// What differs, for people.

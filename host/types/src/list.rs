@@ -1,8 +1,8 @@
 //! The value of a field that is a list of bytes or text: a table of offsets, then the elements.
 //!
-//! A list of n elements begins with n + 1 offsets, which are 32-bit little-endian integers and count
-//! from the start of the value. Element i lies between offset i and offset i + 1. So the first
-//! offset is 4 x (n + 1), and the last one is the length of the value.
+//! A list of n elements begins with n + 1 offsets, which are 32-bit little-endian integers and
+//! count from the start of the value. Element i lies between offset i and offset i + 1. So the
+//! first offset is 4 x (n + 1), and the last one is the length of the value.
 
 /// The elements of a list's value. [`list_problem`] must have found nothing wrong with it.
 pub fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {

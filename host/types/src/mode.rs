@@ -11,7 +11,7 @@ pub enum Mode {
     Share,
     /// Each batch goes to every consumer that is connected when the batch is first granted.
     Broadcast,
-    /// Each consumer is a rank: batch k goes to the rank k modulo the number of ranks. All ranks get
-    /// equally many batches of each epoch.
-    Shard,
+    /// Each consumer is a rank: batch k goes to the rank k modulo the number of ranks. All ranks
+    /// get equally many batches of each epoch.
+    Rank,
 }

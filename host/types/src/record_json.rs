@@ -27,8 +27,8 @@ pub fn print(out: &mut impl Write, field: &Field, bytes: &[u8]) -> io::Result<()
     }
 }
 
-/// Prints a record as an object of its fields. `value` gives the bytes of the field with this index;
-/// `None` if it is absent.
+/// Prints a record as an object of its fields. `value` gives the bytes of the field with this
+/// index; `None` if it is absent.
 ///
 /// # Errors
 /// `out` can't be written.

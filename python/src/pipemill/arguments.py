@@ -8,7 +8,7 @@ from typing import Any, Callable, NoReturn, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_DEALT = 'say shard=(rank, world), or shard="auto" for what the launcher says'
+_DEALT = 'say rank=(rank, world), or rank="auto" for what the launcher says'
 _LIMIT = "it is a limit: limits={{{name!r}: {value!r}}}"
 _OF_SOURCE = "the source says that: source={{\"s3\": \"s3://…\", {name!r}: {value!r}}}"
 _IN_PROCESS = (
@@ -60,10 +60,10 @@ REMEDIES = {
     "pin_memory_device": "say device= to pipemill.torch.Loader",
     "device": "pipemill.torch.Loader has it",
     "steps": "pipemill.torch.Loader has it; else leave the loop after that many batches",
-    "rank": _DEALT,
     "local_rank": _DEALT,
     "world_size": _DEALT,
     "num_replicas": _DEALT,
+    "shard": _DEALT,
     "num_shards": _DEALT,
     "shards": _DEALT,
     "num_epochs": "say epochs={value!r}",

@@ -24,7 +24,7 @@ def establish(
     `wishes`: what HELLO asks for."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
-    client = client_name(client, wishes.get("shard"))
+    client = client_name(client, wishes.get("rank"))
     sock = _connect(address, deadline, wait)
     try:
         hello, left = protocol.hello(channel, client, wishes), deadline - time.monotonic()

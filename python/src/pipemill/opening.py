@@ -10,8 +10,8 @@ from .address import Address
 from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
-from .ranks import Node, node_of, shard_of
-from .shares import check_part, name_of_part
+from .ranks import Node, node_of, rank_of
+from .parts import check_part, name_of_part
 from .sources import Source, source_table
 from .state import check_accept, check_state
 from .stream import Stream, batch_size, connect, whole_number
@@ -53,7 +53,7 @@ def open(  # the name that `pipemill.open` has
     max_record: str | None = None,
     limits: Mapping[str, str] | None = None,
     epochs: int | None = 1,
-    shard: tuple[int, int] | str | None = None,
+    rank: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     accept: Sequence[str] | str = (),
     host: str | None = None,
@@ -105,7 +105,7 @@ def open(  # the name that `pipemill.open` has
         "1GiB"}``, and the memory of all batches with the window of `shuffle`: ``{"batches":
         "4GiB"}``; each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
-    :param shard: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
+    :param rank: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
         MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
         `host`.
     :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
@@ -128,7 +128,7 @@ def open(  # the name that `pipemill.open` has
         batch_across=batch_across, shuffle=shuffle, workers=workers, order=order, epochs=epochs,
         on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
-        shard=shard, host=host, credits=credits,
+        rank=rank, host=host, credits=credits,
     )  # fmt: skip
     wishes: dict[str, Any] = {
         "credits": credits,
@@ -153,7 +153,7 @@ def plan(
     *,
     credits: int,
     epochs: int | None,
-    shard: tuple[int, int] | str | None,
+    rank: tuple[int, int] | str | None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     batch: int | None = None,
@@ -173,7 +173,7 @@ def plan(
     """
     shuffle = check_shuffle(shuffle)
     _check(batch, tail, batch_across, workers, order, epochs, credits)
-    part, node = _part(shard, host)
+    part, node = _part(rank, host)
     name, table = source_table(source)
     _deal(table, source, part, node)
     if node is not None and tail not in ("drop", "pad"):
@@ -245,14 +245,14 @@ def _errors(
 
 
 def _part(
-    shard: tuple[int, int] | str | None, host: str | None
+    rank: tuple[int, int] | str | None, host: str | None
 ) -> tuple[tuple[int, int], Node | None]:
     """The part of the objects that the host reads, and its machine where it is shared there."""
     if host is None:
-        return shard_of(shard) or (0, 1), None
+        return rank_of(rank) or (0, 1), None
     if host != "per-node":
         raise ValueError(f'host={host!r}: expected None or "per-node"')
-    node = node_of(shard_of(shard) or shard_of("auto") or (0, 1))
+    node = node_of(rank_of(rank) or rank_of("auto") or (0, 1))
     return (node.node, node.nodes), node
 
 
@@ -270,7 +270,7 @@ def _deal(
             f"folder, a pattern or several objects{remedy}"
         )
     check_part(source, table, index, count, name_of_part(index, count, node is not None))
-    table["shard"] = {"index": index, "count": count}
+    table["part"] = {"index": index, "count": count}
 
 
 def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
@@ -281,7 +281,7 @@ def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
     """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
     source = channel["source"]
-    part = None if source.get("allow_empty") else source.get("shard")
+    part = None if source.get("allow_empty") else source.get("part")
     return None if part is None else name_of_part(part["index"], part["count"], node is not None)
 
 
@@ -289,8 +289,8 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
     """A stream of the host that all processes of this machine share. The first one starts it."""
     name, tail, world = channel["name"], channel["tail"], node.local_world
     slots = world * wishes["credits"] + 2 + (world if tail == "drop" else 0)
-    channel.update(mode="shard", consumers=world, ring={"slots": max(_SLOTS, slots)})
-    wishes["shard"] = node.local_rank, world
+    channel.update(mode="rank", consumers=world, ring={"slots": max(_SLOTS, slots)})
+    wishes["rank"] = node.local_rank, world
     text = toml({"channel": [channel]})
     address = node_address(node, text)
     if node.local_rank > 0:
@@ -344,7 +344,7 @@ class Records(Iterator["dict[str, Any]"]):
 _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(
-        ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "shard", "state",
+        ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "rank", "state",
          "accept", "host", "credits", "timeout", "hold_timeout"),
         "that is for pipemill.open(), which gives batches",
     ),

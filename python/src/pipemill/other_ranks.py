@@ -20,9 +20,9 @@ _LONG = 5.0
 _MAX_NAMES = 8
 
 
-def client_name(name: str, shard: Mapping[str, int] | None) -> str:
+def client_name(name: str, rank: Mapping[str, int] | None) -> str:
     """What a consumer calls itself, with its rank."""
-    return name if shard is None else f"{name}, rank {shard['rank']} of {shard['world']}"
+    return name if rank is None else f"{name}, rank {rank['rank']} of {rank['world']}"
 
 
 def why_waiting(address: Address, channel: str, world: int) -> str | None:

@@ -25,7 +25,7 @@ class Position(NamedTuple):
     epoch: int
     #: Number of the batch in the channel, from 0.
     batch: int
-    #: Number of the object in its epoch on this machine, from 0: after shuffling and sharding.
+    #: Number of the object in its epoch on this machine, from 0: after they were shuffled and divided into parts.
     object_number: int
     #: The object's name: a path or a URL.
     object: str

@@ -1,4 +1,4 @@
-"""Which part of the data this process reads, as launchers say it in the environment."""
+"""Which rank this process is, as launchers say it in the environment."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ class Node(NamedTuple):
     job: str
 
 
-def shard_of(shard: tuple[int, int] | str | None) -> tuple[int, int] | None:
-    """The rank and the number of ranks that ``shard=`` says. "auto": from the launcher; alone,
-    where there is none. What was found is said once in the log."""
-    if shard is None:
+def rank_of(rank: tuple[int, int] | str | None) -> tuple[int, int] | None:
+    """The number of this rank and how many there are, as ``rank=`` says. "auto": from the launcher;
+    alone, where there is none. What was found is said once in the log."""
+    if rank is None:
         return None
-    if shard == "auto":
+    if rank == "auto":
         return _found() or (0, 1)
     try:
-        rank, world = (index(number) for number in shard)  # type: ignore[arg-type]
+        number, world = map(index, rank)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         expected = 'expected two numbers, (rank, world), or "auto"'
-        raise ValueError(f"shard={shard!r}: {expected}") from None
-    if not 0 <= rank < world:
-        raise ValueError(f"shard={shard!r}: expected a rank from 0 to {world - 1}")
-    return rank, world
+        raise ValueError(f"rank={rank!r}: {expected}") from None
+    if not 0 <= number < world:
+        raise ValueError(f"rank={rank!r}: expected a rank from 0 to {world - 1}")
+    return number, world
 
 
 def _found() -> tuple[int, int] | None:
@@ -83,12 +83,12 @@ def _is_step() -> bool:
     return any(os.environ.get(name) for name in _STEP)
 
 
-def node_of(shard: tuple[int, int]) -> Node:
+def node_of(rank_and_world: tuple[int, int]) -> Node:
     """Where the process of this rank runs.
 
     Raises :class:`ValueError` where no launcher says it, or the numbers do not fit each other.
     """
-    rank, world = shard
+    rank, world = rank_and_world
     local = _pair(_LOCAL_RANKS)[0] or ((0, 1) if world == 1 else None)
     if local is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Sources as data sets of Ray Data: Ray schedules, and each of its read tasks decodes its share of
+"""Sources as data sets of Ray Data: Ray schedules, and each of its read tasks decodes its part of
 the objects with a private host."""
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _OTHER_WORDS = {
     "seed": "call random_shuffle(seed={value!r}) of the result",
     "epochs": "iterate over the result once for each epoch",
     "shard": "call split() or streaming_split() of the result",
+    "rank": "call split() or streaming_split() of the result",
     "state": "Ray runs a read task again by itself",
     "num_workers": "say concurrency={value!r}: how many read tasks run at once",
     "workers": "say concurrency={value!r}: how many read tasks run at once",

@@ -19,9 +19,9 @@ CHANNEL = "open"
 def source_table(source: Source) -> tuple[str, dict[str, Any]]:
     """The name of the channel, and the table `source` of the configuration."""
     if isinstance(source, Mapping):
-        own = [key for key in ("epochs", "shard", "distribution") if key in source]
+        own = [key for key in ("epochs", "part") if key in source]
         if own:
-            raise ValueError(f"source= has {own[0]!r}; say it as epochs= or shard=")
+            raise ValueError(f"source= has {own[0]!r}; say it as epochs= or rank=")
         return CHANNEL, dict(source)
     if not isinstance(source, (str, os.PathLike)):
         if not isinstance(source, Sequence) or isinstance(source, (bytes, bytearray)):

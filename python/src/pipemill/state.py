@@ -30,15 +30,15 @@ class Tracker:
         self,
         channel: str,
         connection: Connection,
-        shard: dict[str, int] | None,
+        rank: dict[str, int] | None,
         state: dict[str, Any] | None,
         follows_others: bool,
     ) -> None:
         """`follows_others`: the batches before the first one went to other consumers of this program."""
         self._channel = channel
         self._settings = connection.welcome.settings
-        shard = shard or {"rank": 0, "world": 1}
-        self._rank, self._world = shard["rank"], shard["world"]
+        rank = rank or {"rank": 0, "world": 1}
+        self._rank, self._world = rank["rank"], rank["world"]
         #: Where this program, or the host's run, began. The state, before the first batch.
         self._resumed = connection.welcome.resumed if state is None else state
         resumed = self._resumed or {"batch": 0, "given": 0, "epoch": 0}

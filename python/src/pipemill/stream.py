@@ -17,10 +17,10 @@ from .connection import Connection, Lease
 from .errors import ProtocolError, Refused
 from .handshake import establish
 from .protocol import EpochEnd, Grant
-from .ranks import shard_of
+from .ranks import rank_of
 from .receiver import Receiver
 from .schema import Field
-from .shares import no_records
+from .parts import no_records
 from .state import Tracker, check_accept, check_state
 from .status import SkippedCount, failure_of
 from .transform import Transform, keeping
@@ -52,7 +52,7 @@ def connect(
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
-    shard: tuple[int, int] | str | None = None,
+    rank: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     accept: Sequence[str] | str = (),
     timeout: float | None = None,
@@ -79,7 +79,7 @@ def connect(
         "pad". With `batch` only.
     :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
         With `batch` only.
-    :param shard: ``(rank, world)``: this program is one of `world`, and gets each batch whose
+    :param rank: ``(rank, world)``: this program is one of `world`, and gets each batch whose
         number modulo `world` is `rank`. "auto": as the launcher says in the environment (torchrun,
         MPI, Slurm's srun), or (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
@@ -103,7 +103,7 @@ def connect(
     Raises :class:`ConnectError` where no host answers or it is another user's, :class:`Refused` with the host's reason, and
     :class:`ValueError` where an argument is out of its range.
     """
-    wishes = wishes_of(channel, credits, batch, tail, batch_across, shard, state, accept)
+    wishes = wishes_of(channel, credits, batch, tail, batch_across, rank, state, accept)
     address = address_of(socket, allow_other_users)
     return stream_of(channel, address, wishes, timeout, wait, hold_timeout)
 
@@ -114,7 +114,7 @@ def wishes_of(
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
-    shard: tuple[int, int] | str | None = None,
+    rank: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     accept: Sequence[str] | str = (),
 ) -> dict[str, Any]:
@@ -128,9 +128,9 @@ def wishes_of(
         wishes["batch"] = batch_size(batch, tail, batch_across)
     elif tail is not None or batch_across is not None:
         raise ValueError("tail= and batch_across= are about batch=, which is missing")
-    part = shard_of(shard)
-    if part is not None:
-        wishes["shard"] = {"rank": part[0], "world": part[1]}
+    own = rank_of(rank)
+    if own is not None:
+        wishes["rank"] = {"rank": own[0], "world": own[1]}
     if state is not None:
         wishes["state"] = check_state(channel, state)
     words = check_accept(accept)
@@ -157,12 +157,12 @@ def stream_of(
         raise failure or refused from None
     receiver = Receiver(channel, connection, timeout, hold_timeout)
     tracker = Tracker(
-        channel, connection, wishes.get("shard"), wishes.get("state"), "pass" in wishes
+        channel, connection, wishes.get("rank"), wishes.get("state"), "pass" in wishes
     )
     stream = Stream(channel, connection, receiver, tracker)
     stream._skips = SkippedCount(address, channel)
-    if "shard" in wishes:
-        receiver.ranks = address, wishes["shard"]["rank"], wishes["shard"]["world"]
+    if "rank" in wishes:
+        receiver.ranks = address, wishes["rank"]["rank"], wishes["rank"]["world"]
     return stream
 
 
@@ -204,7 +204,7 @@ class Stream:
         self.channel = channel
         #: How many batches may be held at once. The host may have given fewer than requested.
         self.credits = connection.welcome.credits
-        #: How the channel is divided among consumers: "share", "broadcast" or "shard".
+        #: How the channel is divided among consumers: "share", "broadcast" or "rank".
         self.mode = connection.welcome.mode
         self._connection = connection
         self._receiver = receiver

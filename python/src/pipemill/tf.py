@@ -45,7 +45,7 @@ def dataset(
     max_record: str | None = None,
     limits: Mapping[str, str] | None = None,
     epochs: int | None = 1,
-    shard: tuple[int, int] | str | None = None,
+    rank: tuple[int, int] | str | None = None,
     state: Mapping[str, Any] | None = None,
     accept: Sequence[str] | str = (),
     host: str | None = None,
@@ -87,7 +87,7 @@ def dataset(
         options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
         shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
         quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
-        limits=limits, epochs=epochs, shard=shard, state=state, accept=accept, host=host,
+        limits=limits, epochs=epochs, rank=rank, state=state, accept=accept, host=host,
         credits=credits, timeout=timeout, wait=wait, hold_timeout=hold_timeout,
         allow_other_users=allow_other_users,
     )  # fmt: skip

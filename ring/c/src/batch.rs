@@ -234,8 +234,8 @@ fn part(
     guarded(|_| null(), || known.map_or(null(), |batch| of(&batch.ring, field).as_ptr()))
 }
 
-/// All bytes of the batch, in which the offsets count: the fields, and what lies between them in the
-/// input.
+/// All bytes of the batch, in which the offsets count: the fields, and what lies between them in
+/// the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_payload(batch: Option<&Batch>) -> Bytes {
     or_default(|| batch.map_or_else(Bytes::default, |batch| Bytes::of(batch.ring.payload())))
@@ -251,8 +251,8 @@ pub extern "C" fn pipemill_ack(batch: Option<&Batch>) {
 /// Gives the batch back, and ACKs it if that was not done. Null is allowed. Pointers that were got
 /// from it must not be used any more.
 ///
-/// A program that ends without this, and without an ACK, has not processed the batch: the host gives
-/// it to another consumer.
+/// A program that ends without this, and without an ACK, has not processed the batch: the host
+/// gives it to another consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_release(batch: Option<Box<Batch>>) {
     guarded(|_| (), || drop(batch));

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The result of `work`; where it panics, what `otherwise` makes of the panic's text.
 ///
-/// The state that a panic leaves behind is never seen again: a reader's lock is poisoned then, and a
-/// batch does not change.
+/// The state that a panic leaves behind is never seen again: a reader's lock is poisoned then, and
+/// a batch does not change.
 pub(crate) fn guarded<T>(otherwise: impl FnOnce(&str) -> T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| otherwise(text_of(&*panic)))
 }

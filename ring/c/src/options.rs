@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Shard, Tail};
+use pipemill_ring::protocol::{BatchAcross, BatchSize, Hello, Rank, Tail};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -20,8 +20,8 @@ const WAIT: i32 = 10_000;
 /// `pipemill_options options = {0};`.
 #[repr(C)]
 pub struct Options {
-    /// How many batches the program may hold at once. 0: four. A loop needs two, the current one and
-    /// the next one; with four it seldom waits for the host.
+    /// How many batches the program may hold at once. 0: four. A loop needs two, the current one
+    /// and the next one; with four it seldom waits for the host.
     pub credits: u32,
     /// Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
     /// first consumer of a channel decides. 0: as the channel says.
@@ -44,8 +44,8 @@ pub struct Options {
     /// Milliseconds to wait for the release of a batch, where the program holds as many as its
     /// credits allow and asks for another. 0: ten seconds. -1: for ever.
     pub hold_ms: i32,
-    /// Whether the host may be one of any user. By default it has to be one of this user or of root:
-    /// a host's memory is read as it is.
+    /// Whether the host may be one of any user. By default it has to be one of this user or of
+    /// root: a host's memory is read as it is.
     pub allow_other_users: bool,
 }
 
@@ -71,7 +71,7 @@ impl Wishes {
         }
         wishes.hello.batch = batch_size(options)?;
         if options.world > 0 {
-            wishes.hello.shard = Some(Shard { rank: options.rank, world: options.world });
+            wishes.hello.rank = Some(Rank { number: options.rank, world: options.world });
         } else if options.rank > 0 {
             let rank = options.rank;
             return Err(Error::argument(format!(

@@ -23,7 +23,8 @@ use crate::text;
 /// Between two attempts to reach a host that is not there yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One consumer of one channel. One thread at a time may use it. Give it back with `pipemill_close`.
+/// One consumer of one channel. One thread at a time may use it. Give it back with
+/// `pipemill_close`.
 pub struct Reader {
     /// The socket's. It is closed with the reader and all of its batches.
     descriptor: i32,
@@ -138,8 +139,8 @@ impl Consumer {
         Ok(Event { epoch, batch, ..Event::new(EventKind::Batch) })
     }
 
-    /// The host grants nothing to a program that holds as many batches as its credits allow. Without
-    /// this, one that forgets to release them would wait without a word.
+    /// The host grants nothing to a program that holds as many batches as its credits allow.
+    /// Without this, one that forgets to release them would wait without a word.
     fn wait_for_credit(&mut self) -> Result<(), Error> {
         let (credits, Some(hold)) = (self.ring.welcome().credits as usize, self.hold) else {
             return Ok(());
@@ -220,12 +221,12 @@ fn missing(function: &str) -> Error {
 /// Connects to a channel of a host.
 ///
 /// `socket`: path of the host's socket; null for that in the environment variable
-/// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in the
-/// host's configuration. `options`: null for the default of each.
+/// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in
+/// the host's configuration. `options`: null for the default of each.
 ///
-/// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it is
-/// another user's, or it refuses this consumer with a reason. Waits for a host that is not there yet,
-/// ten seconds unless the options say another time.
+/// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it
+/// is another user's, or it refuses this consumer with a reason. Waits for a host that is not there
+/// yet, ten seconds unless the options say another time.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_connect(
     socket: *const c_char,

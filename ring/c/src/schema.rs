@@ -64,8 +64,8 @@ impl From<ring::Scalar> for Scalar {
     }
 }
 
-/// One field that each record of a batch has. All pointers live as long as the batch. A zero byte in
-/// a text is the character U+FFFD here.
+/// One field that each record of a batch has. All pointers live as long as the batch. A zero byte
+/// in a text is the character U+FFFD here.
 #[repr(C)]
 pub struct Field {
     /// Name, unique in the batch.

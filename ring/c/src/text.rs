@@ -11,8 +11,8 @@ fn bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: it is not null, and the header asks for a text that ends with a zero byte and does not
-    // change during the call. No caller keeps it for longer.
+    // SAFETY: it is not null, and the header asks for a text that ends with a zero byte and does
+    // not change during the call. No caller keeps it for longer.
     Some(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
@@ -36,7 +36,8 @@ pub(crate) fn path<'a>(text: *const c_char) -> Option<&'a Path> {
     bytes(text).map(|bytes| Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// The text for C. C's ends at the first zero byte, so the character U+FFFD stands for each of them.
+/// The text for C. C's ends at the first zero byte, so the character U+FFFD stands for each of
+/// them.
 pub(crate) fn for_c(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }

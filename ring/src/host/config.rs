@@ -19,7 +19,7 @@ pub struct RingConfig {
     /// How batches are divided among consumers.
     pub mode: Mode,
     /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
-    /// makes sure that all of them see all batches; in `Shard` it is the number of ranks.
+    /// makes sure that all of them see all batches; in `Rank` it is the number of ranks.
     pub consumers: u32,
 }
 
@@ -37,11 +37,27 @@ pub struct ServerConfig {
     /// Connections that there may be at once, 1 or more. There may be fewer: at most a quarter of
     /// the files that this process may open, and then at least 8.
     pub max_connections: usize,
+    /// What to do about refusals.
+    pub remedies: Remedies,
+}
+
+/// What the host's texts add to refusals of the server, for people: the server knows no
+/// configuration. Empty texts add nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remedies {
+    /// To a process of another user, which may not connect.
+    pub other_user: &'static str,
+    /// To a consumer, where there are as many as may be.
+    pub no_room: &'static str,
 }
 
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
-        ServerConfig { allow_other_users: false, max_connections: 1024 }
+        ServerConfig {
+            allow_other_users: false,
+            max_connections: 1024,
+            remedies: Remedies::default(),
+        }
     }
 }
 

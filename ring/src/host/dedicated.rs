@@ -1,4 +1,5 @@
-//! The dedicated buffers of a ring: those that hold a batch, and those that are kept for the next ones.
+//! The dedicated buffers of a ring: those that hold a batch, and those that are kept for the next
+//! ones.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,8 +17,8 @@ pub(super) struct DedicatedBuffers {
     slot_count: u32,
     /// Those that hold a batch, by slot id less `slot_count`.
     full: Box<[Option<DedicatedBuffer>]>,
-    /// Those that nobody needs, with the number of batches that had been pushed when they were freed.
-    /// The last one was freed last.
+    /// Those that nobody needs, with the number of batches that had been pushed when they were
+    /// freed. The last one was freed last.
     spare: VecDeque<(u64, DedicatedBuffer)>,
     /// Number of batches that were pushed.
     pushed: u64,
@@ -29,8 +30,8 @@ impl DedicatedBuffers {
         Self { slot_count, full, spare: VecDeque::new(), pushed: 0 }
     }
 
-    /// A batch is pushed, with its buffer where it has one. Returns a buffer that was not needed for
-    /// long.
+    /// A batch is pushed, with its buffer where it has one. Returns a buffer that was not needed
+    /// for long.
     pub(super) fn pushed(
         &mut self,
         slot: SlotId,
@@ -53,7 +54,8 @@ impl DedicatedBuffers {
         }
     }
 
-    /// The descriptor of the buffer of this id, if it is one of a dedicated buffer that holds a batch.
+    /// The descriptor of the buffer of this id, if it is one of a dedicated buffer that holds a
+    /// batch.
     pub(super) fn fd(&self, slot: SlotId) -> Option<Arc<OwnedFd>> {
         let at = slot.checked_sub(self.slot_count)?;
         self.full[at as usize].as_ref().map(DedicatedBuffer::fd)

@@ -1,4 +1,5 @@
-//! Limits the lines about connections that are ended: a program can make thousands of them a second.
+//! Limits the lines about connections that are ended: a program can make thousands of them a
+//! second.
 
 use log::Level;
 

@@ -65,10 +65,12 @@ mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
 pub use crate::memory::MemoryError;
-pub use config::{Interrupt, PlaceMissing, RingConfig, RingError, ServerConfig, WriteError};
+pub use config::{
+    Interrupt, PlaceMissing, Remedies, RingConfig, RingError, ServerConfig, WriteError,
+};
 pub use delivery::{
-    Admitted, Delivery, Denied, LockedRing, Request, check_rank_is_free, check_shard, credits,
-    is_same_division, slots_of_ranks,
+    Admitted, Delivery, Denied, LockedRing, RankError, Request, TooFewSlots, check_rank,
+    check_rank_is_free, credits, is_same_division, slots_of_ranks,
 };
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;

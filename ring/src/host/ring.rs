@@ -89,12 +89,12 @@ impl Ring {
         Self::within(config, 0, MemoryBudget::unlimited())
     }
 
-    /// Makes a ring with `extra_slots` more slots, for [`acquire_extra`](Ring::acquire_extra). Slots and
-    /// dedicated buffers count in `budget`.
+    /// Makes a ring with `extra_slots` more slots, for [`acquire_extra`](Ring::acquire_extra).
+    /// Slots and dedicated buffers count in `budget`.
     ///
     /// # Errors
-    /// As [`new`](Ring::new), and [`MemoryError::OverBudget`](crate::host::MemoryError::OverBudget) where
-    /// the slots are more than the budget has left.
+    /// As [`new`](Ring::new), and [`MemoryError::OverBudget`](crate::host::MemoryError::OverBudget)
+    /// where the slots are more than the budget has left.
     pub fn within(
         config: RingConfig,
         extra_slots: u32,
@@ -127,9 +127,9 @@ impl Ring {
         &self.config
     }
 
-    /// Lets `delivery` decide about consumers. `start` says in the table where the channel starts, with
-    /// the batch of the number `first_batch`. To be called once, before any batch is granted and before a
-    /// consumer connects.
+    /// Lets `delivery` decide about consumers. `start` says in the table where the channel starts,
+    /// with the batch of the number `first_batch`. To be called once, before any batch is granted
+    /// and before a consumer connects.
     pub fn set_delivery(
         &self,
         delivery: Arc<dyn Delivery>,
@@ -150,8 +150,8 @@ impl Ring {
         self.lock().table.is_restarting()
     }
 
-    /// The writer starts at the new place. `place` returns the number of its first batch, and what this
-    /// returns; it is called under the lock. Must not be called while there is a
+    /// The writer starts at the new place. `place` returns the number of its first batch, and what
+    /// this returns; it is called under the lock. Must not be called while there is a
     /// [`Writer`](super::Writer).
     pub fn restarted<T>(&self, place: impl FnOnce() -> (u64, T)) -> T {
         self.change(|state, now| {
@@ -162,9 +162,10 @@ impl Ring {
         })
     }
 
-    /// If `is_at_fault` says so of the table: ends all consumers with an error, waits until none is connected,
-    /// and lets the channel [restart](Delivery::restart_as_configured). False where it is not, or the ring
-    /// was stopped. Where a consumer has made the channel restart meanwhile, it restarts there.
+    /// If `is_at_fault` says so of the table: ends all consumers with an error, waits until none is
+    /// connected, and lets the channel [restart](Delivery::restart_as_configured). False where it
+    /// is not, or the ring was stopped. Where a consumer has made the channel restart meanwhile, it
+    /// restarts there.
     pub fn end_consumers(
         &self,
         report: &ErrorReport,
@@ -195,8 +196,8 @@ impl Ring {
         }
     }
 
-    /// Lets the channel restart as it is configured, if what a consumer asked for has failed. The error has
-    /// the consumers that are connected: while they are, it can't restart.
+    /// Lets the channel restart as it is configured, if what a consumer asked for has failed. The
+    /// error has the consumers that are connected: while they are, it can't restart.
     fn restart_after_failure(&self, state: &mut RingState) -> Result<(), Vec<ConsumerId>> {
         if state.failing.is_none() || state.table.is_restarting() {
             state.failing = None;
@@ -243,7 +244,7 @@ impl Ring {
     /// Number of ranks that batches are dealt to; None if they are not.
     pub fn ranks(&self) -> Option<u32> {
         let (mode, consumers) = self.lock().table.division();
-        (mode == Mode::Shard).then_some(consumers)
+        (mode == Mode::Rank).then_some(consumers)
     }
 
     /// Sets the fields that every record has. Consumers are sent them before their first grant.
@@ -280,14 +281,15 @@ impl Ring {
     /// and records that were delivered.
     ///
     /// # Errors
-    /// A consumer goes on after a batch of this epoch that has not come. Then the epoch is not ended.
+    /// A consumer goes on after a batch of this epoch that has not come. Then the epoch is not
+    /// ended.
     pub fn end_epoch(&self, epoch: u32, early: bool) -> Result<(), PlaceMissing> {
         self.change(|state, now| {
             if !early && state.table.lacks_sought(epoch) {
                 return Err(PlaceMissing(epoch));
             }
             // An epoch's first batch belongs to rank 0.
-            if let (Mode::Shard, ranks) = state.table.division() {
+            if let (Mode::Rank, ranks) = state.table.division() {
                 let next = self.batches().next_multiple_of(u64::from(ranks));
                 self.next_batch.store(next, Ordering::Relaxed);
             }
@@ -335,8 +337,8 @@ impl Ring {
         epoch.and_then(|epoch| u32::try_from(epoch).ok())
     }
 
-    /// Waits until the consumers are connected that the first grant needs, or one of them has asked for
-    /// another beginning. Returns early after [`stop`](Ring::stop).
+    /// Waits until the consumers are connected that the first grant needs, or one of them has asked
+    /// for another beginning. Returns early after [`stop`](Ring::stop).
     pub fn wait_for_consumers(&self) {
         let mut state = self.lock();
         state.waits_for_start = true;
@@ -348,7 +350,8 @@ impl Ring {
 
     /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
     /// Without a consumer, ends are not waited for. False where the time is over,
-    /// [`stop`](Ring::stop) was called, or the channel [restarts](Ring::is_restarting). `None` waits for ever.
+    /// [`stop`](Ring::stop) was called, or the channel [restarts](Ring::is_restarting). `None`
+    /// waits for ever.
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
@@ -470,8 +473,8 @@ impl Ring {
         found
     }
 
-    /// Queues a filled batch. `dedicated`: its memory, where that is a dedicated buffer. `place`: its
-    /// own.
+    /// Queues a filled batch. `dedicated`: its memory, where that is a dedicated buffer. `place`:
+    /// its own.
     pub(super) fn push(
         &self,
         slot: SlotId,
@@ -506,8 +509,8 @@ impl Ring {
     /// Welcomes a consumer that was [admitted](Ring::admit).
     ///
     /// # Errors
-    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on. `ECONNRESET`
-    /// where what it asked for has failed since; then it was sent the error.
+    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on.
+    /// `ECONNRESET` where what it asked for has failed since; then it was sent the error.
     pub(super) fn connect(
         &self,
         id: ConsumerId,
@@ -641,7 +644,8 @@ impl Ring {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
-    /// Admits a consumer, or refuses it. Also says how often all consumers had been ended before that.
+    /// Admits a consumer, or refuses it. Also says how often all consumers had been ended before
+    /// that.
     pub(super) fn admit(&self, hello: &Hello) -> Result<(Admitted, u64), Denied> {
         // The consumers of what has failed get its error, and this one does not.
         self.change(|state, _| self.restart_after_failure(state)).map_err(|others| {

@@ -46,7 +46,8 @@ impl Server {
     /// Starts the server. Consumers may connect when this returns.
     ///
     /// The folder of `socket` is made if it is missing. Only this user may write to it, unless
-    /// `config.allow_other_users`. `status` makes the answers to GET_STATUS; without it they are refused.
+    /// `config.allow_other_users`. `status` makes the answers to GET_STATUS; without it they are
+    /// refused.
     ///
     /// # Errors
     /// [`ServerError::SameName`] where two rings have the same channel name,

@@ -14,7 +14,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::geteuid;
 
-use super::config::ServerConfig;
+use super::config::{Remedies, ServerConfig};
 use super::connections::{Connection, Connections, HELLO_TIMEOUT, Role};
 use super::delivery::{Admitted, Denied};
 use super::log_limit::LogLimit;
@@ -43,7 +43,13 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a consumer of an older pass is hung up on.
 const PASS_IS_OVER: &str = "this pass over the data is over, because a newer one of the same \
-                            program has begun; to read the data twice at once, make another Dataset";
+                            program has begun; to read the data twice at once, make another \
+                            Dataset";
+
+/// The reason with what to do about it, if the host says that.
+fn with_remedy(reason: String, remedy: &str) -> String {
+    if remedy.is_empty() { reason } else { format!("{reason}; {remedy}") }
+}
 
 /// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
@@ -52,6 +58,7 @@ pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
 pub(super) struct ServerLoop {
     endpoint: Endpoint,
     allow_other_users: bool,
+    remedies: Remedies,
     channels: HashMap<String, Arc<Ring>>,
     status: Option<StatusText>,
     poller: Arc<Epoll>,
@@ -87,6 +94,7 @@ impl ServerLoop {
         Ok(ServerLoop {
             endpoint,
             allow_other_users: config.allow_other_users,
+            remedies: config.remedies,
             channels,
             status,
             poller,
@@ -129,8 +137,8 @@ impl ServerLoop {
     }
 
     /// Hangs up on all. The ACKs that have come by now count. After that nothing is granted: else a
-    /// consumer that is hung up on later would get the batches of one before it, which may have sent
-    /// an ACK meanwhile.
+    /// consumer that is hung up on later would get the batches of one before it, which may have
+    /// sent an ACK meanwhile.
     fn end(mut self) {
         for id in self.connections.ids() {
             for _ in 0..TURNS_AT_END {
@@ -200,22 +208,12 @@ impl ServerLoop {
         let (socket, role) = (Arc::new(socket), Role::Silent(Instant::now()));
         self.connections.insert(id, Connection { socket, peer, role });
         if uid != euid && !self.allow_other_users {
-            self.close(
-                id,
-                Some(&format!(
-                    "this host serves user {euid} only, and you are user {uid}; its configuration \
-                     can allow other users"
-                )),
-            );
+            let reason = format!("this host serves user {euid} only, and you are user {uid}");
+            self.close(id, Some(&with_remedy(reason, self.remedies.other_user)));
         } else if !has_room {
-            self.close(
-                id,
-                Some(&format!(
-                    "this host has {} consumers, all that it takes; raise `max_connections` in its \
-                     configuration, or the number of files that it may open (ulimit -n)",
-                    self.connections.limit()
-                )),
-            );
+            let limit = self.connections.limit();
+            let reason = format!("this host has {limit} consumers, all that it takes");
+            self.close(id, Some(&with_remedy(reason, self.remedies.no_room)));
         } else if let Err(errno) = watched {
             self.close(id, Some(&format!("the host can't watch another connection: {errno}")));
         } else {
@@ -344,8 +342,8 @@ impl ServerLoop {
         NextAction::Continue
     }
 
-    /// Hangs up on the consumers of older passes of the same program, as if that had left its epoch.
-    /// The messages that they have sent count.
+    /// Hangs up on the consumers of older passes of the same program, as if that had left its
+    /// epoch. The messages that they have sent count.
     fn replace(&mut self, ring: &Arc<Ring>, hello: &Hello) -> Result<(), String> {
         let Some(pass) = &hello.pass else { return Ok(()) };
         for (other, _) in self.connections.other_passes(ring, pass) {
@@ -377,7 +375,8 @@ impl ServerLoop {
         log::debug!("channel {:?}: process {pid}: {PASS_IS_OVER}", ring.config().channel);
         let refused = protocol::refused(PASS_IS_OVER);
         if send(&*connection.socket, &refused, None, false).is_err() {
-            // Its socket is full, so it does not look into it. It sees a hang-up in place of the reason.
+            // Its socket is full, so it does not look into it. It sees a hang-up in place of the
+            // reason.
             let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Write);
         }
     }
@@ -496,7 +495,7 @@ fn goes_on(ring: &Ring) -> &'static str {
     match ring.division().0 {
         Mode::Share => "they go to the next consumer that is ready",
         Mode::Broadcast => "the others get them all the same",
-        Mode::Shard => "its rank gets them again when it connects",
+        Mode::Rank => "its rank gets them again when it connects",
     }
 }
 

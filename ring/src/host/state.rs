@@ -66,7 +66,8 @@ impl RingState {
         self.missing.set_missed(waits && self.table.lacks_consumers(), now);
     }
 
-    /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for something.
+    /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for
+    /// something.
     pub(super) fn ends_a_wait(&self) -> bool {
         let Self { table, writer_waits, drain_waits, .. } = self;
         let ends_both = table.is_restarting();

@@ -108,7 +108,7 @@ fn left_ranks(state: &RingState) -> Vec<(u32, i32)> {
     let is_missing =
         |(rank, _): &(u32, i32)| *rank < world && state.table.consumer_of(*rank).is_none();
     let left = state.missing.left.iter().map(|(rank, pid)| (*rank, *pid));
-    if mode == Mode::Shard { left.filter(is_missing).collect() } else { Vec::new() }
+    if mode == Mode::Rank { left.filter(is_missing).collect() } else { Vec::new() }
 }
 
 /// One line for each consumer and each 30 s of age. Only where the writer waits for memory, or the

@@ -110,8 +110,8 @@ impl Ring {
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
     /// `payload_bytes` bytes, and can grow. It is one that nobody needs any more, if that is large
-    /// enough. At most [`RingConfig::dedicated`](super::RingConfig) of them
-    /// exist at once, with those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
+    /// enough. At most [`RingConfig::dedicated`](super::RingConfig) of them exist at once, with
+    /// those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
     /// As [`acquire`](Ring::acquire), and [`WriteError::Failed`] where the kernel does not give
@@ -145,9 +145,9 @@ impl Writer {
         matches!(self.memory, Memory::Dedicated(_))
     }
 
-    /// The payload area: all of the batch's memory after the header. The object's name and
-    /// metadata and the index must fit in here too, see [`index_room`](crate::layout::index_room). It starts at a
-    /// multiple of 64. It holds the bytes of older batches, not zeros.
+    /// The payload area: all of the batch's memory after the header. The object's name and metadata
+    /// and the index must fit in here too, see [`index_room`](crate::layout::index_room). It starts
+    /// at a multiple of 64. It holds the bytes of older batches, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
         self.index = None;
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
@@ -172,8 +172,8 @@ impl Writer {
     /// has credit. Returns the batch's number in the channel, from 0. A dedicated buffer grows to
     /// what name and index need.
     ///
-    /// There must be one column for each field of the schema, all of the same length; or none, if the
-    /// index was [written](BatchMemory::write_index) before.
+    /// There must be one column for each field of the schema, all of the same length; or none, if
+    /// the index was [written](BatchMemory::write_index) before.
     ///
     /// # Errors
     /// The memory is free again after each of these: [`RingError::NoSchema`] before
@@ -206,8 +206,8 @@ impl Writer {
         Ok(number)
     }
 
-    /// The index of the batch: that which was written before, or else these columns, which are written
-    /// now.
+    /// The index of the batch: that which was written before, or else these columns, which are
+    /// written now.
     fn index_of(&mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<Index, WriteError> {
         let fields = self.ring.fields().map(<[_]>::len).ok_or(RingError::NoSchema)?;
         let names = info.text_bytes();

@@ -26,8 +26,8 @@ use super::{Mapping, MemoryError, PAGE, failed};
 const POPULATE_STEP: usize = 128 << 10;
 /// From `linux/mman.h`, since Linux 6.1. The C library musl does not have it.
 const MADV_COLLAPSE: i32 = 25;
-/// How long a huge page usually takes at most. The kernel clears it in a quarter of a millisecond. It
-/// takes many times that to make room in one piece first, or if a hypervisor has to find the
+/// How long a huge page usually takes at most. The kernel clears it in a quarter of a millisecond.
+/// It takes many times that to make room in one piece first, or if a hypervisor has to find the
 /// memory: then pages of the usual size are faster.
 const USUAL_TIME: Duration = Duration::from_micros(500);
 
@@ -186,7 +186,8 @@ mod tests {
             let fd = memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap();
             allocate(&fd, 0, had.max(1)).unwrap();
             ftruncate(&fd, bytes as i64).unwrap();
-            let map = Mapping::new(&fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE).unwrap();
+            let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            let map = Mapping::new(&fd, bytes, access).unwrap();
             prop_assert!(bytes < HUGE_PAGE || map.start.addr().get().is_multiple_of(HUGE_PAGE));
             let huge = map.reserve(&fd, had, max_delay).unwrap();
             prop_assert!((had..=bytes).contains(&huge.end));

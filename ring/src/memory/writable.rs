@@ -111,9 +111,9 @@ impl RingMemory {
     }
 }
 
-/// A dedicated buffer: a memfd for a batch that fits into no slot. It grows while it is filled for the
-/// first time, and is sealed then. The host can still write to it, and does when nobody reads the
-/// batch any more: new memory would cost several times as much as to fill memory again.
+/// A dedicated buffer: a memfd for a batch that fits into no slot. It grows while it is filled for
+/// the first time, and is sealed then. The host can still write to it, and does when nobody reads
+/// the batch any more: new memory would cost several times as much as to fill memory again.
 #[derive(Debug)]
 pub(crate) struct DedicatedBuffer {
     fd: Arc<OwnedFd>,
@@ -152,12 +152,12 @@ impl DedicatedBuffer {
         Ok(DedicatedBuffer { fd: Arc::new(fd), map, taken, is_sealed: false })
     }
 
-    /// Makes it at least `bytes` bytes long. What was written stays; its address may change. One that
-    /// was sealed is replaced by another one of this name.
+    /// Makes it at least `bytes` bytes long. What was written stays; its address may change. One
+    /// that was sealed is replaced by another one of this name.
     ///
     /// # Errors
-    /// [`MemoryError::OverBudget`] where the budget has not enough left: then nothing is changed. Or the
-    /// kernel does not give the memory.
+    /// [`MemoryError::OverBudget`] where the budget has not enough left: then nothing is changed.
+    /// Or the kernel does not give the memory.
     pub(crate) fn ensure(
         &mut self,
         name: &str,
@@ -204,13 +204,13 @@ impl DedicatedBuffer {
 
     /// All of it, for reading.
     pub(crate) fn bytes_to_read(&self) -> &[u8] {
-        // SAFETY: this is the whole mapping, which lives as long as `self`. Writing needs `&mut self`,
-        // and no other process can write.
+        // SAFETY: this is the whole mapping, which lives as long as `self`. Writing needs `&mut
+        // self`, and no other process can write.
         unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
     }
 
-    /// Makes it read-only for everybody else, once the batch in it has `used` bytes. Gives memory back
-    /// if more than half of it is not in use.
+    /// Makes it read-only for everybody else, once the batch in it has `used` bytes. Gives memory
+    /// back if more than half of it is not in use.
     pub(crate) fn seal(&mut self, used: usize) -> Result<(), MemoryError> {
         if self.is_sealed {
             return Ok(());

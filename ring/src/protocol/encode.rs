@@ -46,8 +46,8 @@ pub fn welcome(welcome: &Welcome) -> Vec<u8> {
     json(WELCOME, welcome)
 }
 
-/// Encodes REFUSED. The text is for people, so what a terminal obeys or nobody sees becomes an escape.
-/// It is cut where the message would be longer than [`MAX_MESSAGE`].
+/// Encodes REFUSED. The text is for people, so what a terminal obeys or nobody sees becomes an
+/// escape. It is cut where the message would be longer than [`MAX_MESSAGE`].
 pub fn refused(message: &str) -> Vec<u8> {
     let message = Printable::line(message).to_string();
     shortened(&message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
@@ -86,8 +86,8 @@ pub fn stream_end() -> [u8; 4] {
     STREAM_END.to_le_bytes()
 }
 
-/// Encodes ERROR. Its text is made printable, as that of [`refused`]. The text and the object's name
-/// are cut where the message would be longer than [`MAX_MESSAGE`].
+/// Encodes ERROR. Its text is made printable, as that of [`refused`]. The text and the object's
+/// name are cut where the message would be longer than [`MAX_MESSAGE`].
 pub fn error(report: &ErrorReport) -> Vec<u8> {
     let message = Printable::line(&report.message).to_string();
     let report = &ErrorReport { message, ..report.clone() };

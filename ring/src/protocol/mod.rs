@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of layout and protocol. HELLO and WELCOME name it.
 pub const PROTOCOL: u32 = 2;
-/// The longest message, in bytes: a HELLO or WELCOME with a state. A Unix socket takes it with the sizes
-/// that Linux gives its buffers.
+/// The longest message, in bytes: a HELLO or WELCOME with a state. A Unix socket takes it with the
+/// sizes that Linux gives its buffers.
 pub const MAX_MESSAGE: usize = 196_608;
 /// The longest SCHEMA, in bytes. A state has the same fields as text, and must fit a HELLO.
 pub const MAX_SCHEMA: usize = 65_536;
@@ -55,9 +55,9 @@ pub struct Hello {
     /// The number of records that it wants in each batch. None: the channel's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchSize>,
-    /// The part of the batches that it wants. None: as the channel's mode says.
+    /// Which rank it is. None: as the channel's mode says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard: Option<Shard>,
+    pub rank: Option<Rank>,
     /// The state after which it goes on: JSON that the host has to understand. None: where the
     /// channel is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,8 +66,8 @@ pub struct Hello {
     /// [`Accepted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
-    /// The pass of a program over its data that the consumer is for. None: it has nothing to do with
-    /// other consumers.
+    /// The pass of a program over its data that the consumer is for. None: it has nothing to do
+    /// with other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<Pass>,
 }
@@ -81,7 +81,7 @@ impl Hello {
             credits: None,
             client: client.to_owned(),
             batch: None,
-            shard: None,
+            rank: None,
             state: None,
             accept: Vec::new(),
             pass: None,
@@ -89,8 +89,8 @@ impl Hello {
     }
 }
 
-/// A pass of a program over its data, which may have several consumers. A newer pass takes the place
-/// of an older one.
+/// A pass of a program over its data, which may have several consumers. A newer pass takes the
+/// place of an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
@@ -105,40 +105,42 @@ impl Pass {
     pub const MAX_PROGRAM: usize = 128;
 }
 
-/// A consumer's part of the batches: those whose number modulo `world` is `rank`.
+/// Which of several programs a consumer is. With [`Mode::Rank`] it gets the batches whose number
+/// modulo `world` is `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shard {
+pub struct Rank {
     /// Number of the consumer, from 0; below `world`.
-    pub rank: u32,
+    #[serde(rename = "rank")]
+    pub number: u32,
     /// Number of the consumers that divide the batches, 1 or more.
     pub world: u32,
 }
 
-impl Shard {
+impl Rank {
     /// The most ranks that may divide a channel.
     pub const MAX_WORLD: u32 = 256;
 
-    /// All batches.
-    pub const ALL: Shard = Shard { rank: 0, world: 1 };
+    /// The only one: it gets all batches.
+    pub const ONLY: Rank = Rank { number: 0, world: 1 };
 
     /// The number of the first batch that this consumer gets after a state whose last batch was
     /// `last`. All ranks go on in step: each has got its batch of the same round.
     pub fn next_after(self, last: u64) -> u64 {
         let round = last - last % u64::from(self.world);
-        round.saturating_add(u64::from(self.world)).saturating_add(u64::from(self.rank))
+        round.saturating_add(u64::from(self.world)).saturating_add(u64::from(self.number))
     }
 }
 
-impl Default for Shard {
-    fn default() -> Shard {
-        Shard::ALL
+impl Default for Rank {
+    fn default() -> Rank {
+        Rank::ONLY
     }
 }
 
-impl std::fmt::Display for Shard {
+impl std::fmt::Display for Rank {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {}", self.rank, self.world)
+        write!(f, "rank {} of {}", self.number, self.world)
     }
 }
 
@@ -185,9 +187,9 @@ pub struct Resumed {
     pub given: u64,
     /// The fields of the records, as decoders get them; empty if the program had none yet.
     pub schema: String,
-    /// The part of the batches that the program was given.
+    /// Which rank the program was.
     #[serde(flatten)]
-    pub shard: Shard,
+    pub rank: Rank,
     /// The state's last batch; at the start of an epoch the next one, without an object.
     #[serde(flatten)]
     pub position: BatchPosition,
@@ -202,18 +204,19 @@ impl Resumed {
         self.position.batch.saturating_add(u64::from(self.given > 0))
     }
 
-    /// The first batch that a consumer gets that has this part of the batches. At the start of an
+    /// The first batch that this rank gets. At the start of an
     /// epoch that is all of the epoch.
-    pub fn first_batch_of(&self, shard: Shard) -> BatchPlace {
+    pub fn first_batch_of(&self, rank: Rank) -> BatchPlace {
         let number = match self.given {
             0 => 0,
-            _ => shard.next_after(self.position.batch),
+            _ => rank.next_after(self.position.batch),
         };
         BatchPlace { epoch: self.position.epoch, number }
     }
 }
 
-/// The state of a channel, as a program keeps it: it goes on after the last batch that it was given.
+/// The state of a channel, as a program keeps it: it goes on after the last batch that it was
+/// given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Version of its form: [`State::VERSION`].

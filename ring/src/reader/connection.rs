@@ -90,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Waits until there is something to receive, also a hang-up, at most until `end`. Whether there
-    /// is.
+    /// Waits until there is something to receive, also a hang-up, at most until `end`. Whether
+    /// there is.
     pub(super) fn wait(&self, end: Instant) -> Result<bool, ReaderError> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -134,8 +134,8 @@ impl Connection {
     }
 }
 
-/// The host notices the hang-up at once. A process that another thread is just starting has a copy of
-/// the descriptor until it runs its own program, and `close` alone would wait for that.
+/// The host notices the hang-up at once. A process that another thread is just starting has a copy
+/// of the descriptor until it runs its own program, and `close` alone would wait for that.
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.check_process().is_ok() {

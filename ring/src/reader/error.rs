@@ -19,8 +19,8 @@ pub enum ReaderError {
     },
     /// Another user serves the path. Nothing was said to that host, and nothing of it was read.
     #[error(
-        "{0}, which could send anything; if you trust that user, connect with allow_other_users; if \
-         not, let the host serve a path in a folder that only you can write to"
+        "{0}, which could send anything; if you trust that user, connect with allow_other_users; \
+         if not, let the host serve a path in a folder that only you can write to"
     )]
     OtherUser(OtherUser),
     /// The host refused this consumer, for this reason.
@@ -46,10 +46,11 @@ pub enum ReaderError {
     /// Shared memory of the host can't be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// This consumer was not given all batches of the channel, so it has no single place to go on at.
+    /// This consumer was not given all batches of the channel, so it has no single place to go on
+    /// at.
     #[error(
         "channel {channel:?}: this program was given batch {batch} before others, which went to \
-         another consumer; let one consumer read the channel, or connect each with a shard"
+         another consumer; let one consumer read the channel, or connect each with a rank"
     )]
     Gap {
         /// Name of the channel.
@@ -60,8 +61,9 @@ pub enum ReaderError {
     /// The records come in another order in each run, so no place inside of an epoch says what came
     /// before it.
     #[error(
-        "channel {channel:?}: order = \"any\" leaves no place inside of an epoch to go on at; take the \
-         state between two epochs, or set order = \"strict\""
+        "channel {channel:?}: its records come in another order in each run, so there is no place \
+         inside of an epoch to go on at; take the state between two epochs, or let the host keep \
+         the order of the source"
     )]
     AnyOrder {
         /// Name of the channel.

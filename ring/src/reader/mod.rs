@@ -92,9 +92,9 @@ impl Reader {
     /// The host has to be one of this user or of root: its memory is trusted.
     ///
     /// # Errors
-    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::OtherUser`] where another user
-    /// serves the path, [`ReaderError::Refused`] with the host's reason, [`ReaderError::Protocol`] or
-    /// [`ReaderError::Memory`] where the host's answer is wrong.
+    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::OtherUser`] where another
+    /// user serves the path, [`ReaderError::Refused`] with the host's reason,
+    /// [`ReaderError::Protocol`] or [`ReaderError::Memory`] where the host's answer is wrong.
     pub fn connect(
         path: &Path,
         channel: &str,
@@ -105,7 +105,8 @@ impl Reader {
 
     /// Connects as a consumer that may ask for more: a number of records in each batch, a part of
     /// the batches, a [state](Reader::state) after which it goes on. With `allow_other_users` the
-    /// host may be that of any user, who is trusted with all that this program makes of the records.
+    /// host may be that of any user, who is trusted with all that this program makes of the
+    /// records.
     ///
     /// # Errors
     /// As [`connect`](Reader::connect), and [`ReaderError::Protocol`] where HELLO is longer than a
@@ -159,8 +160,9 @@ impl Reader {
         self.fields.as_deref()
     }
 
-    /// Where this program goes on if it is started again: after the last batch that it was given. As
-    /// JSON it is what [`Hello::state`] takes, and `pipemill run --resume`.
+    /// Where this program goes on if it is started again: after the last batch that it was given.
+    /// As JSON it is what [`Hello::state`] takes, and what a host can be
+    /// started with.
     ///
     /// # Errors
     /// [`ReaderError::Gap`] where this consumer was not given all batches, and
@@ -208,8 +210,8 @@ impl Reader {
         }
     }
 
-    /// ACKs the batch that the last call of [`next`](Reader::next) returned, and waits until the host
-    /// has sent something or hung up, at most for `limit`. Whether it has.
+    /// ACKs the batch that the last call of [`next`](Reader::next) returned, and waits until the
+    /// host has sent something or hung up, at most for `limit`. Whether it has.
     ///
     /// # Errors
     /// [`ReaderError::Forked`], and [`ReaderError::Socket`] where the kernel can't wait.

@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use super::batch::Batch;
 use super::error::ReaderError;
-use crate::protocol::{EpochEnd, Field, Hello, Resumed, Shard, State, Welcome};
+use crate::protocol::{EpochEnd, Field, Hello, Rank, Resumed, State, Welcome};
 
 /// Notes what a program was given, so that its state can be asked for at any time.
 #[derive(Debug)]
 pub(super) struct Tracker {
     channel: String,
     settings: BTreeMap<String, String>,
-    shard: Shard,
+    rank: Rank,
     /// The last batch that was given, or the place where the next one begins.
     last: Resumed,
     /// Number of the next batch, if this program is given all batches.
@@ -28,16 +28,16 @@ pub(super) struct Tracker {
 impl Tracker {
     pub(super) fn new(welcome: &Welcome, hello: &Hello) -> Tracker {
         let known = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
-        let shard = hello.shard.unwrap_or_default();
+        let rank = hello.rank.unwrap_or_default();
         let last = known.or_else(|| welcome.resumed.clone()).unwrap_or_default();
         // Numbers are those of a run. One that has ended an epoch early has others.
         let any_batch = last.position.epoch > 0;
         // Another rank may have kept it: all are at the same step then.
-        let last = Resumed { shard, ..last };
+        let last = Resumed { rank, ..last };
         Tracker {
             channel: welcome.channel.clone(),
             settings: welcome.settings.clone(),
-            shard,
+            rank,
             next: last.first_batch(),
             last,
             any_batch,
@@ -48,7 +48,7 @@ impl Tracker {
     /// The program is given this batch.
     pub(super) fn batch(&mut self, batch: &Batch) {
         let number = batch.number();
-        if number != self.next && !self.any_batch && self.shard == Shard::ALL {
+        if number != self.next && !self.any_batch && self.rank == Rank::ONLY {
             self.gap.get_or_insert(number);
         }
         (self.next, self.any_batch) = (number.saturating_add(1), false);
@@ -59,7 +59,7 @@ impl Tracker {
         self.last = Resumed {
             given: batch.valid() as u64,
             schema: String::new(),
-            shard: self.shard,
+            rank: self.rank,
             position: batch.position(),
             accepted: Accepted::default(),
         };
@@ -73,9 +73,9 @@ impl Tracker {
 
     fn begin_epoch(&mut self, epoch: u32) {
         // An epoch's first batch belongs to rank 0.
-        let next = self.next.checked_next_multiple_of(self.shard.world.into());
+        let next = self.next.checked_next_multiple_of(self.rank.world.into());
         self.next = next.unwrap_or(self.next);
-        self.last = Resumed { shard: self.shard, ..Resumed::default() };
+        self.last = Resumed { rank: self.rank, ..Resumed::default() };
         (self.last.position.epoch, self.last.position.batch) = (epoch, self.next);
     }
 

@@ -40,7 +40,8 @@ fn socket_and_folder_are_private_and_the_socket_is_removed_at_the_end() {
     assert!(!socket.exists());
 }
 
-/// A consumer that another user starts before the host would fail if the socket got its permissions later.
+/// A consumer that another user starts before the host would fail if the socket got its permissions
+/// later.
 #[test]
 fn a_socket_that_can_be_found_can_be_connected_to() {
     let folder = folder();

@@ -28,8 +28,8 @@ fn none_where_the_ring_has_none_for_this_and_after_a_stop() {
     assert!(ring.acquire_extra().is_none());
 }
 
-/// Batches leave in the order of their grants, and a consumer that holds all that it may leaves a slot
-/// for the next batch.
+/// Batches leave in the order of their grants, and a consumer that holds all that it may leaves a
+/// slot for the next batch.
 #[test]
 fn an_extra_slot_leaves_as_any_batch() {
     let host = serve(Ring::within(config(), 3, MemoryBudget::unlimited()).unwrap());

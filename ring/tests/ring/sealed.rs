@@ -55,7 +55,8 @@ impl ReadOnly {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: it is mapped as long as this lives. The tests look at it while they hold the batch.
+        // SAFETY: it is mapped as long as this lives. The tests look at it while they hold the
+        // batch.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.1) }
     }
 }

@@ -53,13 +53,13 @@ fn ls_lists_what_a_channel_would_read() {
     let lines = (0..4).map(|number| format!("490\ts3://bucket/data/{number}.txt\n"));
     assert_eq!(ended.text(), lines.collect::<String>());
     let share = |index: u32| {
-        let shard = format!("{index}/2");
-        ls(&["s3://bucket/data/", "--shuffle", "3", "--shard", &shard]).with_code(0).text()
+        let part = format!("{index}/2");
+        ls(&["s3://bucket/data/", "--shuffle", "3", "--part", &part]).with_code(0).text()
     };
     let mut both: Vec<_> = [share(0), share(1)].concat().lines().map(str::to_owned).collect();
     both.sort();
     assert_eq!(both, ended.text().lines().collect::<Vec<_>>());
-    ls(&["s3://bucket/data/", "--shard", "2/2"]).with_code(64).says(&["INDEX/COUNT"]);
+    ls(&["s3://bucket/data/", "--part", "2/2"]).with_code(64).says(&["INDEX/COUNT"]);
     ls(&["data/"]).with_code(66).says(&["data/: can't get its metadata: No such file"]);
     ls(&[]).with_code(64);
     place.write("c.toml", "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\nsource = { s3 = \"s3://bucket/data/0\" }\n");

@@ -38,7 +38,7 @@ fn feed_streams_one_channel_by_the_command_line() {
         "2",
         "--shuffle",
         "3",
-        "--shard",
+        "--part",
         "0/2",
     ];
     let feeder = Process::start(&mut signed(&place, &server, &server.endpoint(), &args));
@@ -46,7 +46,7 @@ fn feed_streams_one_channel_by_the_command_line() {
     feeder.wait().with_code(0);
     assert!(first.lines().count() == 2 && second.lines().count() == 2);
     assert!(place.names("in").is_empty());
-    let ls = ["ls", "s3://bucket/data/", "--shuffle", "3", "--shard", "0/2", "--epoch", "1"];
+    let ls = ["ls", "s3://bucket/data/", "--shuffle", "3", "--part", "0/2", "--epoch", "1"];
     let listed = finish(&mut signed(&place, &server, &server.endpoint(), &ls)).with_code(0).text();
     let of = |line: &str| format!("0000000{}", line.chars().last().unwrap());
     assert!(second.lines().map(str::to_owned).eq(listed.lines().map(of)), "{second} {listed}");
@@ -107,7 +107,7 @@ fn feed_refuses_mangled_configurations() {
         train,
         r#"{"train": {"TrainingInputMode": "Pipe", "S3DistributionType": "ShardedByS3Key"}}"#,
     )
-    .says(&["ShardedByS3Key", "shard = { index = N, count = N }"]);
+    .says(&["ShardedByS3Key", "part = { index = N, count = N }"]);
     let fifo = "[[channel]]\nname = \"train\"\nsource = { fifo = \"x\" }\n";
     feed(fifo, r#"{"train": {"TrainingInputMode": "Pipe"}}"#).says(&["not from a FIFO"]);
     feed("[[channel]]\nname = \"train\"\n", "{}").says(&["source: missing"]);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::{Objects, list_objects};
-use pipemill_source::{Balance, Shard};
+use pipemill_source::{Balance, ListPart};
 use pipemill_source::{Start, Stop};
 use pipemill_tests::until;
 
@@ -71,7 +71,7 @@ fn a_hundred_thousand_keys_are_listed_in_flat_memory() {
     let (mut count, mut before) = (0, 0);
     let mut settings = settings(&bucket.server.endpoint(), "k/");
     // Nor is anything kept to divide it.
-    settings.reading.order.shard = Some(Shard { index: 0, count: 1, balance: Balance::Size });
+    settings.reading.order.part = Some(ListPart { index: 0, count: 1, balance: Balance::Size });
     list_objects(&s3, &settings, 0, &stop, |listed| {
         assert_eq!(listed.name, format!("s3://bucket/k/{count:08}"));
         count += 1;

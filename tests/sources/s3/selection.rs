@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::{Selection, Settings};
-use pipemill_source::{Balance, Compression, Order, ReadSettings, Shard};
+use pipemill_source::{Balance, Compression, ListPart, Order, ReadSettings};
 
 use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
 
@@ -131,7 +131,7 @@ fn a_source_without_objects_is_an_error() {
 }
 
 #[test]
-fn epochs_are_shuffled_and_sharded() {
+fn epochs_are_shuffled_and_divided_into_parts() {
     let keys: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
     let bucket = Bucket::with(keys.iter().map(|key| (key, key)));
     let plain = settings(&bucket.server.endpoint(), "");
@@ -146,14 +146,14 @@ fn epochs_are_shuffled_and_sharded() {
         [of(0), of(1)]
     };
     assert_eq!(names(Order::default()), [keys.clone(), keys.clone()]);
-    let shuffled = Order { shuffle: Some(5), shard: None };
+    let shuffled = Order { shuffle: Some(5), part: None };
     let [first, second] = names(shuffled);
     assert!(first != keys && second != keys && first != second);
     assert_eq!(names(shuffled), [first.clone(), second]);
     let mut all = BTreeSet::new();
     for index in 0..3 {
         let [share, _] = names(Order {
-            shard: Some(Shard { index, count: 3, balance: Balance::Count }),
+            part: Some(ListPart { index, count: 3, balance: Balance::Count }),
             ..shuffled
         });
         assert!(share.iter().all(|name| all.insert(name.clone())), "an object was read twice");
@@ -162,7 +162,7 @@ fn epochs_are_shuffled_and_sharded() {
 }
 
 #[test]
-fn shards_of_equal_size() {
+fn parts_of_equal_size() {
     let objects: Vec<_> =
         (0..60).map(|number| (format!("k{number:02}"), number * 37 % 61 * 10)).collect();
     let contents = objects.iter().map(|(key, size)| (key, "x".repeat(*size)));
@@ -171,8 +171,8 @@ fn shards_of_equal_size() {
     for shuffle in [None, Some(3)] {
         let mut all = BTreeSet::new();
         for index in 0..4 {
-            let shard = Some(Shard { index, count: 4, balance: Balance::Size });
-            let order = Order { shuffle, shard };
+            let part = Some(ListPart { index, count: 4, balance: Balance::Size });
+            let order = Order { shuffle, part };
             let (received, end) =
                 read(&reading(&plain, ReadSettings { order, ..ReadSettings::default() }));
             assert_eq!(end.ok(), Some(1));
@@ -188,8 +188,8 @@ fn shards_of_equal_size() {
     }
     // What tells no sizes is not divided by count in silence.
     let selection = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
-    let shard = Some(Shard { index: 0, count: 4, balance: Balance::Size });
-    let order = Order { shuffle: None, shard };
+    let part = Some(ListPart { index: 0, count: 4, balance: Balance::Size });
+    let order = Order { shuffle: None, part };
     let settings = Settings {
         selection,
         ..reading(&plain, ReadSettings { order, ..ReadSettings::default() })

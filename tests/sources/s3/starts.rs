@@ -12,8 +12,8 @@ use pipemill_s3_test::proxy::{Entry, Plan};
 use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::Objects;
 use pipemill_source::{
-    Balance, Compression, FifoSettings, Fifos, Files, Order, Pattern, ReadOutcome, ReadSettings,
-    Shard, Source, SourceEvent, Start, Stop,
+    Balance, Compression, FifoSettings, Fifos, Files, ListPart, Order, Pattern, ReadOutcome,
+    ReadSettings, Source, SourceEvent, Start, Stop,
 };
 use pipemill_tests::PATIENCE;
 use pipemill_tests::test_dir::TestDir;
@@ -113,7 +113,7 @@ fn reading(random: &mut Rng) -> ReadSettings {
     let balance = if random.bool() { Balance::Count } else { Balance::Size };
     let order = Order {
         shuffle: random.bool().then(|| random.u64(..)),
-        shard: random.bool().then(|| Shard { index: random.u32(..2), count: 2, balance }),
+        part: random.bool().then(|| ListPart { index: random.u32(..2), count: 2, balance }),
     };
     let (epochs, wrap) = (random.u32(1..=3), random.u8(..4) == 0);
     ReadSettings { epochs, order, wrap, ..ReadSettings::default() }

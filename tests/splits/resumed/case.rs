@@ -29,7 +29,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Share,
-    Shard,
+    Rank,
     Broadcast,
 }
 
@@ -60,12 +60,12 @@ pub struct Case {
     /// Seed, and the window as it is written in a configuration.
     pub shuffle: Option<(u64, Option<String>)>,
     pub mode: Mode,
-    /// Number of consumers: in [`Mode::Shard`] the ranks.
+    /// Number of consumers: in [`Mode::Rank`] the ranks.
     pub readers: u32,
     /// The consumers ask for the number of records of their batches; the configuration does not say it.
     pub asks_for_batch: bool,
     /// The consumers ask for their part of the batches; the configuration does not say it.
-    pub asks_for_shard: bool,
+    pub asks_for_rank: bool,
     /// Each one but the last is killed.
     pub lives: usize,
 }
@@ -76,12 +76,12 @@ impl Case {
         let kind = Kind::of(seed);
         let mode = match random.u8(..8) {
             0..3 => Mode::Share,
-            3..7 => Mode::Shard,
+            3..7 => Mode::Rank,
             _ => Mode::Broadcast,
         };
         let readers = match mode {
             Mode::Share => 1,
-            Mode::Shard => random.u32(1..5),
+            Mode::Rank => random.u32(1..5),
             Mode::Broadcast => random.u32(1..3),
         };
         let window = random.bool().then(|| match random.u8(..4) {
@@ -110,10 +110,10 @@ impl Case {
             epochs: random.u32(1..4),
             batch,
             has_batches,
-            tail: tails[random.usize(..if mode == Mode::Shard { 2 } else { 3 })],
+            tail: tails[random.usize(..if mode == Mode::Rank { 2 } else { 3 })],
             across,
             asks_for_batch: can_ask && window.is_none() && random.u8(..5) == 0,
-            asks_for_shard: can_ask && mode == Mode::Shard && random.u8(..3) == 0,
+            asks_for_rank: can_ask && mode == Mode::Rank && random.u8(..3) == 0,
             shuffle: is_shuffled.then(|| (random.u64(..1 << 63), window)),
             mode,
             readers,
@@ -147,7 +147,7 @@ impl Case {
         self.mix = Some(Mix { weights, until, seed: random.u64(..1 << 63) });
         // The first input may be drawn, or be at its end, before there is a batch.
         self.has_batches = false;
-        self.asks_for_shard = false;
+        self.asks_for_rank = false;
     }
 
     /// The names of the channels that read the inputs.
@@ -205,11 +205,11 @@ impl Case {
             Some(_) | None => {}
         }
         match self.mode {
-            Mode::Shard if !self.asks_for_shard && !self.asks_for_batch => {
-                put(format_args!("mode = \"shard\"\nconsumers = {readers}"));
+            Mode::Rank if !self.asks_for_rank && !self.asks_for_batch => {
+                put(format_args!("mode = \"rank\"\nconsumers = {readers}"));
             }
             Mode::Broadcast => put(format_args!("mode = \"broadcast\"\nconsumers = {readers}")),
-            Mode::Share | Mode::Shard => {}
+            Mode::Share | Mode::Rank => {}
         }
         let slots = (super::lives::LEAD + 2) * *readers + 4 + random.u32(..9);
         let slot_size = ["64KiB", "68KiB", "256KiB"][random.usize(..3)];

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use pipemill_builtin::BUILTINS;
-use pipemill_ring::protocol::{Hello, Shard};
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::Reader;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
 
 use super::case::{Case, Kind, Mode};
-use super::lives::{Given, Job, Life, Rank};
+use super::lives::{Given, Job, Life, RankProgress};
 use super::origin::{Server, store};
 use super::running::{Host, Hosts};
 
@@ -313,14 +313,14 @@ fn reason(others: &mut [Reader], refusal: &str) -> String {
 impl Job<'_> {
     /// Reads until each rank keeps a state, and one of them is in the middle of an epoch. `None` if the
     /// case has no such place.
-    fn life_until_a_state(&mut self, expected: &[Vec<Given>]) -> Option<Vec<Rank>> {
+    fn life_until_a_state(&mut self, expected: &[Vec<Given>]) -> Option<Vec<RankProgress>> {
         let is_inside = |events: &Vec<Given>| {
             events.iter().position(|given| matches!(given, Given::Batch { valid: 1.., .. }))
         };
         let first = expected.iter().filter_map(is_inside).min()?;
         let life = self.start(None);
         let mut readers = self.connect(&life.host, &[]);
-        let mut ranks = vec![Rank::default(); expected.len()];
+        let mut ranks = vec![RankProgress::default(); expected.len()];
         let end = expected[0].len();
         // All stop at the same step, because a rank may wait for others.
         let goal = (first + 1 + self.random.usize(..14)).min(end - 1);
@@ -332,22 +332,26 @@ impl Job<'_> {
         }
         let is_one = ranks.iter().all(|rank| rank.kept == ranks[0].kept);
         let stands_inside =
-            |rank: &Rank| rank.state.as_ref().is_some_and(|state| state["given"] != 0);
+            |rank: &RankProgress| rank.state.as_ref().is_some_and(|state| state["given"] != 0);
         let is_good = self.case.mode != Mode::Broadcast || is_one;
         (is_good && ranks.iter().any(stands_inside)).then_some(ranks)
     }
 
     /// Goes on from the states to the end, or to a refusal.
-    fn last_life(&mut self, ranks: &[Rank], expected: &[Vec<Given>]) -> End {
+    fn last_life(&mut self, ranks: &[RankProgress], expected: &[Vec<Given>]) -> End {
         match self.try_last_life(ranks, expected) {
             Ok(()) => End::Exact,
             Err(why) => End::Refused(why),
         }
     }
 
-    fn try_last_life(&mut self, ranks: &[Rank], expected: &[Vec<Given>]) -> Result<(), String> {
+    fn try_last_life(
+        &mut self,
+        ranks: &[RankProgress],
+        expected: &[Vec<Given>],
+    ) -> Result<(), String> {
         let by_file = self.case.kind == Kind::Fifos
-            || !self.case.asks_for_batch && !self.case.asks_for_shard && self.random.bool();
+            || !self.case.asks_for_batch && !self.case.asks_for_rank && self.random.bool();
         let file = if by_file { self.write_states(ranks) } else { None };
         let consumers_first = !by_file && self.random.bool();
         let life = self.try_start(file.as_deref(), consumers_first)?;
@@ -372,14 +376,14 @@ impl Job<'_> {
     fn try_connect(
         &mut self,
         host: &Host,
-        ranks: &[Rank],
+        ranks: &[RankProgress],
         by_file: bool,
     ) -> Result<Vec<Reader>, String> {
         let Case { mode, readers, asks_for_batch, .. } = *self.case;
         let mut connected = Vec::new();
         for rank in 0..readers {
             let mut hello = Hello::new("train", "test");
-            hello.shard = (mode == Mode::Shard).then_some(Shard { rank, world: readers });
+            hello.rank = (mode == Mode::Rank).then_some(Rank { number: rank, world: readers });
             if asks_for_batch {
                 let wanted = serde_json::from_value(self.case.wanted_batch());
                 hello.batch = Some(wanted.expect("a number of records"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
-use pipemill_ring::protocol::{Hello, Shard};
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::{Batch, Event, Reader};
 use pipemill_tests::test_dir::TestDir;
 use serde_json::Value;
@@ -86,7 +86,7 @@ pub(super) struct Life {
 
 /// What a rank was given so far, and its state, with the number of events before it.
 #[derive(Default, Clone)]
-pub(super) struct Rank {
+pub(super) struct RankProgress {
     pub(super) given: usize,
     /// The last event was a batch of copies, after which nothing of its epoch follows. A state says
     /// already then that the epoch is over.
@@ -161,7 +161,7 @@ impl Job<'_> {
             .map(|rank| {
                 let mut hello = Hello::new("train", "test");
                 hello.credits = Some(self.random.u32(1..4));
-                hello.shard = (mode == Mode::Shard).then_some(Shard { rank, world: readers });
+                hello.rank = (mode == Mode::Rank).then_some(Rank { number: rank, world: readers });
                 if asks_for_batch {
                     let wanted = serde_json::from_value(self.case.wanted_batch());
                     hello.batch = Some(wanted.expect("a number of records"));
@@ -241,14 +241,14 @@ impl Job<'_> {
 
     fn with_kills(&mut self, expected: &[Vec<Given>]) {
         let end = expected[0].len();
-        let mut ranks = vec![Rank::default(); expected.len()];
+        let mut ranks = vec![RankProgress::default(); expected.len()];
         let mut living: Option<Life> = None;
         let is_batch = |given: &Given| matches!(given, Given::Batch { .. });
         let batches = expected[0].iter().rposition(is_batch).map_or(0, |at| at + 1);
         for life in 1..=self.case.lives {
             if ranks.iter().any(|rank| rank.state.is_none()) {
                 // A job whose ranks have not all kept a state begins again.
-                ranks.fill(Rank::default());
+                ranks.fill(RankProgress::default());
             }
             for rank in &mut ranks {
                 (rank.given, rank.is_at_end) = (rank.kept, false);
@@ -278,7 +278,7 @@ impl Job<'_> {
             // Else the channel may be at its end, and can't begin again.
             let can_live = match self.case.mode {
                 // Ranks that have ACKed more than their states say have to come one by one.
-                Mode::Shard => ranks.iter().all(|rank| rank.kept == rank.given),
+                Mode::Rank => ranks.iter().all(|rank| rank.kept == rank.given),
                 Mode::Share | Mode::Broadcast => true,
             };
             let can_live = can_live && ranks.iter().all(|rank| rank.given < batches);
@@ -293,7 +293,7 @@ impl Job<'_> {
         assert!(given.iter().all(|given| *given == end), "{given:?} of {end}: {self:#?}");
     }
 
-    fn way(&mut self, lives: bool, ranks: &[Rank], is_at_end: bool) -> Way {
+    fn way(&mut self, lives: bool, ranks: &[RankProgress], is_at_end: bool) -> Way {
         let has_state = ranks.iter().any(|rank| rank.state.is_some());
         if self.case.kind == Kind::Fifos {
             // Its bytes can't be read again by the same host.
@@ -308,7 +308,12 @@ impl Job<'_> {
     }
 
     /// Begins a life in this way.
-    fn begin(&mut self, way: Way, living: Option<Life>, ranks: &[Rank]) -> (Life, Vec<Reader>) {
+    fn begin(
+        &mut self,
+        way: Way,
+        living: Option<Life>,
+        ranks: &[RankProgress],
+    ) -> (Life, Vec<Reader>) {
         let states: Vec<_> = ranks.iter().map(|rank| rank.state.clone()).collect();
         let life = match (way, living) {
             (Way::SameHost, Some(living)) => living,
@@ -329,7 +334,7 @@ impl Job<'_> {
     }
 
     /// The file for `run --resume`, if there is a state.
-    pub(super) fn write_states(&mut self, ranks: &[Rank]) -> Option<PathBuf> {
+    pub(super) fn write_states(&mut self, ranks: &[RankProgress]) -> Option<PathBuf> {
         let mut states: Vec<_> =
             ranks.iter().map(|rank| rank.state.clone()).collect::<Option<_>>()?;
         let is_one_step = ranks.iter().all(|rank| rank.kept == ranks[0].kept);
@@ -347,7 +352,7 @@ impl Job<'_> {
         &mut self,
         life: &Life,
         readers: &mut [Reader],
-        ranks: &mut [Rank],
+        ranks: &mut [RankProgress],
         goals: &[usize],
         expected: &[Vec<Given>],
     ) {
@@ -355,7 +360,7 @@ impl Job<'_> {
         loop {
             let slowest = ranks.iter().map(|rank| rank.given).min().unwrap_or(0);
             let may_read = |at: &usize| {
-                let Rank { given, .. } = ranks[*at];
+                let RankProgress { given, .. } = ranks[*at];
                 if given >= goals[*at] || given >= slowest + LEAD as usize {
                     return false;
                 }
@@ -384,7 +389,7 @@ impl Job<'_> {
     }
 
     /// Each rank keeps its state, or not. Consumers that all get the same share one.
-    fn keep_states(&mut self, readers: &[Reader], ranks: &mut [Rank], seldom: u8) {
+    fn keep_states(&mut self, readers: &[Reader], ranks: &mut [RankProgress], seldom: u8) {
         let is_one_step = ranks.iter().all(|rank| rank.given == ranks[0].given);
         let mut keeps = self.random.u8(..seldom) == 0;
         for (reader, rank) in readers.iter().zip(ranks) {

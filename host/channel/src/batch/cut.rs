@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use pipemill_types::{BatchAcross, BatchSize};
 
-/// A consumer that waits gets a batch when it has this many bytes, and [`WARM_TIME`] after its first
-/// record. Memory that comes back soon is still in the processor's caches when it is filled again:
-/// reading a pipe into it takes two thirds of the time.
+/// A consumer that waits gets a batch when it has this many bytes, and [`WARM_TIME`] after its
+/// first record. Memory that comes back soon is still in the processor's caches when it is filled
+/// again: reading a pipe into it takes two thirds of the time.
 const WARM_BYTES: usize = 1 << 20;
-/// To wake a consumer takes tens of microseconds, most of all in a virtual machine. With batches of a
-/// MiB, a file that is decoded at 6 GB/s would be an eighth slower.
+/// To wake a consumer takes tens of microseconds, most of all in a virtual machine. With batches of
+/// a MiB, a file that is decoded at 6 GB/s would be an eighth slower.
 pub(crate) const WARM_TIME: Duration = Duration::from_millis(1);
 
 /// A moment at which a batch may leave.
@@ -43,8 +43,8 @@ pub(crate) struct Fill {
     pub(crate) bytes: usize,
 }
 
-/// Whether the batch leaves. `is_awaited` says whether a consumer waits for it, [`WARM_TIME`] after its
-/// first record; it is asked only where that matters.
+/// Whether the batch leaves. `is_awaited` says whether a consumer waits for it, [`WARM_TIME`] after
+/// its first record; it is asked only where that matters.
 pub(crate) fn is_cut(
     fill: Fill,
     point: CutPoint,

@@ -1,14 +1,14 @@
 //! How close to each other the records of an object are.
 
-/// The latest density is that of at least this many bytes. A single short record would make that of fewer
-/// bytes far too large.
+/// The latest density is that of at least this many bytes. A single short record would make that of
+/// fewer bytes far too large.
 const WINDOW: u64 = 64 << 10;
 
 /// Records per byte of an object.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Density {
-    /// Byte offset in the object at which decoding began, and the number of the record there. A worker
-    /// that begins inside of an object counts from 0, because it does not know that number.
+    /// Byte offset in the object at which decoding began, and the number of the record there. A
+    /// worker that begins inside of an object counts from 0, because it does not know that number.
     began_at: (u64, u64),
     /// The same of the place from which on records are counted next.
     at: (u64, u64),

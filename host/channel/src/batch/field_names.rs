@@ -15,14 +15,15 @@ pub(crate) fn other_schema(known: &[Field], found: &[Field]) -> Fault {
     )
 }
 
-/// The fault of records that have other fields than those of the state that the channel goes on from.
-/// The fields are in the form in which decoders get them.
+/// The fault of records that have other fields than those of the state that the channel goes on
+/// from. The fields are in the form in which decoders get them.
 pub(crate) fn other_fields_than_in_state(then: &str, now: &str) -> Fault {
     let shown = |text: &str| text.trim_end().replace('\n', ", ");
     Fault::new(
         ErrorKind::Refused,
         format!(
-            "`schema` differs: its records had the fields {} when the state was taken, and have {} now",
+            "`schema` differs: its records had the fields {} when the state was taken, and have {} \
+             now",
             shown(then),
             shown(now)
         ),

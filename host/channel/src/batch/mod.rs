@@ -1,8 +1,8 @@
 //! A batch that is being filled: payload in a sink's memory, and the index of its records.
 //!
-//! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its memory
-//! and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how close to each other records are, `field_names` names fields in messages.
-//! `block_memory` is memory for records on their way, `copy` copies them.
+//! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its
+//! memory and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how
+//! close to each other records are, `field_names` names fields in messages. `block_memory` is memory for records on their way, `copy` copies them.
 
 pub mod block_memory;
 pub mod builder;
@@ -131,8 +131,9 @@ impl Batch {
     }
 
     /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
-    /// chunk and of the call's payload in the batch's memory, or how far before its start they would
-    /// begin, as a negative number that wraps; `from` is the offset of the chunk in the object.
+    /// chunk and of the call's payload in the batch's memory, or how far before its start they
+    /// would begin, as a negative number that wraps; `from` is the offset of the chunk in the
+    /// object.
     pub(crate) fn add_in_place(
         &mut self,
         decoded: &DecodedRecords,
@@ -189,8 +190,8 @@ impl Batch {
     }
 }
 
-/// Adds a copy of a value to a column. `end` is the offset in the memory at which its bytes are written; it
-/// becomes the offset after them.
+/// Adds a copy of a value to a column. `end` is the offset in the memory at which its bytes are
+/// written; it becomes the offset after them.
 #[inline]
 pub(crate) fn push_copy(
     column: &mut Column,

@@ -243,8 +243,8 @@ impl ErrorPolicy {
         quarantine.write(failure, length, bytes).map_err(|error| {
             let path = quarantine.path().display();
             let message = format!("the quarantine {path} can't be written: {error}");
-            let remedy = "check `quarantine`: it is a file in a folder that is there, on a disk that \
-                          has room";
+            let remedy = "check `quarantine`: it is a file in a folder that is there, on a disk \
+                          that has room";
             let fault = Fault::new(ErrorKind::Host, message, remedy);
             Box::new(Failure { fault, ..failure.clone() })
         })

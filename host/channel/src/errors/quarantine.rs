@@ -1,8 +1,8 @@
 //! The file in which the bytes of decode errors are kept: a line of JSON for each.
 //!
-//! The channel itself writes it, so that a record is delivered only if the bytes skipped before it are
-//! kept. So the channel waits for a slow disk. It is a regular file, because a pipe can make its writer
-//! wait for ever.
+//! The channel itself writes it, so that a record is delivered only if the bytes skipped before it
+//! are kept. So the channel waits for a slow disk. It is a regular file, because a pipe can make
+//! its writer wait for ever.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,12 +1,12 @@
-//! Which input each record of a mix comes from: a random number that follows from the record's place
-//! in the epoch alone.
+//! Which input each record of a mix comes from: a random number that follows from the record's
+//! place in the epoch alone.
 
 use pipemill_source::split_mix::{SplitMix64, below};
 
 /// The random numbers of one epoch of a mix.
 ///
-/// They are part of what a seed promises. They come from two generators: the seed gives a number for
-/// each epoch, and that one is the seed of a number for each record.
+/// They are part of what a seed promises. They come from two generators: the seed gives a number
+/// for each epoch, and that one is the seed of a number for each record.
 pub(super) struct Draws {
     records: SplitMix64,
 }

@@ -79,8 +79,8 @@ pub struct MixInput {
 pub enum Until {
     /// Where the first input has no more records of the epoch, and is drawn.
     First,
-    /// Where no input has more records of the epoch. Each record comes once; an input that is at its
-    /// end is not drawn any more.
+    /// Where no input has more records of the epoch. Each record comes once; an input that is at
+    /// its end is not drawn any more.
     All,
     /// After this many records, 1 or more. Inputs go on where they were, and begin their next epoch
     /// where they end.

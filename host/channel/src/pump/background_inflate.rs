@@ -1,7 +1,8 @@
-//! Inflates an object in a thread of its own, while the channel's thread decodes what it has inflated.
+//! Inflates an object in a thread of its own, while the channel's thread decodes what it has
+//! inflated.
 //!
-//! Stored bytes are not read background. They would come into the caches of another core than the one that
-//! decodes them: a channel of TFRecord gets slower by a fifth to a third.
+//! Stored bytes are not read background. They would come into the caches of another core than the
+//! one that decodes them: a channel of TFRecord gets slower by a fifth to a third.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -401,8 +401,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(outcome)
     }
 
-    /// Handles the errors that the decoder reported while it went on. `first_record` is the number of
-    /// the first record of the call.
+    /// Handles the errors that the decoder reported while it went on. `first_record` is the number
+    /// of the first record of the call.
     fn skip_inline_errors(&mut self, first_record: u64) -> Result<(), StopReason> {
         for error in &self.stream.decoded().errors {
             let fault = decode_fault(error.message.clone(), Resume::At(error.end as u64));
@@ -452,8 +452,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(())
     }
 
-    /// The decoder failed, `offset` bytes into the chunk. Its instance can't be called again, so the
-    /// rest of the object is lost.
+    /// The decoder failed, `offset` bytes into the chunk. Its instance can't be called again, so
+    /// the rest of the object is lost.
     fn plugin_failed(&mut self, offset: usize, mut fault: Fault) -> Result<(), StopReason> {
         fault.remedy.push_str("; see `on_plugin_error` to skip objects that make a decoder fail");
         self.skip_error(offset, fault, Resume::None)
@@ -521,9 +521,9 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.builder.consume(count);
     }
 
-    /// Drops bytes until the decoder finds the start of a record, or the object ends. A decoder that
-    /// drops none wants to see more of them: it may see as many as a record has, and a long chunk
-    /// again only when it has grown by half.
+    /// Drops bytes until the decoder finds the start of a record, or the object ends. A decoder
+    /// that drops none wants to see more of them: it may see as many as a record has, and a long
+    /// chunk again only when it has grown by half.
     fn resync(&mut self, kept: &mut Vec<u8>) -> Result<(), StopReason> {
         let (mut seen, mut wanted) = (0, 0);
         loop {
@@ -596,8 +596,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
 
 /// The fault of an object that is not what it was when a state was taken.
 fn changed_object(message: String) -> Fault {
-    let remedy = "the object has changed since the state was taken: bring it back, or begin without \
-                  the state";
+    let remedy = "the object has changed since the state was taken: bring it back, or begin \
+                  without the state";
     Fault::new(ErrorKind::Refused, message, remedy)
 }
 

@@ -1,5 +1,6 @@
-//! Learns the fields of a channel's records before its own objects are read: from the first objects of
-//! the whole source. So hosts that read other parts of it, or in another order, have the same fields.
+//! Learns the fields of a channel's records before its own objects are read: from the first objects
+//! of the whole source. So hosts that read other parts of it, or in another order, have the same
+//! fields.
 
 use std::mem::{replace, swap};
 use std::sync::Arc;
@@ -92,7 +93,8 @@ impl Channel {
         })
     }
 
-    /// Whether the decoder says the fields before it has seen a byte: then there is nothing to learn.
+    /// Whether the decoder says the fields before it has seen a byte: then there is nothing to
+    /// learn.
     fn declares_fields(&self) -> bool {
         let info = StreamInfo {
             channel: self.name.clone(),

@@ -1,8 +1,9 @@
-//! Decodes objects: reads their bytes, passes them to the decoder, and appends its records to the batch.
+//! Decodes objects: reads their bytes, passes them to the decoder, and appends its records to the
+//! batch.
 //!
-//! `object` begins one object, `decode_loop` reads and decodes it. `learn` finds the fields of the records
-//! before that. `background_inflate` inflates an object in a thread of its own. `section_end` is where the
-//! section of a worker ends.
+//! `object` begins one object, `decode_loop` reads and decodes it. `learn` finds the fields of the
+//! records before that. `background_inflate` inflates an object in a thread of its own.
+//! `section_end` is where the section of a worker ends.
 
 pub mod background_inflate;
 pub mod decode_loop;

@@ -166,8 +166,8 @@ impl Decoding<'_> {
     }
 }
 
-/// Checks that an object that was opened again, after its header was read, is the same. `header` read
-/// the header of the object that was known by `then`.
+/// Checks that an object that was opened again, after its header was read, is the same. `header`
+/// read the header of the object that was known by `then`.
 ///
 /// # Errors
 /// It is another one.

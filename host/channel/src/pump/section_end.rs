@@ -21,8 +21,8 @@ pub(crate) trait SectionEnd {
     /// The decoder could begin again here, after the object's first `header` bytes.
     fn can_restart(&mut self, header: u64);
 
-    /// The decoder was shown all bytes up to the limit. Returns whether the section is over; else the
-    /// limit is a later one now.
+    /// The decoder was shown all bytes up to the limit. Returns whether the section is over; else
+    /// the limit is a later one now.
     ///
     /// # Errors
     /// Nobody wants the section any more.

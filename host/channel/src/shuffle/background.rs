@@ -1,9 +1,9 @@
 //! A window in a thread of its own: the records that leave are copied while the channel's thread
 //! decodes the next ones.
 //!
-//! The channel's thread puts what it has decoded into a short queue, and the window's thread takes it
-//! out. All else (fields, counts, the end of an epoch) is done by the channel's thread, after it has
-//! waited for the window's thread. So what leaves is what one thread would give.
+//! The channel's thread puts what it has decoded into a short queue, and the window's thread takes
+//! it out. All else (fields, counts, the end of an epoch) is done by the channel's thread, after it
+//! has waited for the window's thread. So what leaves is what one thread would give.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,6 +1,7 @@
-//! The memory of a window: blocks of records in the order of their arrival. A block that the decoder
-//! filled with values becomes a block of the window as it is. Else its records are copied to a
-//! compact block, so that all blocks together take little more than the values and their index.
+//! The memory of a window: blocks of records in the order of their arrival. A block that the
+//! decoder filled with values becomes a block of the window as it is. Else its records are copied
+//! to a compact block, so that all blocks together take little more than the values and their
+//! index.
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,12 @@
 //! The window of a shuffle: changes the order of a channel's records, between its decoder and its
 //! batches.
 //!
-//! **Order**: a *bounded delay*. Each record has a key: its place in the epoch, plus a random number
-//! below the window (`delay`). Records leave in the order of their keys; those of the same key in
-//! the order in which they came. The place is what the records before it *cost*, in the unit of the
-//! window. So the order follows from the records, the seed and the epoch, and from nothing else: no
-//! record waits for memory, for a consumer or for the source. No record leaves before one that came
-//! more than a window earlier.
+//! **Order**: a *bounded delay*. Each record has a key: its place in the epoch, plus a random
+//! number below the window (`delay`). Records leave in the order of their keys; those of the same
+//! key in the order in which they came. The place is what the records before it *cost*, in the unit
+//! of the window. So the order follows from the records, the seed and the epoch, and from nothing
+//! else: no record waits for memory, for a consumer or for the source. No record leaves before one
+//! that came more than a window earlier.
 //!
 //! **Way**: the batch writer writes into a [`WindowSink`], which looks to it like any sink. Each
 //! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
@@ -171,7 +171,8 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.count_memory(fixed_cost)
     }
 
-    /// Counts what the window holds, where that has changed by much. `fixed_cost`: that of a record.
+    /// Counts what the window holds, where that has changed by much. `fixed_cost`: that of a
+    /// record.
     fn count_memory(&mut self, fixed_cost: u64) -> Result<(), StopReason> {
         let records = self.out.counts().in_window.get();
         let bytes = self.blocks.bytes() + records * fixed_cost;

@@ -131,7 +131,8 @@ mod tests {
                     place += (cost * window as f64 * if *is_large { 3.0 } else { 0.01 }) as u64;
                     queue.take_due(place, &mut due);
                     // What is due leaves soon: the bucket of the place is the first that stays.
-                    let left = keys.iter().filter(|(key, _)| key >> queue.shift < place >> queue.shift);
+                    let is_before = |key: u64| key >> queue.shift < place >> queue.shift;
+                    let left = keys.iter().filter(|(key, _)| is_before(*key));
                     prop_assert_eq!(left.count(), due.len());
                 }
                 while queue.take_next(&mut due) {}

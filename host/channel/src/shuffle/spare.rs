@@ -1,5 +1,5 @@
-//! Memory that a window uses again: of blocks that all records have left. The decoder's thread takes
-//! what the window's thread gives.
+//! Memory that a window uses again: of blocks that all records have left. The decoder's thread
+//! takes what the window's thread gives.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,7 +19,8 @@ pub(super) struct SpareMemory {
 struct State {
     /// Each of the size of a block.
     blocks: Vec<Bytes>,
-    /// Bytes of other memory that was taken, less than a block: whole blocks were freed for the rest.
+    /// Bytes of other memory that was taken, less than a block: whole blocks were freed for the
+    /// rest.
     owed: usize,
     /// Bytes of blocks that the decoder fills, for the tests.
     #[cfg(test)]

@@ -119,7 +119,8 @@ proptest! {
         window in 1_u64 << 20..4 << 20,
         kinds in prop::collection::vec(
             (1_usize..400, prop_oneof![8_usize..64, 64_usize..5_000, 20_000_usize..150_000],
-             prop_oneof![Just(0_usize), 1_usize..40, 1_000_usize..9_000], prop_oneof![1_usize..4, 500_usize..9_000]),
+             prop_oneof![Just(0_usize), 1_usize..40, 1_000_usize..9_000],
+             prop_oneof![1_usize..4, 500_usize..9_000]),
             1..12,
         ),
         records in prop_oneof![1_usize..9, 100_usize..300],

@@ -1,8 +1,8 @@
 //! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
 //! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
 //!
-//! `monitor` counts and tells the `observer`s each step, `stage_timer` measures the stages, `log_fields` are
-//! the totals as fields of a log record.
+//! `monitor` counts and tells the `observer`s each step, `stage_timer` measures the stages,
+//! `log_fields` are the totals as fields of a log record.
 
 pub mod log_fields;
 pub mod monitor;
@@ -205,8 +205,8 @@ impl ChannelStats {
         Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
     }
 
-    /// Size of the linear memory of the decoder's last instance, in bytes; with workers, of all their
-    /// last instances.
+    /// Size of the linear memory of the decoder's last instance, in bytes; with workers, of all
+    /// their last instances.
     pub fn decoder_memory(&self) -> u64 {
         self.decoder_memory.load(Ordering::Relaxed)
     }

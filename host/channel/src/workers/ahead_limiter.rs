@@ -9,8 +9,8 @@ use pipemill_types::Field;
 
 use crate::StopReason;
 
-/// What the threads of a channel with workers wait for. Each of them is woken for what it waits for and
-/// for nothing else: with short objects, a wake-up costs more than to decode one.
+/// What the threads of a channel with workers wait for. Each of them is woken for what it waits for
+/// and for nothing else: with short objects, a wake-up costs more than to decode one.
 pub(super) struct AheadLimiter {
     state: Mutex<State>,
     /// For the planner.
@@ -34,8 +34,8 @@ pub(super) struct AheadLimiter {
 pub(super) struct AheadLimit {
     /// While the channel's thread waits for the object whose turn it is.
     pub(super) while_waiting: usize,
-    /// While it has something to do. What waits longer than that for its turn has left the caches of
-    /// the cores when it comes, and is not needed before.
+    /// While it has something to do. What waits longer than that for its turn has left the caches
+    /// of the cores when it comes, and is not needed before.
     pub(super) while_busy: usize,
 }
 
@@ -228,8 +228,8 @@ impl AheadLimiter {
         self.wake_sequencer(|wakeups| wakeups.awaits_plan);
     }
 
-    /// Something of this object was handed over to the channel's thread. If its turn has not come, that
-    /// looks for it when it comes.
+    /// Something of this object was handed over to the channel's thread. If its turn has not come,
+    /// that looks for it when it comes.
     pub(super) fn tell_of(&self, object: u64) {
         if self.is_due(object) {
             self.tell();
@@ -241,8 +241,8 @@ impl AheadLimiter {
         self.lock_wakeups().count
     }
 
-    /// Waits until something has come since there was this wakeups, or for this time. `for_plan`: also for
-    /// what is planned.
+    /// Waits until something has come since there was this wakeups, or for this time. `for_plan`:
+    /// also for what is planned.
     pub(super) fn wait_for_wakeup(&self, since: u64, for_plan: bool, most: Duration) {
         let mut state = self.state();
         state.is_awaited = true;

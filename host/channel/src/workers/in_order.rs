@@ -1,6 +1,6 @@
 //! Makes batches of the portions that workers decoded, in their order. Without a fixed number of
-//! records, each portion becomes a batch: as it is, if it lies in memory of the sink, else as a copy.
-//! With one, records are copied.
+//! records, each portion becomes a batch: as it is, if it lies in memory of the sink, else as a
+//! copy. With one, records are copied.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
 use crate::{Sink, SinkDelivery, SinkMemory, StopReason};
 
-/// Bytes of a portion, where batches have a fixed number of records. The records of a decoder's last call
-/// may not fit and are copied: they should be few of a portion's.
+/// Bytes of a portion, where batches have a fixed number of records. The records of a decoder's
+/// last call may not fit and are copied: they should be few of a portion's.
 const PORTION_BYTES: usize = 4 << 20;
 
 /// A sink of portions.

@@ -22,8 +22,8 @@ impl JobQueue {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one. With
-    /// `usize::MAX`, at once.
+    /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one.
+    /// With `usize::MAX`, at once.
     ///
     /// # Errors
     /// No object is wanted any more.

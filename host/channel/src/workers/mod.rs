@@ -4,8 +4,8 @@
 //! **Way**: the planner (`plan`) takes the source's objects in order and gives each one to the next
 //! worker that is free. A worker (`worker`) decodes its object with a stream of its own, into
 //! memory of its own. The channel's thread takes what the workers have, object by object in the
-//! order of the source or from all that have something (`sequence`), and copies it to batches of the
-//! sink (`in_order`) or hands it to a shuffle's window.
+//! order of the source or from all that have something (`sequence`), and copies it to batches of
+//! the sink (`in_order`) or hands it to a shuffle's window.
 //!
 //! **Sections**: a long object is divided (`sections`): the planner reads it, and workers look for
 //! the start of a record in their sections (`search`). To all others, a section is an object of its
@@ -16,12 +16,13 @@
 //! separate, so workers never take it. When that memory runs out, a worker uses its own buffer, and
 //! the records are copied.
 //!
-//! **AheadLimiter**: in strict order one object is current: the first that was not taken to its end. In
-//! any order each object that is being taken is current, but not its later sections. Workers of
-//! other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker (`turns`), or
-//! less while the channel's thread has enough to do. The worker of the current object waits only
-//! while something of its object is there to be taken. So each worker that waits, waits for the
-//! consumers or for an object or section before its own, and these chains end at the consumers.
+//! **AheadLimiter**: in strict order one object is current: the first that was not taken to its
+//! end. In any order each object that is being taken is current, but not its later sections.
+//! Workers of other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker
+//! (`turns`), or less while the channel's thread has enough to do. The worker of the current object
+//! waits only while something of its object is there to be taken. So each worker that waits, waits
+//! for the consumers or for an object or section before its own, and these chains end at the
+//! consumers.
 //!
 //! **Fields**: decoders are told which fields the objects before had. So until an object has said
 //! its fields, one object is decoded at a time.
@@ -68,8 +69,8 @@ use crate::{ChannelStats, Resume, StopReason};
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
 /// The same while the channel's thread has enough to do without them.
 const AHEAD_WHILE_BUSY: usize = 8 << 20;
-/// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of the
-/// blocks that formats have.
+/// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of
+/// the blocks that formats have.
 const SECTION_BYTES: usize = 4 << 20;
 /// Upper limit of queued objects. Each of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
@@ -104,8 +105,8 @@ impl Workers {
         Self { stats, order: RecordOrder::Strict, section_bytes: SECTION_BYTES }
     }
 
-    /// The same in this order. Any other than [`RecordOrder::Strict`] is not for a shuffle's window, and
-    /// not for batches of one object each.
+    /// The same in this order. Any other than [`RecordOrder::Strict`] is not for a shuffle's
+    /// window, and not for batches of one object each.
     pub fn in_order(self, order: RecordOrder) -> Self {
         Self { order, ..self }
     }
@@ -130,8 +131,8 @@ impl Workers {
 }
 
 impl Workers {
-    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early. `known`:
-    /// the fields of the records, as far as they are known by now.
+    /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
+    /// `known`: the fields of the records, as far as they are known by now.
     pub(super) fn decode<S: PortionSink>(
         &self,
         context: RunContext<'_>,

@@ -14,8 +14,8 @@ use super::sections::{NextSection, Room, SectionPart, Sections};
 use crate::pump::object::{Begin, Decoding, NoInput, check_opened_again};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
-/// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than that
-/// takes.
+/// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than
+/// that takes.
 const SHORT_OBJECT: u64 = 256 << 10;
 /// Short objects that wait for a worker, at most. So a worker finds the next one without waiting.
 const SHORT_AHEAD: usize = 32;
@@ -23,8 +23,8 @@ const SHORT_AHEAD: usize = 32;
 const SECTIONS_OF_WORKER: usize = 4;
 /// How many times as long as a short section a long one is.
 pub(super) const LONG_SECTION: usize = 2;
-/// The same of an object of which each worker reads its own sections, so that nobody keeps their bytes.
-/// Longer ones were no faster.
+/// The same of an object of which each worker reads its own sections, so that nobody keeps their
+/// bytes. Longer ones were no faster.
 const LONGEST_SECTION: usize = 3;
 
 /// What comes next, in the order of the source.
@@ -254,8 +254,8 @@ impl Planner<'_> {
         Ok(number)
     }
 
-    /// Hands a section that has begun to a worker. If it can't be planned, it is dropped for ever: no
-    /// other may have its number.
+    /// Hands a section that has begun to a worker. If it can't be planned, it is dropped for ever:
+    /// no other may have its number.
     fn plan_section(
         &mut self,
         number: u64,

@@ -262,8 +262,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         Ok(false)
     }
 
-    /// The section of this number, which goes on in the object. Those before it belong to the section
-    /// that has ended there.
+    /// The section of this number, which goes on in the object. Those before it belong to the
+    /// section that has ended there.
     fn section(&self, object: &mut OpenObject, number: u64) -> Result<PlannedObject, StopReason> {
         loop {
             let section = match object.later.pop_front() {
@@ -304,8 +304,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
     }
 
-    /// Applies the policy to an error. One that may end the channel waits for the records before it,
-    /// which come later; so no more than one waits.
+    /// Applies the policy to an error. One that may end the channel waits for the records before
+    /// it, which come later; so no more than one waits.
     fn take_error(
         &mut self,
         object: &mut OpenObject,

@@ -27,8 +27,8 @@ use crate::{ChannelStats, ErrorPolicy, SinkDelivery, SinkMemory, Stage, StopReas
 /// Bytes of a portion that its name and its index need at least, without those of its records.
 const INDEX_BYTES: usize = 4 << 10;
 
-/// A portion of at most this many bytes, with its index, is copied: that takes less time than to use
-/// memory that is in no core's cache.
+/// A portion of at most this many bytes, with its index, is copied: that takes less time than to
+/// use memory that is in no core's cache.
 const SHORT_PORTION: usize = 128 << 10;
 /// Bytes that a portion counts at least, where portions wait for their turn.
 const MIN_PORTION: usize = 1 << 10;
@@ -74,8 +74,8 @@ impl MemoryPool {
 }
 
 impl MemoryPool {
-    /// A batch without records that takes the place of this one. Its columns have memory, if there is
-    /// some.
+    /// A batch without records that takes the place of this one. Its columns have memory, if there
+    /// is some.
     fn batch_after(&self, batch: &Batch) -> Batch {
         let spare = self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut next = spare.unwrap_or_default();
@@ -208,7 +208,8 @@ impl Worker<'_> {
     }
 }
 
-/// Hands the errors of an object over. It waits as long as what waits already takes too much memory.
+/// Hands the errors of an object over. It waits as long as what waits already takes too much
+/// memory.
 fn forward_errors(
     job: &Job,
     limiter: Arc<AheadLimiter>,
@@ -240,8 +241,9 @@ impl PortionOutput<'_> {
         Ok(())
     }
 
-    /// Memory with the records of this batch: if they are few bytes, as many as they need. The worker
-    /// uses the other memory again at once, and what waits for its turn has no more than it needs.
+    /// Memory with the records of this batch: if they are few bytes, as many as they need. The
+    /// worker uses the other memory again at once, and what waits for its turn has no more than it
+    /// needs.
     fn short_copy(&self, memory: BlockMemory, batch: &Batch) -> BlockMemory {
         let bytes = batch.payload + 8 * batch.records * batch.columns.len();
         if memory.is_dedicated() || bytes > SHORT_PORTION {

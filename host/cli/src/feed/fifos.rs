@@ -316,7 +316,8 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process, with its last lines and without its progress display, unless nobody reads them.
+/// Ends the process, with its last lines and without its progress display, unless nobody reads
+/// them.
 fn exit_at_once(code: i32) {
     flush();
     let clear = move || suspend_progress(|| std::process::exit(code));

@@ -272,10 +272,10 @@ fn apply_channel(
 ) -> Result<(), String> {
     let Some(channel) = described.get(name) else { return Ok(()) };
     reading.wrap |= channel.wrapped;
-    if channel.sharded && reading.order.shard.is_none() {
+    if channel.is_divided && reading.order.part.is_none() {
         return Err(format!(
             "channel `{name}` is ShardedByS3Key: give its source \
-             `shard = {{ index = N, count = N }}`"
+             `part = {{ index = N, count = N }}`"
         ));
     }
     Ok(())

@@ -31,8 +31,8 @@ pub(super) struct Args {
     /// compared
     #[arg(long, value_name = "FILE", requires = "data")]
     expect: Option<PathBuf>,
-    /// The errors of the (first) file, as JSON lines with `offset`, `length` and `message` (a part of
-    /// it), or a quarantine file; missing keys are not compared
+    /// The errors of the (first) file, as JSON lines with `offset`, `length` and `message` (a part
+    /// of it), or a quarantine file; missing keys are not compared
     #[arg(long, value_name = "FILE", requires = "data")]
     expect_errors: Option<PathBuf>,
     /// What to do with decode errors of the unchanged data
@@ -44,8 +44,9 @@ pub(super) struct Args {
     /// Seed of the random cases: the same seed gives the same cases
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Time for each kind of cases of a file, and for the search for a smaller input. By default the
-    /// work is limited and not the time: some seconds for all, and the same cases on every machine
+    /// Time for each kind of cases of a file, and for the search for a smaller input. By default
+    /// the work is limited and not the time: some seconds for all, and the same cases on every
+    /// machine
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     time: Option<Duration>,
     /// Also fail if the end of the input cuts a record, or what is before the first one, without an
@@ -65,7 +66,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     cut: Option<usize>,
     /// Test only one case, as a report prints it
-    #[arg(long, value_name = "CASE", value_parser = Property::parse, conflicts_with_all = ["cut", "pieces"])]
+    #[arg(long, value_name = "CASE", value_parser = Property::parse)]
+    #[arg(conflicts_with_all = ["cut", "pieces"])]
     case: Option<Property>,
 }
 

@@ -1,5 +1,5 @@
-//! Records as CSV: a header, then a row for each record. Quotes are as RFC 4180 describes them; lines
-//! end as Unix tools expect.
+//! Records as CSV: a header, then a row for each record. Quotes are as RFC 4180 describes them;
+//! lines end as Unix tools expect.
 
 use std::io::{self, Write};
 

@@ -82,8 +82,8 @@ impl From<io::Error> for PrintError {
     }
 }
 
-/// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; there is room for the rest of
-/// the decoder's call, which would else be copied record by record.
+/// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; there is room for the rest
+/// of the decoder's call, which would else be copied record by record.
 pub(super) const BATCH_MEMORY: usize = 2 << 20;
 
 /// An output format and its state.
@@ -136,8 +136,8 @@ impl Printer {
         }
     }
 
-    /// Prints the end, such as the counts, and flushes the output. After a failure of the channel the
-    /// output is not `complete`: then Arrow's stream gets no end, by which its reader can tell.
+    /// Prints the end, such as the counts, and flushes the output. After a failure of the channel
+    /// the output is not `complete`: then Arrow's stream gets no end, by which its reader can tell.
     ///
     /// # Errors
     /// Why printing ended early, or can't end.

@@ -224,7 +224,10 @@ mod tests {
         }
 
         #[test]
-        fn columns_fit_or_are_left_out(natural in prop::collection::vec(1usize..200, 1..40), width in 20usize..200) {
+        fn columns_fit_or_are_left_out(
+            natural in prop::collection::vec(1usize..200, 1..40),
+            width in 20usize..200,
+        ) {
             let widths = fit(&natural, width);
             let taken = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
             prop_assert!(taken <= width && !widths.is_empty());

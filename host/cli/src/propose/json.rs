@@ -153,7 +153,8 @@ impl JsonFields {
         let names: Vec<_> = self.values.iter().map(last).collect();
         let field = |(seen, name): (&SeenValue, &String)| {
             let is_shared = names.iter().filter(|other| *other == name).count() > 1;
-            // A null in an inner object can hide that it is missing in others, so the count decides.
+            // A null in an inner object can hide that it is missing in others, so the count
+            // decides.
             let optional = if seen.count < self.lines { "?" } else { "" };
             let name = if is_shared { format!("{}=", seen.keys.join("_")) } else { String::new() };
             format!("{name}/{}:{}{optional}", seen.keys.join("/"), seen.kind.word())

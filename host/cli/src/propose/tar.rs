@@ -77,8 +77,8 @@ impl SeenExtension {
     }
 }
 
-/// The key of a sample and the extension of a member in it, as webdataset splits a name: at the first
-/// dot of the file's name. `None` if it is no member of a sample.
+/// The key of a sample and the extension of a member in it, as webdataset splits a name: at the
+/// first dot of the file's name. `None` if it is no member of a sample.
 fn split(name: &str) -> Option<(String, String)> {
     let file = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = file + name[file..].find('.')?;

@@ -45,8 +45,8 @@ use watch::watch;
   pipemill top
   pipemill top --json --socket /run/pipemill.sock")]
 pub(super) struct Args {
-    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else those of all hosts
-    /// of this user]
+    /// The host's socket [default: the environment variable PIPEMILL_SOCKET, else those of all
+    /// hosts of this user]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Time between two requests to the host, from 100ms to 60s

@@ -94,10 +94,11 @@ fn svg(buffer: &Buffer) -> String {
     let size = |cells: u16, cell: f64| f64::from(cells) * cell + 2.0 * BORDER;
     let (full_width, full_height) = (size(width, CELL.0), size(height, CELL.1));
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {full_width:.1} {full_height:.1}\" \
-         role=\"img\">\n<title>pipemill top</title>\n<rect width=\"100%\" height=\"100%\" rx=\"8\" \
-         fill=\"{BACKGROUND}\"/>\n<g font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', \
-         monospace\" font-size=\"14\" shape-rendering=\"crispEdges\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {full_width:.1} \
+         {full_height:.1}\" role=\"img\">\n<title>pipemill top</title>\n<rect width=\"100%\" \
+         height=\"100%\" rx=\"8\" fill=\"{BACKGROUND}\"/>\n<g font-family=\"ui-monospace, Menlo, \
+         Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\" \
+         shape-rendering=\"crispEdges\">\n"
     );
     for y in 0..height {
         let mut x = 0;
@@ -157,7 +158,8 @@ fn add_text(out: &mut String, cells: &[&str], (left, baseline): (f64, f64), styl
             let shown = shown.replace('&', "&amp;").replace('<', "&lt;");
             let _ = writeln!(
                 out,
-                "<text x=\"{x:.1}\" y=\"{baseline:.1}\" textLength=\"{width:.1}\" {style}>{shown}</text>"
+                "<text x=\"{x:.1}\" y=\"{baseline:.1}\" textLength=\"{width:.1}\" \
+                 {style}>{shown}</text>"
             );
         }
         at += end.max(1);

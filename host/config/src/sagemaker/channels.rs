@@ -68,7 +68,7 @@ mod tests {
 
     fn channel(mode: InputMode, content_type: Option<&str>, wrapped: bool) -> InputChannel {
         let content_type = content_type.map(str::to_owned);
-        InputChannel { mode, content_type, wrapped, sharded: false }
+        InputChannel { mode, content_type, wrapped, is_divided: false }
     }
 
     #[test]

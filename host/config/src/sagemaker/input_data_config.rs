@@ -26,7 +26,7 @@ pub struct InputChannel {
     /// Whether each object is one RecordIO record.
     pub wrapped: bool,
     /// Whether each host gets a part of the objects only.
-    pub sharded: bool,
+    pub is_divided: bool,
 }
 
 /// A channel as JSON.
@@ -72,14 +72,14 @@ fn channel(written: ChannelJson) -> Result<InputChannel, String> {
         Some("RecordIO") => true,
         Some(other) => return wrong("RecordWrapperType", "None or RecordIO", other),
     };
-    let sharded = match written.distribution.as_deref() {
+    let is_divided = match written.distribution.as_deref() {
         None | Some("FullyReplicated") => false,
         Some("ShardedByS3Key") => true,
         Some(other) => {
             return wrong("S3DistributionType", "FullyReplicated or ShardedByS3Key", other);
         }
     };
-    Ok(InputChannel { mode, content_type: written.content_type, wrapped, sharded })
+    Ok(InputChannel { mode, content_type: written.content_type, wrapped, is_divided })
 }
 
 #[cfg(test)]
@@ -96,9 +96,9 @@ mod tests {
         }"#;
         let channels = input_data_config(text).unwrap();
         let (train, test) = (&channels["train"], &channels["test"]);
-        assert_eq!((train.mode, train.wrapped, train.sharded), (InputMode::Pipe, true, true));
+        assert_eq!((train.mode, train.wrapped, train.is_divided), (InputMode::Pipe, true, true));
         assert_eq!(train.content_type.as_deref(), Some("application/x-recordio"));
-        assert_eq!((test.mode, test.wrapped, test.sharded), (InputMode::FastFile, false, false));
+        assert_eq!((test.mode, test.wrapped, test.is_divided), (InputMode::FastFile, false, false));
         assert_eq!(test.content_type, None);
     }
 

@@ -38,15 +38,16 @@ const SINGLE: &[(&str, &str)] = &[
          begin each channel with a line [[channel]]",
     ),
     (
-        "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\nshuffle = { seed = 1 }\n",
-        "pipemill.toml:5:11: channel `a`: shuffle: the source has one object at a time, so there is \
-         nothing to shuffle; add a window, such as window = \"256MiB\", to shuffle its records, or \
-         leave this out",
+        "[[channel]]\nname = 'a'\nsource = { file = 'x' }\ndecoder = 'lines'\nshuffle = { seed = 1 \
+         }\n",
+        "pipemill.toml:5:11: channel `a`: shuffle: the source has one object at a time, so there \
+         is nothing to shuffle; add a window, such as window = \"256MiB\", to shuffle its records, \
+         or leave this out",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nworkers = 2\n",
-        "pipemill.toml:5:11: channel `a`: workers: only files and objects in S3 are decoded by several \
-         workers; leave it out, or bring the input as files",
+        "pipemill.toml:5:11: channel `a`: workers: only files and objects in S3 are decoded by \
+         several workers; leave it out, or bring the input as files",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\nworkers = 'all'\n",
@@ -56,8 +57,8 @@ const SINGLE: &[(&str, &str)] = &[
     (
         "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\n\
          shuffle = { seed = 1, window = '1MiB' }\n",
-        "pipemill.toml:5:32: channel `a`: shuffle.window: needs `batch`; set the channel's `batch`, \
-         or leave this out",
+        "pipemill.toml:5:32: channel `a`: shuffle.window: needs `batch`; set the channel's \
+         `batch`, or leave this out",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { stdin = true }\ndecoder = 'lines'\nbatch = 2\n\
@@ -80,14 +81,14 @@ const SINGLE: &[(&str, &str)] = &[
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
          order = 'any'\n",
-        "pipemill.toml:5:9: channel `a`: order: needs `workers` of 2 or more; set that, or leave this \
-         out",
+        "pipemill.toml:5:9: channel `a`: order: needs `workers` of 2 or more; set that, or leave \
+         this out",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
          workers = 2\norder = 'any'\nbatch = 2\nbatch_across = 'object'\n",
-        "pipemill.toml:6:9: channel `a`: order: \"any\" mixes the records of objects, and `batch_across` \
-         is \"object\"; leave out batch_across, or set order = \"strict\"",
+        "pipemill.toml:6:9: channel `a`: order: \"any\" mixes the records of objects, and \
+         `batch_across` is \"object\"; leave out batch_across, or set order = \"strict\"",
     ),
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
@@ -98,8 +99,8 @@ const SINGLE: &[(&str, &str)] = &[
     (
         "[[channel]]\nname = 'a'\nsource = { folder = 'x' }\ndecoder = 'lines'\n\
          workers = 2\norder = 'any'\nbatch = 2\ncheckpoint = { path = 'c' }\n",
-        "pipemill.toml:6:9: channel `a`: order: \"any\" leaves no place to go on at, and `checkpoint` \
-         keeps one; leave out checkpoint, or set order = \"strict\"",
+        "pipemill.toml:6:9: channel `a`: order: \"any\" leaves no place to go on at, and \
+         `checkpoint` keeps one; leave out checkpoint, or set order = \"strict\"",
     ),
     ("[[channel]\n", "pipemill.toml:1:11: not TOML: unclosed array table, expected `]`"),
     ("a = 1\na = 2\n", "pipemill.toml:2:1: not TOML: duplicate key"),

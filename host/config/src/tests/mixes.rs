@@ -79,7 +79,8 @@ fn a_mix_names_what_is_wrong() {
         (
             with_mix(&format!("{mix}, compression = 'gzip'")),
             "channel `train`: source.compression: does not go with `mix`; it goes with `fifo`, \
-             `file`, `files`, `glob`, `folder`, `s3`, `s3_object`, `manifest`, `augmented_manifest` or `stdin`",
+             `file`, `files`, `glob`, `folder`, `s3`, `s3_object`, `manifest`, \
+             `augmented_manifest` or `stdin`",
         ),
         (
             format!("[[channel]]\nname = 'train'\nsource = {{ {mix} }}\n{both}"),
@@ -99,13 +100,13 @@ fn a_mix_names_what_is_wrong() {
         (
             format!("{MIX}source = {{ {mix} }}\nshuffle = {{ seed = 1 }}\n{both}"),
             "channel `train`: shuffle: the source has one object at a time, so there is \
-             nothing to shuffle; add a window, such as window = \"256MiB\", to shuffle its records, \
-             or leave this out",
+             nothing to shuffle; add a window, such as window = \"256MiB\", to shuffle its \
+             records, or leave this out",
         ),
         (
             format!("{}workers = 2\norder = 'any'\n", with_mix(mix)),
-            "channel `code`: order: this channel is mixed into `train`, whose order follows from that \
-             of its channels; leave it out",
+            "channel `code`: order: this channel is mixed into `train`, whose order follows from \
+             that of its channels; leave it out",
         ),
         (
             format!("{}mode = 'broadcast'\n", with_mix(mix)),

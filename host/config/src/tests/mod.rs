@@ -1,7 +1,7 @@
 //! Tests of the configuration as a whole. Each file in this folder has one kind of tests.
 //!
-//! - `docs`: compares docs/configuration.md with the keys: each key has a row with its range and
-//!   default, there is no other row, and each example is a valid configuration.
+//! - `generated`: the schema and the tables of docs/configuration.md are those of the keys, and
+//!   each example of the page is a valid configuration.
 //! - `golden`: the texts of the messages: a file with many faults and the messages for it, and
 //!   short texts with one fault each.
 //! - `mixes`: channels that are mixed: where they end up, and what is wrong with them.
@@ -12,7 +12,7 @@
 //! - `values`: single values: valid sizes and times and the messages for others, both ends of each
 //!   range, and the defaults of a short file.
 
-mod docs;
+mod generated;
 mod golden;
 mod mixes;
 mod properties;

@@ -14,7 +14,7 @@ use proptest::sample::{Index, select};
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
-use pipemill_source::{Balance, Compression, Order, Pattern, ReadSettings, Shard, s3};
+use pipemill_source::{Balance, Compression, ListPart, Order, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
@@ -93,15 +93,15 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 fn reading() -> impl Strategy<Value = ReadSettings> {
-    let shard = (1..=1_000_001u32).prop_flat_map(|count| {
+    let part = (1..=1_000_001u32).prop_flat_map(|count| {
         let balance = select(keys::BALANCE.words).prop_map(|(_, balance)| balance);
-        (0..count.min(1_000_001), balance).prop_map(move |(index, balance)| Shard {
+        (0..count.min(1_000_001), balance).prop_map(move |(index, balance)| ListPart {
             index,
             count,
             balance,
         })
     });
-    let order = option::of(shard).prop_map(|shard| Order { shuffle: None, shard });
+    let order = option::of(part).prop_map(|part| Order { shuffle: None, part });
     (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
         |(epochs, compression, order, wrap)| ReadSettings {
             epochs,
@@ -148,10 +148,10 @@ fn s3() -> impl Strategy<Value = Source> {
     );
     (what, words, access, numbers, reading()).prop_map(
         |(what, (addressing, on_change), access, numbers, mut reading)| {
-            if let (false, Some(shard)) =
-                (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.shard)
+            if let (false, Some(part)) =
+                (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.part)
             {
-                shard.balance = Balance::Count;
+                part.balance = Balance::Count;
             }
             // Only what is listed has this key.
             reading.hidden = numbers.4.0 && matches!(what, s3::Selection::Prefixes(_));
@@ -299,7 +299,7 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
                 && slots_of_ranks(ranks, channel.ring.credits.min(2), Some(tail))
                     <= channel.ring.slots
             {
-                (channel.mode, channel.consumers) = (Mode::Shard, ranks);
+                (channel.mode, channel.consumers) = (Mode::Rank, ranks);
             }
             if let (Some((path, every)), Some(_)) = (checkpoint, channel.batch) {
                 // Each channel has a file of its own.

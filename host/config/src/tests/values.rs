@@ -10,20 +10,20 @@ use super::super::keys::*;
 use super::*;
 
 #[test]
-fn balance_needs_shards_and_known_sizes() {
+fn balance_needs_parts_and_known_sizes() {
     let faults = |source: &str| {
         let text = format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");
         let said = parse(&text, "c", &|_| None).err().unwrap_or_default();
         said.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
     };
-    let shard = "shard = { index = 0, count = 2 }, balance = 'size'";
+    let part = "part = { index = 0, count = 2 }, balance = 'size'";
     for source in ["files = ['a', 'b']", "folder = 'a'", "glob = 'a*'", "s3 = 's3://b/'"] {
-        assert_eq!(faults(&format!("{source}, {shard}")), "");
-        let without_shard = faults(&format!("{source}, balance = 'size'"));
-        assert!(without_shard.contains("balance: there are no shares to balance; set `shard` or"));
+        assert_eq!(faults(&format!("{source}, {part}")), "");
+        let without_part = faults(&format!("{source}, balance = 'size'"));
+        assert!(without_part.contains("balance: there are no parts to balance; set `part`"));
     }
     for source in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
-        let said = faults(&format!("{source}, {shard}"));
+        let said = faults(&format!("{source}, {part}"));
         assert!(said.contains("it goes with `files`, `glob`, `folder` or `s3`"), "{said}");
     }
 }

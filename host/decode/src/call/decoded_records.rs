@@ -223,9 +223,9 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks that the fields of no record have more than `max` bytes together. Spans may overlap, so
-    /// neither chunk nor payload bounds that. Only many fields of many bytes can exceed it, so in
-    /// most calls no span is looked at.
+    /// Checks that the fields of no record have more than `max` bytes together. Spans may overlap,
+    /// so neither chunk nor payload bounds that. Only many fields of many bytes can exceed it, so
+    /// in most calls no span is looked at.
     fn check_record_sizes(
         &self,
         chunk: usize,
@@ -245,8 +245,8 @@ impl DecodedRecords {
                 return Err(Fault::new(
                     ErrorKind::Limit,
                     format!(
-                        "record {record} of the call has fields of {bytes} bytes together, more than \
-                         `max_record` = {max} bytes"
+                        "record {record} of the call has fields of {bytes} bytes together, more \
+                         than `max_record` = {max} bytes"
                     ),
                     "if its records are really that large, raise `max_record`",
                 ));
@@ -294,8 +294,8 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks the offsets of the lists in a field. Lists in the payload may share bytes, so the work
-    /// is charged to `account`.
+    /// Checks the offsets of the lists in a field. Lists in the payload may share bytes, so the
+    /// work is charged to `account`.
     fn check_lists(
         &self,
         field: usize,
@@ -377,8 +377,8 @@ impl DecodedRecords {
     }
 
     /// Adds records of one field whose spans all lie in the chunk, in order and without overlap.
-    /// Other records of one field go to [`append_rows`](Self::append_rows). `sizes` are those of the
-    /// chunk and of the payload.
+    /// Other records of one field go to [`append_rows`](Self::append_rows). `sizes` are those of
+    /// the chunk and of the payload.
     fn append_single(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
         let (chunk, column) = (sizes.0, &mut self.columns[0]);
         let (mut records_end, mut bad, mut all_bits) = (self.end, false, 0u64);
@@ -424,8 +424,8 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks the places of these spans, and notes what they say of the call. Returns whether all of
-    /// them are good.
+    /// Checks the places of these spans, and notes what they say of the call. Returns whether all
+    /// of them are good.
     fn check_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
         let mut bad = false;
         for row in rows.chunks_exact(self.columns.len()) {
@@ -484,8 +484,8 @@ impl DecodedRecords {
     }
 }
 
-/// The end of the last span, if all spans lie in a chunk of `chunk` bytes at or after `from`, in order
-/// and without overlap: so most decoders emit them.
+/// The end of the last span, if all spans lie in a chunk of `chunk` bytes at or after `from`, in
+/// order and without overlap: so most decoders emit them.
 fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
     let (first, last) = (spans.first()?, spans.last()?);
     let (offset, end) = (|span: u64| span >> 32, |span: u64| (span >> 32) + (span & 0xffff_ffff));
@@ -493,8 +493,8 @@ fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
     if first >> 63 == 1 || offset(*first) < from {
         return None;
     }
-    // The top bit of a distance is set if the span starts before the end of the one before it. Without
-    // comparisons, the loop is compiled to vector instructions.
+    // The top bit of a distance is set if the span starts before the end of the one before it.
+    // Without comparisons, the loop is compiled to vector instructions.
     let pairs = spans.iter().zip(&spans[1..]);
     let bits =
         pairs.fold(*last, |bits, (one, next)| bits | one | offset(*next).wrapping_sub(end(*one)));

@@ -118,7 +118,8 @@ impl HostState {
         }
     }
 
-    /// Begins another stream in the same instance. Only what the instance holds of its limits stays.
+    /// Begins another stream in the same instance. Only what the instance holds of its limits
+    /// stays.
     pub(crate) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
         let decoder = std::mem::take(&mut self.context.decoder);
         let (stream, budget) = (Some(info.clone()), self.context.budget.clone());
@@ -155,7 +156,8 @@ impl HostState {
         log_with(level, context, format_args!("{context}: decoder says: {line}"));
         if verdict == Verdict::Last {
             context.notice(format_args!(
-                "decoder has logged {MAX_LINES} lines within an hour; the rest of the hour is left out"
+                "decoder has logged {MAX_LINES} lines within an hour; the rest of the hour is left \
+                 out"
             ));
         } else if self.logged == MAX_LOG_MESSAGES {
             context.notice(format_args!(
@@ -210,8 +212,8 @@ impl HostState {
         Ok(())
     }
 
-    /// Takes a decode error from `offset` to `end` in the chunk. Returns whether the decoder goes on
-    /// after it.
+    /// Takes a decode error from `offset` to `end` in the chunk. Returns whether the decoder goes
+    /// on after it.
     ///
     /// # Errors
     /// No call of `decode` is running, the place is not one after the records of the call, or the

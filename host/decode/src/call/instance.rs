@@ -1,9 +1,9 @@
 //! An instance of a decoder in a sandbox of its own.
 //!
-//! Each stream of a plugin has an instance that no other stream was in. A built-in decoder keeps no state
-//! outside of its streams, so one instance has many of them, one after the other: to make an instance
-//! takes longer than to decode a short object, and to map its window for each section of a long one took
-//! 5 % of the time.
+//! Each stream of a plugin has an instance that no other stream was in. A built-in decoder keeps no
+//! state outside of its streams, so one instance has many of them, one after the other: to make an
+//! instance takes longer than to decode a short object, and to map its window for each section of a
+//! long one took 5 % of the time.
 
 use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;

@@ -1,5 +1,5 @@
-//! Facts about an object that a decoder tells: keys and values. Consumers get them, except for those
-//! whose keys begin with `pipemill.`: they are for the host.
+//! Facts about an object that a decoder tells: keys and values. Consumers get them, except for
+//! those whose keys begin with `pipemill.`: they are for the host.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ impl Metadata {
     pub(crate) fn set_for_host(&mut self, key: &str, value: &str) -> Result<(), Fault> {
         if key != RESTART {
             return Err(Fault::contract(format!(
-                "set the metadata `{:.MAX_SHOWN$}`; keys that begin with `{HOST_PREFIX}` are for the \
-                 host, and it knows only `{RESTART}`",
+                "set the metadata `{:.MAX_SHOWN$}`; keys that begin with `{HOST_PREFIX}` are for \
+                 the host, and it knows only `{RESTART}`",
                 printable(key)
             )));
         }
@@ -48,8 +48,8 @@ impl Metadata {
             _ if value.is_empty() => None,
             _ => {
                 return Err(Fault::contract(format!(
-                    "set the metadata `{RESTART}` to `{:.MAX_SHOWN$}`; expected a number of bytes in \
-                     decimal digits, or an empty value",
+                    "set the metadata `{RESTART}` to `{:.MAX_SHOWN$}`; expected a number of bytes \
+                     in decimal digits, or an empty value",
                     printable(value)
                 )));
             }

@@ -35,9 +35,9 @@ pub(crate) fn new_store(
     store
 }
 
-/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns. The
-/// functions of the host need no such limit: they get lists and texts as references to that memory,
-/// and charge what they copy.
+/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns.
+/// The functions of the host need no such limit: they get lists and texts as references to that
+/// memory, and charge what they copy.
 pub(crate) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transition: CallHook) {
     match transition {
         CallHook::ReturningFromWasm => store.set_hostcall_fuel(MAX_RETURNED_BYTES),
@@ -46,8 +46,8 @@ pub(crate) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transiti
     }
 }
 
-/// Restarts the limits of a call with a chunk of `chunk` bytes. It must run before each call into the
-/// guest.
+/// Restarts the limits of a call with a chunk of `chunk` bytes. It must run before each call into
+/// the guest.
 pub(crate) fn begin_call(store: &mut Store<HostState>, chunk: usize) {
     store.data_mut().account.begin_call(chunk);
     store.set_epoch_deadline(1);

@@ -1,4 +1,5 @@
-//! A stream of a decoder, which decodes one object or a section of one. It is called once for each chunk.
+//! A stream of a decoder, which decodes one object or a section of one. It is called once for each
+//! chunk.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -237,8 +238,8 @@ impl Stream {
         let state = self.instance.store.data();
         if state.has_emitted || state.decoded.records > 0 {
             return Err(Fault::contract(format!(
-                "set the metadata `pipemill.restart` to {header}, but has emitted a record before byte \
-                 {position}; expected at most the bytes before the first record"
+                "set the metadata `pipemill.restart` to {header}, but has emitted a record before \
+                 byte {position}; expected at most the bytes before the first record"
             )));
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The window of a decoder's memory in which chunks lie without a copy, if the decoder exports one
 //! (`wit/0.2`) and the chunks lie in memory that can be shared.
 //!
-//! The host maps all of the channel's memory into the window once for each instance. From then on, a
-//! chunk is in the decoder's memory as soon as it was read. All else stays as it is for a decoder
+//! The host maps all of the channel's memory into the window once for each instance. From then on,
+//! a chunk is in the decoder's memory as soon as it was read. All else stays as it is for a decoder
 //! that gets copies: what it emits are spans of the chunk, which the host checks against its own
 //! mapping of the memory.
 
@@ -21,8 +21,9 @@ use crate::sandbox::guest_memory::{GuestMemory, WASM_PAGE};
 /// A larger memory is not mapped: a decoder has 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The window is used from the chunk on with which an instance was shown this many bytes. Before, chunks are copied:
-/// that is faster than to map the memory and to take it away again, which also interrupts the other cores.
+/// The window is used from the chunk on with which an instance was shown this many bytes. Before,
+/// chunks are copied: that is faster than to map the memory and to take it away again, which also
+/// interrupts the other cores.
 pub(crate) const WINDOW_FROM: usize = 255 << 10;
 
 /// The functions of the window, in a component that exports them.
@@ -92,8 +93,9 @@ impl Window {
         })
     }
 
-    /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at `start`
-    /// in the shared part. `None`: it has to be copied. The window is used from `window_from` bytes on.
+    /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at
+    /// `start` in the shared part. `None`: it has to be copied. The window is used from
+    /// `window_from` bytes on.
     ///
     /// # Errors
     /// The decoder has failed.
@@ -146,8 +148,8 @@ impl Window {
         }
         if !memory.has(at, size) {
             return Err(NoWindow::Broken(Fault::contract(format!(
-                "set aside {size} bytes of memory at {at}: expected a multiple of {WASM_PAGE}, with all \
-                 bytes inside of its memory"
+                "set aside {size} bytes of memory at {at}: expected a multiple of {WASM_PAGE}, \
+                 with all bytes inside of its memory"
             ))));
         }
         let at = at.checked_next_multiple_of(align as u32).unwrap_or(at);

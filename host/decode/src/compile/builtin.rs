@@ -14,8 +14,8 @@ pub struct Builtin {
     pub records_version: u32,
     /// The core module: as WebAssembly, or compressed with zstd where `code` is given.
     pub wasm: &'static [u8],
-    /// Machine code for `wasm`, made by [`Precompiler`](crate::Precompiler) and compressed with zstd.
-    /// If it is empty, the decoder is compiled on first use.
+    /// Machine code for `wasm`, made by [`Precompiler`](crate::Precompiler) and compressed with
+    /// zstd. If it is empty, the decoder is compiled on first use.
     pub code: &'static [u8],
 }
 

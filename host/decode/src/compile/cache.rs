@@ -140,8 +140,8 @@ impl Cache {
     }
 }
 
-/// An open folder of compiled plugins. All is done relative to its descriptor: so the folder that is
-/// checked is the one that is used, whatever its path leads to by then.
+/// An open folder of compiled plugins. All is done relative to its descriptor: so the folder that
+/// is checked is the one that is used, whatever its path leads to by then.
 struct Folder(OwnedFd);
 
 impl Folder {

@@ -2,8 +2,8 @@
 //!
 //! The compiler's time and memory grow with what is counted here, and not with the size of the file
 //! alone: a component of 500 bytes can instantiate nested components four million times. The
-//! largest decoder known to us, one with a Python interpreter, stays below each limit. What the limits
-//! say of time and memory was measured in a release build, on x86-64.
+//! largest decoder known to us, one with a Python interpreter, stays below each limit. What the
+//! limits say of time and memory was measured in a release build, on x86-64.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
@@ -24,11 +24,11 @@ const MAX_FUNCTION_BYTES: u64 = 512 << 10;
 /// Bytes of one function times its local variables, or times the values of the module's widest
 /// signature: the compiler keeps each variable for each block.
 const MAX_FUNCTION_VARIABLES: u64 = 64 << 20;
-/// What components consist of (imports, aliases, instances, functions, exports), each as often as its
-/// component is instantiated.
+/// What components consist of (imports, aliases, instances, functions, exports), each as often as
+/// its component is instantiated.
 const MAX_COMPONENT_PARTS: u64 = 100_000;
-/// What instances of modules consist of (functions, globals, bytes of elements), each as often as its
-/// module is instantiated. The host keeps up to 32 bytes for each.
+/// What instances of modules consist of (functions, globals, bytes of elements), each as often as
+/// its module is instantiated. The host keeps up to 32 bytes for each.
 const MAX_MODULE_PARTS: u64 = 400_000;
 /// Components inside of each other.
 const MAX_DEPTH: usize = 16;
@@ -239,8 +239,8 @@ impl Count {
         }
     }
 
-    /// An import, export or alias: if it is a component or module, the next index is one that is not
-    /// known.
+    /// An import, export or alias: if it is a component or module, the next index is one that is
+    /// not known.
     fn define_unknown(&mut self, kind: ComponentExternalKind) {
         let Some(part) = self.open.last_mut() else { return };
         match kind {

@@ -1,7 +1,8 @@
 //! Compiles plugins in a process of its own, which has limits of memory and CPU time.
 //!
-//! [`compile_limits`](crate::compile::compile_limits) bounds what is compiled. This process bounds the rest: a
-//! compiler that needs more than it should, or that fails, ends this process and not the host.
+//! [`compile_limits`](crate::compile::compile_limits) bounds what is compiled. This process bounds
+//! the rest: a compiler that needs more than it should, or that fails, ends this process and not
+//! the host.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,8 +27,8 @@ pub const COMPILE_STDIN: &str = "compile-stdin";
 
 /// Private memory of the process, in bytes. A decoder with a Python interpreter takes 370 MiB.
 const MAX_MEMORY: u64 = 512 << 20;
-/// CPU time of the process, in seconds: far more than the largest plugin takes on a slow machine, in
-/// a build without optimization.
+/// CPU time of the process, in seconds: far more than the largest plugin takes on a slow machine,
+/// in a build without optimization.
 const MAX_CPU_SECONDS: u64 = 600;
 /// Threads of the process. Each holds the memory of the function that it compiles.
 const MAX_THREADS: usize = 4;
@@ -96,8 +97,8 @@ fn describe(status: ExitStatus, said: &str) -> String {
         return format!("is too large to be compiled: it took more than {most} MiB; {REMEDY}");
     }
     format!(
-        "the compiler failed on it ({status}): {}; give the machine more memory if it was killed, else \
-         report it with the plugin",
+        "the compiler failed on it ({status}): {}; give the machine more memory if it was killed, \
+         else report it with the plugin",
         printable(said.trim_end())
     )
 }

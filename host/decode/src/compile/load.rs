@@ -79,8 +79,8 @@ impl Engine {
         let file = files.find(|file| file.exists())?;
         let file = file.display();
         Some(format!(
-            "decoder `{name}`: the built-in one is used, and not {file}; name that one by its path, or \
-             rename its file"
+            "decoder `{name}`: the built-in one is used, and not {file}; name that one by its \
+             path, or rename its file"
         ))
     }
 

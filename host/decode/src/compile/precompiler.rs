@@ -29,9 +29,9 @@ const FEATURES: [&str; 11] = [
 #[cfg(target_arch = "aarch64")]
 const FEATURES: [&str; 0] = [];
 
-/// Compiles plugins to machine code that can be embedded in a binary. On x86-64 the code runs on any
-/// machine with x86-64-v3, on 64-bit Arm on any machine; on other architectures, on machines with the
-/// features of this one.
+/// Compiles plugins to machine code that can be embedded in a binary. On x86-64 the code runs on
+/// any machine with x86-64-v3, on 64-bit Arm on any machine; on other architectures, on machines
+/// with the features of this one.
 pub struct Precompiler(wasmtime::Engine);
 
 impl Precompiler {
@@ -54,8 +54,8 @@ impl Precompiler {
         wasmtime::Engine::new(&settings).map(Self).map_err(|why| format!("{why:#}"))
     }
 
-    /// A name for the compiler's version and settings: 16 hexadecimal digits. Code of a compiler with
-    /// another name can't be loaded.
+    /// A name for the compiler's version and settings: 16 hexadecimal digits. Code of a compiler
+    /// with another name can't be loaded.
     pub fn version(&self) -> String {
         compatibility(&self.0)
     }
@@ -77,6 +77,6 @@ impl Precompiler {
     }
 }
 
-/// The highest level of zstd that needs no more memory to decompress. Modules and machine code shrink
-/// to a third; decompressing the largest takes about a millisecond.
+/// The highest level of zstd that needs no more memory to decompress. Modules and machine code
+/// shrink to a third; decompressing the largest takes about a millisecond.
 const COMPRESSION_LEVEL: i32 = 19;

@@ -1,10 +1,10 @@
 //! The account of one instance: what the decoder lets the host allocate and compute.
 //!
 //! Each function that a decoder may call charges this account, once a call and not once a record.
-//! What the host keeps counts in bytes, against [`Limits::output`]. What the host computes counts as
-//! CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's thread, so
-//! its clock measures both. The engine interrupts only WebAssembly, so a host's function that goes
-//! over many bytes asks [`work`](Account::work) on its way.
+//! What the host keeps counts in bytes, against [`Limits::output`]. What the host computes counts
+//! as CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's thread,
+//! so its clock measures both. The engine interrupts only WebAssembly, so a host's function that
+//! goes over many bytes asks [`work`](Account::work) on its way.
 
 use std::time::Duration;
 
@@ -52,8 +52,9 @@ impl Account {
         }
     }
 
-    /// A new call begins, with a chunk of `chunk` bytes. One span for each byte of the chunk is free,
-    /// up to a number: so the limit holds for what a decoder makes, and not for what it refers to.
+    /// A new call begins, with a chunk of `chunk` bytes. One span for each byte of the chunk is
+    /// free, up to a number: so the limit holds for what a decoder makes, and not for what it
+    /// refers to.
     pub(crate) fn begin_call(&mut self, chunk: usize) {
         self.produced = 0;
         self.free_spans = (chunk as u64 + 1).min(MAX_FREE_SPANS);
@@ -80,8 +81,9 @@ impl Account {
         ))
     }
 
-    /// Bytes that a call may still decompress, if its payload has `payload` bytes and the open block
-    /// holds `held`. They are taken from half of `limits.output`: the other half is for the spans.
+    /// Bytes that a call may still decompress, if its payload has `payload` bytes and the open
+    /// block holds `held`. They are taken from half of `limits.output`: the other half is for the
+    /// spans.
     pub(crate) fn left_to_decompress(&self, payload: usize, held: u64) -> u64 {
         let held = held.saturating_sub(FREE_BLOCK_BYTES);
         (self.max_output / 2).saturating_sub(held).saturating_sub(payload as u64)

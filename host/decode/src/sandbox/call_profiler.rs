@@ -36,8 +36,8 @@ impl CallProfiler {
 
 impl CallTimes {
     /// Adds the time since the last transition to where it was spent. A function of the host that
-    /// returns bytes, as `decompress` does, calls the guest for their memory before it returns: what
-    /// it did until then is its own.
+    /// returns bytes, as `decompress` does, calls the guest for their memory before it returns:
+    /// what it did until then is its own.
     fn record(&mut self, transition: CallHook, now: Instant) {
         let passed = self.since.replace(now).map_or(Duration::ZERO, |since| now - since);
         match transition {

@@ -14,10 +14,11 @@
 //! - The host maps while no code of the decoder runs, and while it holds no reference into its
 //!   memory: this takes the store for itself.
 //!
-//! **Used again.** Each object that a plugin decodes has an instance of its own, whose memory no other
-//! object has seen. To make such memory costs some 20 page faults, and to give it back interrupts other
-//! cores: for a small object that is more than to decode it. So a thread keeps the memory of its last
-//! instance. It clears the pages that were touched, which the kernel names, and takes the rest away.
+//! **Used again.** Each object that a plugin decodes has an instance of its own, whose memory no
+//! other object has seen. To make such memory costs some 20 page faults, and to give it back
+//! interrupts other cores: for a small object that is more than to decode it. So a thread keeps the
+//! memory of its last instance. It clears the pages that were touched, which the kernel names, and
+//! takes the rest away.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -87,13 +88,13 @@ impl Reservation {
         if from >= to {
             return Ok(());
         }
-        // SAFETY: the range is within the reservation, which starts at a page, and what its user may
-        // access does not shrink while there is one.
+        // SAFETY: the range is within the reservation, which starts at a page, and what its user
+        // may access does not shrink while there is one.
         unsafe { mprotect(self.start.byte_add(from), to - from, prot) }
     }
 
-    /// Makes the memory what it was at first: as many zeroed bytes as it had then. It has `size` bytes
-    /// now, and from `shown` on others than its own.
+    /// Makes the memory what it was at first: as many zeroed bytes as it had then. It has `size`
+    /// bytes now, and from `shown` on others than its own.
     fn clear(&self, size: usize, shown: usize) -> Result<(), Errno> {
         let (minimum, end) = (self.layout.minimum, size.next_multiple_of(PAGE));
         let kept = MAX_KEPT.min(shown / PAGE * PAGE).min(end);
@@ -126,8 +127,8 @@ impl Reservation {
         page_map.read_exact_at(entries, first as u64 * 8).map_err(|_| Errno::EIO)?;
         for (page, entry) in entries.as_chunks().0.iter().enumerate() {
             if u64::from_ne_bytes(*entry) & HAS_MEMORY != 0 {
-                // SAFETY: the page is in the part that can be written, and the instance that used it
-                // is gone.
+                // SAFETY: the page is in the part that can be written, and the instance that used
+                // it is gone.
                 unsafe { self.start.byte_add(page * PAGE).write_bytes(0, PAGE) }
             }
         }

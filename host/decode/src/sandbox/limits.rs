@@ -14,8 +14,8 @@ pub struct Limits {
     /// Bytes that one call may emit: its payload, and 8 for each span beyond one for each byte of
     /// the chunk. At most 1,048,576 spans are free.
     pub output: u64,
-    /// Bytes that the fields of one record may have together, whatever the decoder makes of the size
-    /// limit that it is told.
+    /// Bytes that the fields of one record may have together, whatever the decoder makes of the
+    /// size limit that it is told.
     pub record: u64,
 }
 

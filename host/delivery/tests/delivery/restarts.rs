@@ -6,7 +6,7 @@ use std::thread;
 
 use pipemill_delivery::{ChannelDelivery, Match, RestartPolicy, StreamConfig};
 use pipemill_ring::host::{Interrupt, PlaceMissing, Ring, WriteError};
-use pipemill_ring::protocol::{BatchSize, Hello, Mode, Resumed, Shard, State, Tail};
+use pipemill_ring::protocol::{BatchSize, Hello, Mode, Rank, Resumed, State, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 
 use crate::setup::{Host, RECORDS, check, config, grant, host, next_batch};
@@ -21,8 +21,8 @@ impl RestartPolicy for Any {
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
         let state = hello.state.clone().map(serde_json::from_value::<State>).transpose();
         let state = state.map_err(|error| error.to_string())?;
-        let (mode, consumers) = match hello.shard {
-            Some(shard) => (Mode::Shard, shard.world),
+        let (mode, consumers) = match hello.rank {
+            Some(rank) => (Mode::Rank, rank.world),
             None => (now.mode, now.consumers),
         };
         let (batch, settings) = (now.batch, now.settings.clone());
@@ -121,9 +121,9 @@ fn rest(reader: &mut Reader) -> Vec<u64> {
     }
 }
 
-fn ask(host: &Host, shard: Option<Shard>, state: Option<&State>) -> Result<Reader, ReaderError> {
+fn ask(host: &Host, rank: Option<Rank>, state: Option<&State>) -> Result<Reader, ReaderError> {
     let state = state.map(|state| serde_json::to_value(state).unwrap());
-    let hello = Hello { shard, state, ..Hello::new("train", "tester") };
+    let hello = Hello { rank, state, ..Hello::new("train", "tester") };
     Reader::connect_as(&host.socket, &hello, false)
 }
 
@@ -225,12 +225,12 @@ fn an_epoch_without_the_batch_of_a_state_is_an_error() {
 #[test]
 fn ranks_get_their_batches_and_go_on_after_their_states() {
     let host = writing_host(Tail::Drop);
-    let shard = |rank| Some(Shard { rank, world: 2 });
+    let rank = |rank| Some(Rank { number: rank, world: 2 });
     let connect = |states: [Option<&State>; 2]| {
-        [0, 1].map(|rank| ask(&host, shard(rank), states[rank as usize]).unwrap())
+        [0, 1].map(|rank| ask(&host, rank(rank), states[rank as usize]).unwrap())
     };
     let mut readers = connect([None, None]);
-    assert_eq!(readers[0].welcome().mode, Mode::Shard);
+    assert_eq!(readers[0].welcome().mode, Mode::Rank);
     let first = readers.each_mut().map(|reader| next_batch(reader).number());
     assert_eq!(first, [0, 1]);
     // One rank is a step ahead.
@@ -251,19 +251,19 @@ fn who_asks_for_what_others_read_otherwise_is_refused() {
     let host = writing_host(Tail::Pad);
     let mut reader = ask(&host, None, None).unwrap();
     next_batch(&mut reader);
-    let refusal = |shard, state: Option<&State>| match ask(&host, shard, state) {
+    let refusal = |rank, state: Option<&State>| match ask(&host, rank, state) {
         Err(ReaderError::Refused(reason)) => reason,
         other => panic!("expected a refusal, found {other:?}"),
     };
-    let shard = Some(Shard { rank: 0, world: 2 });
-    assert!(refusal(shard, None).contains("1 of the channel's consumers are connected"));
+    let rank = Some(Rank { number: 0, world: 2 });
+    assert!(refusal(rank, None).contains("1 of the channel's consumers are connected"));
     let state = State { place: Resumed::default(), ..reader.state().unwrap() };
     assert!(refusal(None, Some(&state)).contains("end them first"));
-    let wrong = Some(Shard { rank: 2, world: 2 });
+    let wrong = Some(Rank { number: 2, world: 2 });
     assert!(refusal(wrong, None).contains("found rank 2 of 2"));
     drop(reader);
     // A rank of a channel that was granted in another way needs a state.
-    assert!(refusal(shard, None).contains("connect with a state, or start the host again"));
+    assert!(refusal(rank, None).contains("connect with a state, or start the host again"));
 }
 
 #[test]

@@ -27,8 +27,8 @@ pub enum Property {
     /// The input gives the same result in one piece as in pieces of these sizes, in bytes. One more
     /// piece has the rest. Its end may be shown together with the last piece.
     Pieces(Vec<usize>),
-    /// The input gives the same result in pieces of these sizes if the decoder sees them in its window,
-    /// without a copy.
+    /// The input gives the same result in pieces of these sizes if the decoder sees them in its
+    /// window, without a copy.
     Window(Vec<usize>),
     /// The first `n` bytes of the input give no record that the whole input does not give, and
     /// nothing is lost without an error. The last record may be shorter, because in some formats
@@ -246,8 +246,8 @@ fn compare_cut(
     if part.errors.iter().any(is_new) {
         return Ok(CaseOutcome::Holds);
     }
-    // A search for a record that reached the end has passed over the bytes there: they are a part of
-    // the error.
+    // A search for a record that reached the end has passed over the bytes there: they are a part
+    // of the error.
     let is_open = |error: &RunError| error.resumed.place().is_some_and(|place| place >= at as u64);
     if part.errors.iter().any(is_open) {
         return Ok(CaseOutcome::Holds);
@@ -271,9 +271,9 @@ fn compare_cut(
     )))
 }
 
-/// Checks that the input in these pieces gives the same as in `run` if its end is shown together with
-/// the last piece. An input larger than a record may be is not checked: no decoder need take it at
-/// once.
+/// Checks that the input in these pieces gives the same as in `run` if its end is shown together
+/// with the last piece. An input larger than a record may be is not checked: no decoder need take
+/// it at once.
 fn check_at_once(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,

@@ -72,7 +72,11 @@ impl<'a> Checks<'a> {
                 self.resume(&structure)?;
             }
             None => {
-                self.note("the input has errors: starts, gaps, need, max_record and resume are not tested with it".to_owned());
+                self.note(
+                    "the input has errors: starts, gaps, need, max_record and resume are not \
+                           tested with it"
+                        .to_owned(),
+                );
                 self.damaged(whole.records.len())?;
             }
         }
@@ -85,9 +89,9 @@ impl<'a> Checks<'a> {
         if self.tested.work.count_set_up(instructions) && self.test.time_limit.is_none() {
             let millions = instructions / 1_000_000;
             self.note(format!(
-                "the set-up of each instance takes {millions} million instructions, so only some cases \
-                 of each kind are tried; --time gives each kind more. A host pays this for each object: \
-                 do what can be done once when the plugin is built"
+                "the set-up of each instance takes {millions} million instructions, so only some \
+                 cases of each kind are tried; --time gives each kind more. A host pays this for \
+                 each object: do what can be done once when the plugin is built"
             ));
         }
     }
@@ -170,9 +174,9 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// The input with its records repeated, so that a chunk has offsets that don't fit into 16 bits;
-    /// `None` if it has them already, or no records. What comes after the first end of a file need
-    /// not be sound: it must be the same in any pieces.
+    /// The input with its records repeated, so that a chunk has offsets that don't fit into 16
+    /// bits; `None` if it has them already, or no records. What comes after the first end of a file
+    /// need not be sound: it must be the same in any pieces.
     fn long_input(&self) -> Option<Arc<[u8]>> {
         let from = usize::try_from(*self.starts.first()?).ok()?;
         let (head, records) = self.input.split_at_checked(from)?;
@@ -255,8 +259,8 @@ impl<'a> Checks<'a> {
         }
         if without > 0 {
             details.push_str(&format!(
-                "; at {without} of them there is no record and no error (if a header may not be cut \
-                 off: --strict-end)"
+                "; at {without} of them there is no record and no error (if a header may not be \
+                 cut off: --strict-end)"
             ));
         }
         self.passed(CUT, details);
@@ -289,8 +293,8 @@ impl<'a> Checks<'a> {
                 return Err(finding(STARTS, broken, case));
             }
             Some((broken, _)) => self.note(format!(
-                "{broken} (so it is with {count_wrong} of {tried} records; it is right for the first \
-                 record of a block)"
+                "{broken} (so it is with {count_wrong} of {tried} records; it is right for the \
+                 first record of a block)"
             )),
             None if right == 0 && tried > 1 => details.push_str(
                 ", but none of them can be decoded without what is before it, so little is known",
@@ -339,8 +343,8 @@ impl<'a> Checks<'a> {
         self.passed(NEEDS, details);
         if looks.per_byte > MAX_LOOKS && !structure.units.is_empty() {
             self.note(format!(
-                "each byte is shown {:.1} times if a record arrives in 64 pieces. If the format tells \
-                 the length of a record, say how many bytes you need",
+                "each byte is shown {:.1} times if a record arrives in 64 pieces. If the format \
+                 tells the length of a record, say how many bytes you need",
                 looks.per_byte
             ));
         }
@@ -410,8 +414,8 @@ impl<'a> Checks<'a> {
         }
         let average = lost as f64 / budget.done().max(1) as f64;
         let details = format!(
-            "{} damaged inputs, each in pieces, too; if errors are skipped, {average:.1} of {count} \
-             records are lost on average, at most {most}",
+            "{} damaged inputs, each in pieces, too; if errors are skipped, {average:.1} of \
+             {count} records are lost on average, at most {most}",
             budget.done()
         );
         self.passed(DAMAGED, details);

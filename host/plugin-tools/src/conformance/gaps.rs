@@ -67,7 +67,8 @@ pub(super) fn insertions(structure: &Structure) -> Vec<Insertion> {
     all
 }
 
-/// Whether the input is a text in some encoding of letters: it has no control characters but blanks.
+/// Whether the input is a text in some encoding of letters: it has no control characters but
+/// blanks.
 fn is_text(input: &[u8]) -> bool {
     input.iter().all(|byte| *byte >= b' ' || TEXT_BLANKS.contains(byte))
 }

@@ -80,8 +80,8 @@ pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>, max: u64) -> Re
     refused_at_once((tested, &limited), input, &run).map_err(within)
 }
 
-/// The run without the records that begin at the end of the input. The decoder made them of all others,
-/// so that they are others if one of those is lost.
+/// The run without the records that begin at the end of the input. The decoder made them of all
+/// others, so that they are others if one of those is lost.
 fn before_end(run: &DecodeRun, size: usize) -> DecodeRun {
     let mut run = run.clone();
     run.records.retain(|record| record.start < size as u64);
@@ -111,7 +111,8 @@ fn only_large_ones(base: &DecodeRun, run: &DecodeRun, max: u64) -> Result<(), St
         let lost = (0..base.records.len()).filter(is_lost).count();
         if lost > MAX_LOST {
             return Err(format!(
-                "{lost} records that are not too large are lost: the error {error} goes on at {place}"
+                "{lost} records that are not too large are lost: the error {error} goes on at \
+                 {place}"
             ));
         }
     }
@@ -156,8 +157,8 @@ fn refused_at_once(
         match outcome.map_err(|fault| fault.message)? {
             DecodeOutcome::Bad { .. } if asked > 0 && available == at + asked && emits => {
                 return Err(format!(
-                    "a record is refused too late: at byte {at} the decoder asks for {asked} bytes, \
-                     and refuses the record only when it has them; compare its length with \
+                    "a record is refused too late: at byte {at} the decoder asks for {asked} \
+                     bytes, and refuses the record only when it has them; compare its length with \
                      max_record before the whole record is in the chunk"
                 ));
             }

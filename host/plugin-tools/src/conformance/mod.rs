@@ -3,10 +3,9 @@
 //! `case` has the properties that must hold for any input, sound or damaged: in pieces, cut off,
 //! shown together with its end. Other checks need a sound input, whose records are known
 //! (`structure`): `starts` and `gaps` change it where records begin, `needs` shows the decoder less
-//! than it says it needs, `max_record` lowers the limit, `restart` begins again inside of it, `resume`
-//! damages single bytes. `checks`
-//! decides what is tried, `positions` in which order, and `budget` how much. `shrink` finds the
-//! smallest input that fails.
+//! than it says it needs, `max_record` lowers the limit, `restart` begins again inside of it,
+//! `resume` damages single bytes. `checks` decides what is tried, `positions` in which order, and
+//! `budget` how much. `shrink` finds the smallest input that fails.
 //!
 //! - `compare`: compares runs, and shows records and errors in messages.
 //! - `expected`: what an author expects of an input: its records, as `pipemill cat` prints them,
@@ -49,10 +48,11 @@ pub use expected::{Expected, ExpectedErrors};
 pub struct ConformanceTest {
     /// Seed of the random cases.
     pub seed: u64,
-    /// Largest number of cases of each kind; `None` for `DEFAULT_CASES` random ones, and all others.
+    /// Largest number of cases of each kind; `None` for `DEFAULT_CASES` random ones, and all
+    /// others.
     pub cases: Option<u32>,
-    /// Time limit for the cases of each kind, and for the search for a smaller failing input. `None`
-    /// limits the work that they cost: then the outcome does not depend on the machine.
+    /// Time limit for the cases of each kind, and for the search for a smaller failing input.
+    /// `None` limits the work that they cost: then the outcome does not depend on the machine.
     pub time_limit: Option<Duration>,
     /// Whether it is a fault if the end of the input silently shortens the last record.
     pub strict_end: bool,

@@ -1,11 +1,12 @@
-//! Whether errors begin where the bad record begins: with its framing. Where errors are skipped, the
-//! bytes from an error's offset to the place where decoding goes on are kept in the quarantine. So
-//! bytes of a bad record before that offset would be in no record and in no error: silently lost.
+//! Whether errors begin where the bad record begins: with its framing. Where errors are skipped,
+//! the bytes from an error's offset to the place where decoding goes on are kept in the quarantine.
+//! So bytes of a bad record before that offset would be in no record and in no error: silently
+//! lost.
 //!
-//! One byte of a sound input is changed, so it is known where the bad record begins. But the changed
-//! byte may be a delimiter, so that the record is cut in two. So one offset means nothing. A distance
-//! from the record's start at many bytes, whatever their values, is a fault of the decoder: see
-//! [`OffsetEvidence`].
+//! One byte of a sound input is changed, so it is known where the bad record begins. But the
+//! changed byte may be a delimiter, so that the record is cut in two. So one offset means nothing.
+//! A distance from the record's start at many bytes, whatever their values, is a fault of the
+//! decoder: see [`OffsetEvidence`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ use crate::decode_run::{DecodeRun, RunError};
 pub(super) struct FirstError {
     /// The error.
     pub(super) error: RunError,
-    /// Bytes from the start of the changed record to the error's offset. Negative if the error begins
-    /// before it.
+    /// Bytes from the start of the changed record to the error's offset. Negative if the error
+    /// begins before it.
     distance: i64,
 }
 
@@ -50,8 +51,9 @@ impl FirstError {
             _ => ("before", "so the error has bytes of the record before it"),
         };
         Some(format!(
-            "an error's offset is wrong: {damage}: the error {error} begins {bytes} bytes {side} the \
-             start of that record, {loss}; the offset is where the framing of the bad record begins"
+            "an error's offset is wrong: {damage}: the error {error} begins {bytes} bytes {side} \
+             the start of that record, {loss}; the offset is where the framing of the bad record \
+             begins"
         ))
     }
 }
@@ -77,10 +79,10 @@ impl OffsetEvidence {
         of_words.entry(at).or_default().push((byte, first.distance));
     }
 
-    /// Position and value of a changed byte whose error has a wrong offset: for errors with the same
-    /// words, at more positions than not, the error begins on the same side of the record's start, as
-    /// far from it whatever the value, and in several records. `unit_at` tells the record of a
-    /// position.
+    /// Position and value of a changed byte whose error has a wrong offset: for errors with the
+    /// same words, at more positions than not, the error begins on the same side of the record's
+    /// start, as far from it whatever the value, and in several records. `unit_at` tells the record
+    /// of a position.
     pub(super) fn fault(
         &self,
         unit_at: impl Fn(usize) -> Option<usize>,

@@ -79,8 +79,8 @@ fn judge(
         if let Some(other) = difference(&reference, &run, (shown.len(), false), "it should be") {
             return Err(format!(
                 "decoding can't begin again at byte {place}, though `pipemill.restart` is {header} \
-                 there: shown the first {header} bytes of the input and those from {place} on, another \
-                 stream gives something else: {other}"
+                 there: shown the first {header} bytes of the input and those from {place} on, \
+                 another stream gives something else: {other}"
             ));
         }
     }

@@ -1,13 +1,13 @@
-//! Where decoding goes on after an error, and what is lost. One byte of a sound input is changed, so
-//! the true places of all other records are known.
+//! Where decoding goes on after an error, and what is lost. One byte of a sound input is changed,
+//! so the true places of all other records are known.
 //!
 //! A damaged length can lead a sound decoder anywhere. So one wrong place means nothing, but many
 //! are a fault of the decoder if they don't depend on the value of the damaged byte: see
 //! [`Evidence`].
 //!
-//! A delimiter, or a quote around one, can be damaged, too: then the record ends at another delimiter,
-//! whatever the value of the byte. So a place right after what ends the decoder's search for the
-//! record's end is no fault: see [`Damages::ends_at_delimiter`].
+//! A delimiter, or a quote around one, can be damaged, too: then the record ends at another
+//! delimiter, whatever the value of the byte. So a place right after what ends the decoder's search
+//! for the record's end is no fault: see [`Damages::ends_at_delimiter`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub(super) struct Effect {
     /// Number of searches, and the most units that one passed over.
     searches: u64,
     passed: usize,
-    /// Whether there was an error where decoding went on after the first error in the damaged record.
+    /// Whether there was an error where decoding went on after the first error in the damaged
+    /// record.
     again: bool,
     /// Where decoding went on after the first error in the damaged record.
     first: Option<(RunError, Place)>,
@@ -82,8 +83,8 @@ impl<'a> Damages<'a> {
         Self { tested, structure, own: HashMap::new() }
     }
 
-    /// Whether this unit can be decoded without the one before it. The records of one block can't, nor
-    /// can those that a decoder makes of all others at the end of the input.
+    /// Whether this unit can be decoded without the one before it. The records of one block can't,
+    /// nor can those that a decoder makes of all others at the end of the input.
     fn is_own(&mut self, unit: usize) -> bool {
         let (tested, structure) = (self.tested, self.structure);
         *self.own.entry(unit).or_insert_with(|| {
@@ -147,8 +148,8 @@ impl<'a> Damages<'a> {
         own.take(MAX_COUNTED).count()
     }
 
-    /// Number of searches, and the most units after this one that one of them passed over. Only units
-    /// of their own count.
+    /// Number of searches, and the most units after this one that one of them passed over. Only
+    /// units of their own count.
     fn searches(&mut self, unit: usize, run: &DecodeRun) -> (u64, usize) {
         let units = &self.structure.units;
         let (mut searches, mut most) = (0, 0);
@@ -299,24 +300,24 @@ fn wrong_place(damage: &str, error: &RunError, distance: i64) -> String {
 
 fn no_record_there(damage: &str, error: &RunError) -> String {
     format!(
-        "the place to go on at is wrong: {damage}: the error {error} goes on at {}, where no record \
-         begins",
+        "the place to go on at is wrong: {damage}: the error {error} goes on at {}, where no \
+         record begins",
         error.resumed.place().unwrap_or_default()
     )
 }
 
 fn record_lost(damage: &str, error: &RunError) -> String {
     format!(
-        "too much is lost after an error: {damage}: the error {error} goes on at {}, where a record \
-         begins, but a sound record is lost or changed",
+        "too much is lost after an error: {damage}: the error {error} goes on at {}, where a \
+         record begins, but a sound record is lost or changed",
         error.resumed.place().unwrap_or_default()
     )
 }
 
 fn too_much_lost(damage: &str, lost: usize) -> String {
     format!(
-        "too much is lost after an error: {damage}: {lost} sound records after it are lost or passed \
-         over by a search; at most {MAX_LOST} may be lost, and {MAX_PASSED} passed over"
+        "too much is lost after an error: {damage}: {lost} sound records after it are lost or \
+         passed over by a search; at most {MAX_LOST} may be lost, and {MAX_PASSED} passed over"
     )
 }
 
@@ -403,9 +404,9 @@ impl Evidence {
         Some((at, byte, broken))
     }
 
-    /// For errors with the same words: at most positions, decoding goes on at the same distance from
-    /// a record, whatever the value of the damaged byte, and in several records. A damaged length
-    /// leads to another place with each value.
+    /// For errors with the same words: at most positions, decoding goes on at the same distance
+    /// from a record, whatever the value of the damaged byte, and in several records. A damaged
+    /// length leads to another place with each value.
     fn wrong_place(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         for positions in self.places.values() {
             let right = positions
@@ -437,8 +438,8 @@ impl Evidence {
         None
     }
 
-    /// Too much is lost after searches, or after places that the decoder names and that don't depend
-    /// on the value of the damaged byte.
+    /// Too much is lost after searches, or after places that the decoder names and that don't
+    /// depend on the value of the damaged byte.
     fn too_much_lost(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         let enough = |count: u64| count >= MIN_POSITIONS as u64;
         let (lossy, first_lossy) = self.lossy;
@@ -470,8 +471,8 @@ impl Evidence {
     pub(super) fn details(&self) -> String {
         let unnoticed = self.tried - self.noticed - self.changed;
         let mut text = format!(
-            "{} changed bytes: {} give an error, {} change a record without one, {unnoticed} change \
-             nothing",
+            "{} changed bytes: {} give an error, {} change a record without one, {unnoticed} \
+             change nothing",
             self.tried, self.noticed, self.changed
         );
         if let Some((at, byte, lost)) = self.worst {

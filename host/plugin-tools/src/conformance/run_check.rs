@@ -1,5 +1,5 @@
-//! What must hold for every run, of whatever input: the decoder does not fail, starts and errors are
-//! in order, and values have the type of their field.
+//! What must hold for every run, of whatever input: the decoder does not fail, starts and errors
+//! are in order, and values have the type of their field.
 
 use pipemill_types::{ErrorKind, Field, Scalar, category, list_elements};
 
@@ -61,8 +61,8 @@ fn check_errors(run: &DecodeRun) -> Result<(), String> {
         if let Some(last) = last {
             return Err(format!(
                 "emission beyond an error: record {} was emitted, which begins at {}, before the \
-                 error at byte offset {} ({:?}) was reported; what an error says is bad must not be \
-                 emitted",
+                 error at byte offset {} ({:?}) was reported; what an error says is bad must not \
+                 be emitted",
                 error.records - 1,
                 last.start,
                 error.offset,
@@ -74,8 +74,8 @@ fn check_errors(run: &DecodeRun) -> Result<(), String> {
             && next.start < place
         {
             return Err(format!(
-                "emission of skipped bytes: record {} begins at {}, but the error at byte offset {} \
-                 ({:?}) goes on at {place}",
+                "emission of skipped bytes: record {} begins at {}, but the error at byte offset \
+                 {} ({:?}) goes on at {place}",
                 error.records, next.start, error.offset, error.message
             ));
         }

@@ -36,8 +36,8 @@ const CPP_FLAGS: [&str; 5] = [
     "-fno-c++-static-destructors",
 ];
 
-/// No entry point and no system. The stack comes first in memory, so that a stack overflow traps and
-/// overwrites nothing.
+/// No entry point and no system. The stack comes first in memory, so that a stack overflow traps
+/// and overwrites nothing.
 const LINK_FLAGS: [&str; 6] = [
     "-nostdlib",
     "-Wl,--no-entry",

@@ -18,8 +18,8 @@ const KEYS: [(&str, &str); 6] = [
     ("repository", "source"),
 ];
 
-/// Adds to a component what is known of the project in `folder`. Without a compiler that tells more,
-/// that is its folder's name.
+/// Adds to a component what is known of the project in `folder`. Without a compiler that tells
+/// more, that is its folder's name.
 pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
     let package = if language == Language::Rust { package(folder) } else { Value::Null };
     let of_folder = || folder.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -2,8 +2,9 @@
 //! built.
 //!
 //! `language` recognises a project. `template` has the files of a new one, `wrap` those of one that
-//! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin: `rust`,
-//! `c` and `python` each run one compiler by `compiler`, and `facts` adds what the project says of itself.
+//! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin:
+//! `rust`, `c` and `python` each run one compiler by `compiler`, and `facts` adds what the project
+//! says of itself.
 //!
 //! - `build_error`: why a project can't be built.
 

@@ -141,8 +141,8 @@ fn plain_manifest(member: &str, workspace: &str) -> String {
     format!("{about}{}", sections.join("\n"))
 }
 
-/// Replaces each `key = { workspace = true, … }` in a table, and in those inside of it, by the value
-/// of the key in `inherited`, with the other keys of the member.
+/// Replaces each `key = { workspace = true, … }` in a table, and in those inside of it, by the
+/// value of the key in `inherited`, with the other keys of the member.
 fn inherit(table: &mut toml::Value, inherited: Option<&toml::Value>) {
     let Some(table) = table.as_table_mut() else { return };
     for (key, value) in table.iter_mut() {

@@ -1,5 +1,5 @@
 //! Entries of an epoch's list, before sizes and states of their objects are known. [`EntryList`]
-//! shuffles and shards them.
+//! shuffles them and divides them into parts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings::{Selection, Settings};
 use super::target::Target;
 use crate::hidden::{LeftOut, is_hidden_key};
 use crate::list_digest::ListDigest;
-use crate::sharding::Sharder;
+use crate::list_part::PartSelector;
 use crate::{ReadSettings, SourceError, Start};
 
 /// An object that was found by its name or in a list.
@@ -92,7 +92,7 @@ impl Entry {
     /// Stored size in bytes. No HEAD fallback: every machine would HEAD every object.
     fn stored_size(&self, selection: &Selection) -> Result<u64, SourceError> {
         self.size().map(|(size, _)| size).ok_or_else(|| {
-            let message = "does not tell the sizes by which shares are to be equal";
+            let message = "does not tell the sizes by which parts are to be equal";
             let remedy = "name a prefix, whose list tells them, or set `balance = \"count\"`";
             SourceError::new(selection.to_string(), message, remedy)
         })
@@ -116,18 +116,18 @@ impl From<SourceError> for ListError {
 /// Largest number of entries that are held to be shuffled: about 3 GiB of memory.
 const MAX_SHUFFLED: usize = 1 << 24;
 
-/// Receives an epoch's entries in the order of the list, and sends those of this machine's shard in
+/// Receives an epoch's entries in the order of the list, and sends those of this machine's part in
 /// the epoch's order. It holds the whole list only to shuffle it.
 pub(super) struct EntryList {
     settings: Arc<Settings>,
     /// Epoch, and where it begins: the entries before are not sent.
     start: Start,
-    /// Number of entries of this machine's shard so far.
+    /// Number of entries of this machine's part so far.
     selected: u64,
     /// Number of entries received.
     count: u64,
-    sharder: Sharder,
-    /// Bytes that are read of the shard's entries; `None` if that is unknown for one of them.
+    selector: PartSelector,
+    /// Bytes that are read of the part's entries; `None` if that is unknown for one of them.
     bytes: Option<u64>,
     /// All entries, if they must be shuffled.
     to_shuffle: Vec<Entry>,
@@ -145,13 +145,13 @@ impl EntryList {
         progress: Arc<ListProgress>,
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) -> Self {
-        let sharder = Sharder::new(settings.reading.order.shard);
+        let selector = PartSelector::new(settings.reading.order.part);
         Self {
             settings,
             start,
             selected: 0,
             count: 0,
-            sharder,
+            selector,
             bytes: Some(0),
             to_shuffle: Vec::new(),
             digest: ListDigest::default(),
@@ -228,7 +228,7 @@ impl EntryList {
             self.to_shuffle.push(entry);
             return Ok(());
         }
-        if self.sharder.takes_next(|| entry.stored_size(&self.settings.selection))? {
+        if self.selector.takes_next(|| entry.stored_size(&self.settings.selection))? {
             self.send(entry).await?;
         }
         Ok(())
@@ -244,7 +244,8 @@ impl EntryList {
         self.sender.send(Ok(entry)).await.map_err(|_| ListError::ReceiverClosed)
     }
 
-    /// Ends the list. Returns the bytes that are read of all entries of the shard, if they are known.
+    /// Ends the list. Returns the bytes that are read of all entries of the part, if they are
+    /// known.
     pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
         let entries = std::mem::take(&mut self.to_shuffle);
         let settings = self.settings.clone();

@@ -15,8 +15,8 @@ use super::retry::with_retries;
 use super::runtime::S3Handle;
 use crate::SourceError;
 
-/// Adds all objects whose keys begin with the address's key, and returns their number. `is_last`: the
-/// list ends with them.
+/// Adds all objects whose keys begin with the address's key, and returns their number. `is_last`:
+/// the list ends with them.
 pub(super) async fn list_prefix(
     s3: &S3Handle,
     address: &Address,

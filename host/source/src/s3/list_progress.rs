@@ -1,7 +1,7 @@
 //! How far the list of an epoch was read, and whether it is the list of a state.
 //!
-//! A long list is read while its first objects are. So a state may name the part of it that was known
-//! then. That part ends with a page of the list.
+//! A long list is read while its first objects are. So a state may name the part of it that was
+//! known then. That part ends with a page of the list.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;

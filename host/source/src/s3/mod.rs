@@ -3,10 +3,10 @@
 //! The modules in the order in which an object passes them: `list` and `manifest` find objects and
 //! make an `entry` of each (`list_progress` says what stands for the list, `pages` that it ends),
 //! `plan` orders them and gets what is not known of each `target`, `prefetch` starts requests ahead
-//! of the reader as far as the `window` allows, `fetch` reads one part at a `pace` and retries after
-//! errors, `body` is where the channel's thread reads, and `objects` is the
-//! source. `access` and `http` make the SDK's client, which `runtime` shares among channels.
-//! `error` and `retry` classify errors and repeat requests, `checksum` verifies the bytes.
+//! of the reader as far as the `window` allows, `fetch` reads one part at a `pace` and retries
+//! after errors, `body` is where the channel's thread reads, and `objects` is the source. `access`
+//! and `http` make the SDK's client, which `runtime` shares among channels. `error` and `retry`
+//! classify errors and repeat requests, `checksum` verifies the bytes.
 //!
 //! Requests run on threads of their own. The channel's thread copies bytes from the responses'
 //! bodies into its slot: this is the only copy. Dropping a source aborts its requests.

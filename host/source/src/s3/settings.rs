@@ -59,7 +59,7 @@ pub struct Settings {
     pub selection: Selection,
     /// Region, endpoint and credentials.
     pub access: Access,
-    /// Order, sharding, epochs, compression.
+    /// Order, part, epochs, compression.
     pub reading: ReadSettings,
     /// Largest number of bytes that one request reads.
     pub part_size: u64,

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 use pipemill_types::is_hidden;
 
-/// Displays a value, escaped for HTML text and for attributes in quotes. Line breaks, and characters
-/// that are invisible or change the direction of text, are shown as escapes.
+/// Displays a value, escaped for HTML text and for attributes in quotes. Line breaks, and
+/// characters that are invisible or change the direction of text, are shown as escapes.
 pub(super) struct Escaped<T>(pub(super) T);
 
 impl<T: Display> Display for Escaped<T> {

@@ -157,7 +157,8 @@ impl Run<'_> {
              <b>Source</b>: it reads, or waits for bytes. <b>Decoder</b>: it decodes. \
              <b>Consumer</b>: it hands batches over, or waits for memory \
              that consumers hold. The longest one is the bottleneck.</p>\n\
-             <p>Bytes are those of the input, inflated; KiB, MiB and GiB are 1024, 1024² and 1024³ of them.</p></footer>\n\
+             <p>Bytes are those of the input, inflated; KiB, MiB and GiB are 1024, 1024² and 1024³ \
+             of them.</p></footer>\n\
              </main>\n</body>\n</html>\n",
         );
     }

@@ -1,6 +1,6 @@
 """How many batches a rank was delivered, counted so that another rank finds its own place.
 
-A rank's place is an epoch and a number of its batches. Where the ranks' shares have different
+A rank's place is an epoch and a number of its batches. Where the ranks' parts have different
 numbers of batches, these places differ, but the number of batches since the last place that all of
 them had in common is the same: that place is the beginning of an epoch.
 """

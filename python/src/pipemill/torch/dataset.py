@@ -64,7 +64,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record`,
         `limits` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
-    :param shard: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
+    :param rank: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
         None. With workers, rank
         r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
     :param accept: what may differ from what it was when a state was taken: see
@@ -108,7 +108,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         max_record: str | None = None,
         limits: Mapping[str, str] | None = None,
         epochs: int | None = None,
-        shard: tuple[int, int] | str | None = "auto",
+        rank: tuple[int, int] | str | None = "auto",
         host: str | None = None,
         accept: Sequence[str] | str = (),
         copy: bool = False,
@@ -128,7 +128,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             credits=credits, timeout=timeout, hold_timeout=hold_timeout, wait=wait,
             allow_other_users=allow_other_users or None,
         )  # fmt: skip
-        self._reading = Reading(source, decoder, socket, shard, how, self._SLOTS)
+        self._reading = Reading(source, decoder, socket, rank, how, self._SLOTS)
         self._copy = copy
         self._absent = None if absent is None else AbsentValues(absent)
         self._dense = dense

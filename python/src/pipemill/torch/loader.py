@@ -83,7 +83,7 @@ class Loader:
         max_record: str | None = None,
         limits: Mapping[str, str] | None = None,
         epochs: int | None = None,
-        shard: tuple[int, int] | str | None = "auto",
+        rank: tuple[int, int] | str | None = "auto",
         host: str | None = None,
         accept: Sequence[str] | str = (),
         copy: bool = False,
@@ -103,7 +103,7 @@ class Loader:
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
             on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
-            shard=shard, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
+            rank=rank, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
             allow_other_users=allow_other_users,
         )  # fmt: skip

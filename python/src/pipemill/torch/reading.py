@@ -16,7 +16,7 @@ from ..address import Address, address_of
 from ..errors import ConnectError, Refused
 from ..opening import NODE_TIMEOUT, OWNER_OF_NODE, may_skip, node_address, part_name, plan
 from ..private_host import Host
-from ..ranks import shard_of
+from ..ranks import rank_of
 from ..reading import is_channel
 from ..state import START_OF_EPOCH, check_accept, check_state, identity_of_list
 from ..status import SkippedCount
@@ -29,7 +29,7 @@ from .resume import LeftOut
 #: until a thread has sent it.
 _CREDITS = 4
 #: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
-_SHARD = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
+_PART = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
 #: Arguments that only a channel has.
 _OF_CHANNEL = {"wait", "allow_other_users"}
 #: How objects are dealt where nobody says it.
@@ -63,7 +63,7 @@ class Reading:
     """Arguments of :func:`pipemill.connect`, or of :func:`pipemill.open`."""
 
     def __init__(
-        self, source: Any, decoder: Any, socket: Any, shard: Any, how: dict[str, Any], slots: int
+        self, source: Any, decoder: Any, socket: Any, rank: Any, how: dict[str, Any], slots: int
     ) -> None:
         """Starts the host where `source` is one, with at least as many slots. `how`: the other
         arguments, without those that are None."""
@@ -84,16 +84,16 @@ class Reading:
         #: The process that has started the host, for texts in other processes.
         self._owner: str | None = None
         #: The part of the objects that the host reads, where it does not read all.
-        self._shard: dict[str, int] | None = None
+        self._own_part: dict[str, int] | None = None
         #: Whose part that is, for error texts.
         self._part: str | None = None
-        part = shard_of(shard)
+        own = rank_of(rank)
         self._is_channel = is_channel(source, decoder, socket)
         if self._is_channel:
             self._of_channel(source, socket, given)
-            self._rank, self._world = part or (0, 1)
+            self._rank, self._world = own or (0, 1)
             #: Whether the host deals out batches to this program alone.
-            self._alone = part is None or (shard == "auto" and part[1] == 1)
+            self._alone = own is None or (rank == "auto" and own[1] == 1)
             return
         for name in _OF_CHANNEL & set(given):
             raise ValueError(
@@ -102,8 +102,8 @@ class Reading:
             )
         credits = self._wishes["credits"]
         asked: dict[str, Any] = {"epochs": None, **given}
-        name, channel, node = plan(source, decoder, shard=part, credits=credits, **asked)
-        self._shard = channel["source"].get("shard")
+        name, channel, node = plan(source, decoder, rank=own, credits=credits, **asked)
+        self._own_part = channel["source"].get("part")
         self._part = part_name(channel, node)
         #: Whether objects are shuffled before they are dealt: epochs differ in their batches then.
         self._shuffles = channel["shuffle"] is not None
@@ -166,11 +166,11 @@ class Reading:
         if self._is_channel:
             return Place(stream, LeftOut())  # its configuration says which objects it reads
         settings = stream["settings"]
-        found = _SHARD.fullmatch(settings.get("shard", "none"))
+        found = _PART.fullmatch(settings.get("part", "none"))
         if found is None:
             return Place(stream, LeftOut())  # the host says what it lacks
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
-        own, count = (self._shard["index"], self._shard["count"]) if self._shard else (0, 1)
+        own, count = (self._own_part["index"], self._own_part["count"]) if self._own_part else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
         is_start = not stream["given"] and not since["batches"]
         if parts != count or stream["world"] != world:
@@ -181,8 +181,8 @@ class Reading:
             stream.update(rank=0, world=world)
         if (part, parts) == (own, count):
             return Place(stream, LeftOut())
-        shard = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
-        stream["settings"] = {**settings, "shard": shard}
+        own_part = f"{own}/{count} by {found['how'] or _BALANCE}" if count > 1 else "none"
+        stream["settings"] = {**settings, "part": own_part}
         if is_start:
             return Place(stream, LeftOut())
         return self._of_other_part(stream, state, part, own)
@@ -230,11 +230,11 @@ class Reading:
         pass. The host hangs up on those of an older one, which a DataLoader may end only later."""
         asked = dict(self._wishes)
         times = {name: asked.pop(name) for name in ("timeout", "wait", "hold_timeout") if name in asked}
-        part = None if self._alone and workers == 1 else (
+        rank = None if self._alone and workers == 1 else (
             self._rank * workers + worker, self._world * workers,
         )  # fmt: skip
         wishes = wishes_of(
-            self._channel, shard=part, state=state, accept=self._accept, **asked
+            self._channel, rank=rank, state=state, accept=self._accept, **asked
         )
         if number is not None:
             wishes["pass"] = {"program": self._program, "number": number}

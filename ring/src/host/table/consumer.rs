@@ -20,7 +20,7 @@ pub(in crate::host) struct HeldGrant {
 pub(in crate::host) struct Consumer {
     pub(in crate::host) id: ConsumerId,
     pub(in crate::host) credits: u32,
-    /// Which batches it gets in mode `Shard`; 0 in the others.
+    /// Which batches it gets in mode `Rank`; 0 in the others.
     pub(in crate::host) rank: u32,
     /// In the order of their numbers.
     pub(in crate::host) grants: Vec<HeldGrant>,

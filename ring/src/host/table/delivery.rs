@@ -19,7 +19,7 @@ impl Table {
             return;
         }
         loop {
-            if self.mode == Mode::Shard && self.started {
+            if self.mode == Mode::Rank && self.started {
                 self.assign_to_ranks();
             }
             self.grant_assigned(now);
@@ -33,7 +33,7 @@ impl Table {
                             Mode::Share => self.grant_to_one(slot, epoch, now),
                             Mode::Broadcast => self.assign_to_all(slot, epoch),
                             // It waits for its rank to connect again.
-                            Mode::Shard => false,
+                            Mode::Rank => false,
                         }
                 }
             };
@@ -46,8 +46,8 @@ impl Table {
     /// Sends an end once all batches before it are ACKed and nobody's socket is full. The second
     /// condition is needed because an end costs no credit: without it, ends would pile up for a
     /// consumer that does not read. The end of an epoch also waits until enough consumers are
-    /// connected, and so does that of the stream, if one of them has said where it goes on: the others
-    /// may go on before. Who goes on in a later epoch has got the end of the epoch already.
+    /// connected, and so does that of the stream, if one of them has said where it goes on: the
+    /// others may go on before. Who goes on in a later epoch has got the end of the epoch already.
     fn send_end(&mut self, end: End) -> bool {
         let open = match end {
             End::Epoch(_) => self.started,

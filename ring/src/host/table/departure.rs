@@ -1,6 +1,6 @@
 //! A consumer departs: another takes its place before it has hung up. Its batches go where they go
-//! when a consumer hangs up, but it may still read what it holds, so nothing is written there before
-//! it is gone.
+//! when a consumer hangs up, but it may still read what it holds, so nothing is written there
+//! before it is gone.
 
 use std::time::Instant;
 
@@ -16,8 +16,8 @@ impl Table {
         }
     }
 
-    /// As [`disconnect`](Self::disconnect), but the consumer's slots are not used again before it is
-    /// [`gone`](Self::gone).
+    /// As [`disconnect`](Self::disconnect), but the consumer's slots are not used again before it
+    /// is [`gone`](Self::gone).
     pub(in crate::host) fn depart(&mut self, id: ConsumerId, now: Instant) {
         let consumer = self.consumers.iter().find(|consumer| consumer.id == id);
         let held = consumer.map(|consumer| consumer.grants.iter().map(|held| held.slot).collect());

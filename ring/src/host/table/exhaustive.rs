@@ -18,7 +18,7 @@ fn commands(run: &Run) -> Vec<Command> {
     use Command::*;
     let mut all = vec![TakeSlot, TakeDedicated, PutBack, Push(1)];
     all.extend([EndEpoch(false), EndEpoch(true), Finish(false), Finish(true)]);
-    if run.model.mode == Mode::Shard {
+    if run.model.mode == Mode::Rank {
         all.extend([BeginAgain, Begun, Want(0, 2), Want(1, 2)]);
     }
     if run.model.consumers.len() < CONSUMERS {
@@ -55,7 +55,7 @@ fn hash(run: &Run) -> u64 {
 /// Follows `first` and then every sequence of up to `depth` commands. Returns how many states there
 /// are. From those after fewer commands, the stream also ends in good order.
 fn explore(mode: Mode, first: &[Command], depth: usize) -> usize {
-    let mut start = Run::new(mode, if mode == Mode::Shard { 2 } else { 1 });
+    let mut start = Run::new(mode, if mode == Mode::Rank { 2 } else { 1 });
     first.iter().for_each(|command| start.step(*command));
     let mut known = HashSet::from([hash(&start)]);
     // Sequences take less memory than the states that they lead to.
@@ -103,11 +103,11 @@ fn broadcast_with_three_consumers() {
 }
 
 #[test]
-fn shard_from_the_start() {
-    assert!(explore(Mode::Shard, &[], 6) > 5_000);
+fn rank_from_the_start() {
+    assert!(explore(Mode::Rank, &[], 6) > 5_000);
 }
 
 #[test]
-fn shard_with_both_ranks() {
-    assert!(explore(Mode::Shard, &CONNECTED[..2], 6) > 5_000);
+fn rank_with_both_ranks() {
+    assert!(explore(Mode::Rank, &CONNECTED[..2], 6) > 5_000);
 }

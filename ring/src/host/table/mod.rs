@@ -7,7 +7,7 @@
 //! `grants`, until RELEASE. When the last claim ends, the batch's slot is free; but a batch that
 //! nobody had ACKed goes back to the queue, unless the rest of its epoch is skipped.
 //!
-//! In `Shard` a batch is claimed by the consumer whose rank its number gives, in its `assigned` list
+//! In `Rank` a batch is claimed by the consumer whose rank its number gives, in its `assigned` list
 //! as in `Broadcast`. Nothing is granted before each rank is connected for the first time.
 //!
 //! The queue is in the order of batch numbers, with the ends of epochs and of the stream between
@@ -159,7 +159,8 @@ impl Table {
         }
     }
 
-    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the memory.
+    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the
+    /// memory.
     pub(super) fn take(&mut self, wanted: Wanted) -> Option<SlotId> {
         if !self.has(wanted) {
             return None;
@@ -215,7 +216,7 @@ impl Table {
 
     // ---- the consumers' commands
 
-    /// `rank`: that of the consumer in mode `Shard`, which no other consumer has now; 0 in the
+    /// `rank`: that of the consumer in mode `Rank`, which no other consumer has now; 0 in the
     /// others.
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
         let mut consumer = Consumer::new(id, credits, rank);
@@ -237,8 +238,8 @@ impl Table {
         consumer.map_or(0, |consumer| consumer.grants.iter().filter(is_open).count())
     }
 
-    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are dropped
-    /// with the rest of their epoch.
+    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are
+    /// dropped with the rest of their epoch.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
             return;
@@ -293,7 +294,7 @@ impl Table {
             return;
         }
         match self.mode {
-            Mode::Share | Mode::Shard => {
+            Mode::Share | Mode::Rank => {
                 let consumers = self.consumers.iter_mut();
                 let assigned: Vec<_> = consumers.flat_map(|one| one.assigned.drain(..)).collect();
                 assigned.into_iter().for_each(|slot| self.unclaim_or_skip(slot));
@@ -562,5 +563,5 @@ impl Table {
 
 /// Number of parts that the batches are divided into.
 fn ranks(mode: Mode, consumers: u32) -> usize {
-    if mode == Mode::Shard { consumers as usize } else { 1 }
+    if mode == Mode::Rank { consumers as usize } else { 1 }
 }

@@ -131,8 +131,8 @@ impl Model {
         self.consumers.values().filter(has).count()
     }
 
-    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of an
-    /// epoch that is skipped is dropped.
+    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of
+    /// an epoch that is skipped is dropped.
     pub(super) fn requeue(&mut self, batch: u64) {
         let is_skipped = self.skipped == Some(self.batches[&batch].1.epoch);
         if self.holders(batch) == 0 && !self.acked.contains(&batch) && !is_skipped {
@@ -188,7 +188,7 @@ impl Model {
         assert!(batch.place() >= self.wanted_from[self.rank_of(number) as usize]);
         self.has_granted = true;
         let assigned = self.consumers[&to].assigned.contains(&number);
-        if self.mode == Mode::Shard {
+        if self.mode == Mode::Rank {
             let rank = self.consumers[&to].rank;
             assert_eq!(self.next_of_ranks().get(&rank), Some(&number), "out of order");
             assert!(!self.acked.contains(&number), "granted after it was ACKed");
@@ -304,7 +304,7 @@ impl Model {
         let wants = |consumer: &ModelConsumer, epoch| consumer.skipped != Some(epoch);
         match self.queue.front() {
             _ if self.is_restarting => assert!(self.queue.is_empty()),
-            Some(Item::Batch(_)) if self.started && self.mode == Mode::Shard => {
+            Some(Item::Batch(_)) if self.started && self.mode == Mode::Rank => {
                 for (rank, number) in self.next_of_ranks() {
                     let could = |consumer: &ModelConsumer| consumer.rank == rank && idle(consumer);
                     assert!(!self.consumers.values().any(could), "batch {number} could be granted");

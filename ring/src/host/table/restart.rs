@@ -12,7 +12,7 @@ use crate::protocol::{BatchPlace, EpochEnd, Mode};
 pub struct Restart {
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before anything is sent: in `Shard`, the ranks.
+    /// Consumers that must be connected before anything is sent: in `Rank`, the ranks.
     pub consumers: u32,
     /// The epoch that it begins in.
     pub epoch: u32,
@@ -100,14 +100,14 @@ impl Table {
     /// consumer gets it that connects before anything else is sent.
     pub(super) fn missed_end(&mut self, rank: u32) -> Option<EpochEnd> {
         match self.mode {
-            Mode::Shard => self.missed_ends.remove(&rank),
+            Mode::Rank => self.missed_ends.remove(&rank),
             Mode::Share | Mode::Broadcast => self.missed_ends.get(&rank).copied(),
         }
     }
 
     /// Something new is sent to consumers. Who connects from now on begins after the missed end.
     pub(super) fn forget_missed_end(&mut self) {
-        if self.mode != Mode::Shard {
+        if self.mode != Mode::Rank {
             self.missed_ends.clear();
         }
     }
@@ -117,8 +117,8 @@ impl Table {
         self.awaits_consumers = true;
     }
 
-    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers as
-    /// are needed have to connect before it is granted. To be called while none is connected.
+    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers
+    /// as are needed have to connect before it is granted. To be called while none is connected.
     pub fn go_on_from(&mut self, first: BatchPlace) {
         (self.started, self.has_granted) = (false, false);
         self.expect(0, first);
@@ -129,7 +129,8 @@ impl Table {
         epoch < self.epoch && self.last_end.is_none_or(|end| end.epoch != epoch)
     }
 
-    /// The place after the last batch that a consumer of this rank has ACKed since the channel began.
+    /// The place after the last batch that a consumer of this rank has ACKed since the channel
+    /// began.
     pub fn acked_below(&self, rank: u32) -> BatchPlace {
         self.acked_below.get(rank as usize).copied().unwrap_or_default()
     }

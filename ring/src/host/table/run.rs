@@ -1,6 +1,6 @@
-//! Gives commands to the table and to its model, and then ends the stream in good order: no batch is
-//! lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests` and
-//! the fuzzer choose the commands.
+//! Gives commands to the table and to its model, and then ends the stream in good order: no batch
+//! is lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests`
+//! and the fuzzer choose the commands.
 
 use std::time::Instant;
 
@@ -160,8 +160,7 @@ impl Run {
         let model = &mut self.model;
         // A consumer says what it wants before it connects, and alone unless it has a part of its
         // own.
-        let is_read =
-            |one: &ModelConsumer| model.mode != Mode::Shard || u64::from(one.rank) == rank;
+        let is_read = |one: &ModelConsumer| model.mode != Mode::Rank || u64::from(one.rank) == rank;
         let is_done = model.finished.is_some() || from <= model.wanted_from[rank as usize];
         if is_done || model.consumers.values().any(is_read) {
             return;
@@ -226,7 +225,7 @@ impl Run {
 
     fn connect(&mut self, credits: u32) {
         let mut rank = 0;
-        if self.model.mode == Mode::Shard {
+        if self.model.mode == Mode::Rank {
             let is_free =
                 |rank: &u32| self.model.consumers.values().all(|consumer| consumer.rank != *rank);
             let Some(free) = (0..self.model.min_consumers as u32).find(is_free) else { return };
@@ -420,7 +419,7 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
 #[cfg(feature = "unstable")]
 pub fn check_table(bytes: &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let mode = [Mode::Share, Mode::Broadcast, Mode::Shard][usize::from(first % 3)];
+    let mode = [Mode::Share, Mode::Broadcast, Mode::Rank][usize::from(first % 3)];
     let mut run = Run::new(mode, 1 + u32::from(first >> 2 & 1));
     commands(rest).for_each(|command| run.step(command));
     run.drain();

@@ -2,7 +2,7 @@
 //! early, so its numbers were others. The batch is known by the place of its first record.
 
 use super::{Batch, Effect, Entry, RecordPlace, SlotState, Table};
-use crate::protocol::{BatchPlace, Shard};
+use crate::protocol::{BatchPlace, Rank};
 
 /// The batch after which a rank goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub struct Sought {
     pub epoch: u32,
     /// Its first record.
     pub first: RecordPlace,
-    /// The rank's part of the batches.
-    pub part: Shard,
+    /// The rank that seeks it.
+    pub rank: Rank,
 }
 
 impl Sought {
@@ -22,14 +22,14 @@ impl Sought {
     }
 
     fn after(&self, number: u64) -> BatchPlace {
-        BatchPlace { epoch: self.epoch, number: self.part.next_after(number) }
+        BatchPlace { epoch: self.epoch, number: self.rank.next_after(number) }
     }
 }
 
 impl Table {
-    /// The first batch that the rank is to be given, and the number that the sought one has, if that
-    /// has come already. Else nothing of its epoch is given to the rank before it comes. None where
-    /// it can't come any more.
+    /// The first batch that the rank is to be given, and the number that the sought one has, if
+    /// that has come already. Else nothing of its epoch is given to the rank before it comes. None
+    /// where it can't come any more.
     pub fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
         let found = self.queue.iter().find_map(|entry| {
             let Entry::Batch { slot, number, .. } = entry else { return None };
@@ -43,7 +43,7 @@ impl Table {
         if sought.epoch < self.writing {
             return None;
         }
-        self.sought.insert(sought.part.rank, sought);
+        self.sought.insert(sought.rank.number, sought);
         Some((BatchPlace { epoch: sought.epoch, number: u64::MAX }, None))
     }
 
@@ -51,7 +51,7 @@ impl Table {
     pub(super) fn find_sought(&mut self, batch: &Batch) {
         let found: Vec<_> = self.sought.values().filter(|one| one.is(batch)).copied().collect();
         for sought in found {
-            let rank = sought.part.rank;
+            let rank = sought.rank.number;
             self.sought.remove(&rank);
             if let Some(wanted) = self.wanted_from.get_mut(rank as usize) {
                 *wanted = sought.after(batch.number);

@@ -36,7 +36,7 @@ proptest! {
 
     #[test]
     fn random_commands_have_the_effects_that_the_model_allows(
-        mode in prop::sample::select(vec![Mode::Share, Mode::Broadcast, Mode::Shard]),
+        mode in prop::sample::select(vec![Mode::Share, Mode::Broadcast, Mode::Rank]),
         min_consumers in 1..4u32,
         commands in prop::collection::vec(command(), 0..120),
     ) {

@@ -119,9 +119,9 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         Ok(())
     }
 
-    /// Adds a part of the records of a call, whose values all lie in the chunk or all in the call's payload,
-    /// by copying all bytes from the first value to the last one. False if these are far more than those of
-    /// the values, or if they don't fit.
+    /// Adds a part of the records of a call, whose values all lie in the chunk or all in the call's
+    /// payload, by copying all bytes from the first value to the last one. False if these are far
+    /// more than those of the values, or if they don't fit.
     fn append_together(
         &mut self,
         decoded: &DecodedRecords,

@@ -116,8 +116,8 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         (restart.offset, restart.first_record) = (self.position, self.records);
     }
 
-    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header that
-    /// it needs for that.
+    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header
+    /// that it needs for that.
     pub(crate) fn restart_here(&self) -> Option<u64> {
         let restart = &self.object.position;
         let is_here = (restart.offset, restart.first_record) == (self.position, self.records);

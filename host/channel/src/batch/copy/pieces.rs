@@ -1,5 +1,5 @@
-//! Records in pieces of memory, which are taken one by one. The memory of a piece is given back once
-//! all of its records were taken and are not needed any more.
+//! Records in pieces of memory, which are taken one by one. The memory of a piece is given back
+//! once all of its records were taken and are not needed any more.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,8 @@ pub(crate) struct PiecePlace {
 /// Pieces in the order in which they came.
 #[derive(Default)]
 pub(crate) struct PieceQueue {
-    /// The last piece has the next record, if there is one. The others have records that were taken.
+    /// The last piece has the next record, if there is one. The others have records that were
+    /// taken.
     pieces: VecDeque<Piece>,
     /// Number of the first of `pieces`.
     first: u64,

@@ -8,8 +8,8 @@ use pipemill_types::{ABSENT, Column};
 use crate::Batch;
 use crate::batch::push_copy;
 
-/// All bytes from the first value to the last one are copied if they are at most this many times as many
-/// as those of the values, ...
+/// All bytes from the first value to the last one are copied if they are at most this many times as
+/// many as those of the values, ...
 const MAX_SPREAD: usize = 2;
 /// ... or this many more than that. Else values are copied one by one.
 const MAX_BETWEEN: usize = 4 << 10;

@@ -12,7 +12,8 @@ use crate::{Batch, Sink, StopReason};
 
 impl<S: Sink> BatchWriter<'_, S> {
     /// Fills the empty batch with records that were picked, whose first one comes `after` records
-    /// after `start`: each value is copied to the place that it keeps. The batch does not leave yet.
+    /// after `start`: each value is copied to the place that it keeps. The batch does not leave
+    /// yet.
     pub(crate) fn fill(
         &mut self,
         start: &BatchStart,
@@ -37,8 +38,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Adds copies of these records of another batch, which lies in `memory`. A batch leaves whenever
-    /// it is full. Only with a size.
+    /// Adds copies of these records of another batch, which lies in `memory`. A batch leaves
+    /// whenever it is full. Only with a size.
     pub(crate) fn append_copies(
         &mut self,
         memory: &[u8],
@@ -67,7 +68,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a size.
+    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a
+    /// size.
     pub(crate) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
         let payload = batch.payload;
         self.ensure_memory()?;
@@ -82,8 +84,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         granted
     }
 
-    /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without a
-    /// size.
+    /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without
+    /// a size.
     pub(crate) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
         if !batch.columns.is_empty() {
             let (fields, texts) = (batch.columns.len(), batch.start.facts());

@@ -6,8 +6,8 @@ use super::{Header, MAX_HEADER, POLL_INTERVAL, Section, SectionPart, SectionStag
 use crate::StopReason;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 
-/// Bytes after the start of the next section that a decoder is shown at first, if it does not say how
-/// many it wants.
+/// Bytes after the start of the next section that a decoder is shown at first, if it does not say
+/// how many it wants.
 const MIN_BEYOND: u64 = 512;
 /// The most that it is shown of them. Some decoders see only in the header of a record that the one
 /// before is whole.

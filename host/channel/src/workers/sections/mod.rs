@@ -1,14 +1,15 @@
 //! An object that several workers decode: its bytes as they are read, and the sections that it is
 //! divided into.
 //!
-//! The planner reads the object into pieces; a file, each worker reads by itself. Every now and then
-//! the planner begins a section, at a place that is hardly ever the start of a record. The worker that
-//! takes the section looks for the first place in it that looks like one (`search`) and decodes from
-//! there on. Whether it *is* one, the worker of the section before decides (`end`): it stops there, and
-//! if its decoder has used all bytes up to the place and could begin again there, the records on both
-//! sides fit together. Else it goes on, as if the section had never begun. So what a section looks for
-//! is a guess, and a wrong one costs time, but never gives a wrong record: each record that leaves was
-//! decoded from a place that a decoder had come to from the start of the object.
+//! The planner reads the object into pieces; a file, each worker reads by itself. Every now and
+//! then the planner begins a section, at a place that is hardly ever the start of a record. The
+//! worker that takes the section looks for the first place in it that looks like one (`search`) and
+//! decodes from there on. Whether it *is* one, the worker of the section before decides (`end`): it
+//! stops there, and if its decoder has used all bytes up to the place and could begin again there,
+//! the records on both sides fit together. Else it goes on, as if the section had never begun. So
+//! what a section looks for is a guess, and a wrong one costs time, but never gives a wrong record:
+//! each record that leaves was decoded from a place that a decoder had come to from the start of
+//! the object.
 //!
 //! - `input`: reads the bytes of a section.
 
@@ -43,8 +44,8 @@ pub(super) struct Sections {
     state: Mutex<State>,
     /// Something changed for workers.
     changed: Condvar,
-    /// Something changed for the planner, which is not woken for anything else: it would take a core from
-    /// a worker each time.
+    /// Something changed for the planner, which is not woken for anything else: it would take a
+    /// core from a worker each time.
     changed_for_planner: Condvar,
     limiter: Arc<AheadLimiter>,
     epoch: u32,
@@ -244,7 +245,8 @@ pub(super) enum Room {
 
 impl Sections {
     /// Of an object of this epoch, of which nothing was read. `first` is the number of its first
-    /// section, and `most` the bytes of it that are kept. With `whole`, workers read it by themselves.
+    /// section, and `most` the bytes of it that are kept. With `whole`, workers read it by
+    /// themselves.
     pub(super) fn new(
         limiter: Arc<AheadLimiter>,
         epoch: u32,
@@ -317,8 +319,9 @@ impl Sections {
 
     // ---- the planner
 
-    /// What to do next, after waiting for a short time at most. `to_next`: bytes up to where the next
-    /// section may begin. `may_hand_over`: a worker may read the input while the planner reads others.
+    /// What to do next, after waiting for a short time at most. `to_next`: bytes up to where the
+    /// next section may begin. `may_hand_over`: a worker may read the input while the planner reads
+    /// others.
     pub(super) fn room(&self, to_next: u64, may_hand_over: bool) -> Room {
         let mut state = self.state();
         if state.kept() >= self.most && matches!(state.header, Header::Unknown) {
@@ -340,8 +343,8 @@ impl Sections {
         Room::Read(usize::try_from(to_next).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES))
     }
 
-    /// Reads from the input. Returns the number of bytes that were read so far, and whether the object
-    /// is at its end.
+    /// Reads from the input. Returns the number of bytes that were read so far, and whether the
+    /// object is at its end.
     ///
     /// # Errors
     /// The run was stopped.
@@ -383,8 +386,8 @@ impl Sections {
     }
 
     /// Begins the next section of an object of this size, of which each worker reads its own, after
-    /// `step` bytes or more, or waits for a short time. A section is begun only when a worker has the
-    /// one before, so that workers stay close to each other.
+    /// `step` bytes or more, or waits for a short time. A section is begun only when a worker has
+    /// the one before, so that workers stay close to each other.
     pub(super) fn begin_after(self: &Arc<Self>, number: u64, step: u64, size: u64) -> NextSection {
         let mut state = self.state();
         let Header::Known(header) = state.header.clone() else {
@@ -469,8 +472,8 @@ impl SectionPart {
         self.index == 0
     }
 
-    /// A worker has it. Returns where to look for the first record; `None` if the section before has
-    /// gone beyond that place.
+    /// A worker has it. Returns where to look for the first record; `None` if the section before
+    /// has gone beyond that place.
     pub(super) fn search(&self) -> Option<u64> {
         let mut state = self.sections.state();
         let section = &mut state.sections[self.index];

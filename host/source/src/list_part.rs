@@ -1,32 +1,32 @@
-//! Divides an epoch's objects among shards. Each machine computes the division by itself: the same
+//! Divides an epoch's objects into parts. Each machine computes the division by itself: the same
 //! list in the same order gives the same result everywhere. The list itself is not stored.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One of `count` shards of a list.
+/// One of `count` parts of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// Number of this shard, from 0, below `count`.
+pub struct ListPart {
+    /// Number of this part, from 0, below `count`.
     pub index: u32,
-    /// Number of shards, 1 or more.
+    /// Number of parts, 1 or more.
     pub count: u32,
-    /// Whether shards are equal by objects or by bytes.
+    /// Whether parts are equal by objects or by bytes.
     pub balance: Balance,
 }
 
-/// What the shards have equal amounts of.
+/// What the parts have equal amounts of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// Objects: a shard has every `count`-th object, beginning with number `index`.
+    /// Objects: a part has every `count`-th object, beginning with number `index`.
     #[default]
     Count,
-    /// Stored bytes: each object goes to the shard that has the fewest bytes so far. So no shard
+    /// Stored bytes: each object goes to the part that has the fewest bytes so far. So no part
     /// has more than the mean plus the largest object.
     Size,
 }
 
-impl std::str::FromStr for Shard {
+impl std::str::FromStr for ListPart {
     type Err = String;
 
     /// Parses `INDEX/COUNT`. The balance is [`Balance::Count`].
@@ -45,34 +45,34 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Decides for each object of one list, in its order, whether it belongs to the shard.
-pub(super) enum Sharder {
-    /// There are no shards: each object is taken.
+/// Decides for each object of one list, in its order, whether it belongs to the part.
+pub(super) enum PartSelector {
+    /// There are no parts: each object is taken.
     All,
     /// [`Balance::Count`]; `next` is the number of the next object.
-    Count { shard: Shard, next: u64 },
-    /// [`Balance::Size`]; the load of all shards, the least one on top.
+    Count { part: ListPart, next: u64 },
+    /// [`Balance::Size`]; the load of all parts, the least one on top.
     Size { index: u32, loads: BinaryHeap<Reverse<Load>> },
 }
 
-/// A shard's bytes so far, its objects so far, and its number. The shard with the least tuple gets
+/// A part's bytes so far, its objects so far, and its number. The part with the least tuple gets
 /// the next object. The number of objects is in it so that empty objects are spread over all
-/// shards.
+/// parts.
 type Load = (u64, u64, u32);
 
-impl Sharder {
-    pub(super) fn new(shard: Option<Shard>) -> Self {
-        match shard {
+impl PartSelector {
+    pub(super) fn new(part: Option<ListPart>) -> Self {
+        match part {
             None => Self::All,
-            Some(shard @ Shard { balance: Balance::Count, .. }) => Self::Count { shard, next: 0 },
-            Some(Shard { index, count, balance: Balance::Size }) => {
+            Some(part @ ListPart { balance: Balance::Count, .. }) => Self::Count { part, next: 0 },
+            Some(ListPart { index, count, balance: Balance::Size }) => {
                 let loads = (0..count).map(|number| Reverse((0, 0, number))).collect();
                 Self::Size { index, loads }
             }
         }
     }
 
-    /// Whether the next object belongs to the shard. `size` gives its bytes; it is called only for
+    /// Whether the next object belongs to the part. `size` gives its bytes; it is called only for
     /// [`Balance::Size`], and its error is returned.
     pub(super) fn takes_next<E>(
         &mut self,
@@ -80,14 +80,14 @@ impl Sharder {
     ) -> Result<bool, E> {
         match self {
             Self::All => Ok(true),
-            Self::Count { shard, next } => {
+            Self::Count { part, next } => {
                 let number = *next;
                 *next += 1;
-                Ok(number % u64::from(shard.count) == u64::from(shard.index))
+                Ok(number % u64::from(part.count) == u64::from(part.index))
             }
             Self::Size { index, loads } => {
                 let size = size()?;
-                // There is at least one shard.
+                // There is at least one part.
                 let Some(mut least) = loads.peek_mut() else { return Ok(false) };
                 let Reverse((bytes, objects, number)) = &mut *least;
                 *bytes = bytes.saturating_add(size);
@@ -106,11 +106,11 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of the objects that belong to the shard.
-    fn shard(sizes: &[u64], index: u32, count: u32, balance: Balance) -> Vec<usize> {
-        let mut sharder = Sharder::new(Some(Shard { index, count, balance }));
+    /// Numbers of the objects that belong to the part.
+    fn part(sizes: &[u64], index: u32, count: u32, balance: Balance) -> Vec<usize> {
+        let mut selector = PartSelector::new(Some(ListPart { index, count, balance }));
         let mut takes = |size: u64| {
-            sharder.takes_next(|| Ok::<_, Infallible>(size)).unwrap_or_else(|none| match none {})
+            selector.takes_next(|| Ok::<_, Infallible>(size)).unwrap_or_else(|none| match none {})
         };
         (0..sizes.len()).filter(|number| takes(sizes[*number])).collect()
     }
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn the_division_never_changes() {
         let sizes = [5, 1, 1, 1, 4, 0, 0, 9];
-        let by_size = |index| shard(&sizes, index, 3, Balance::Size);
+        let by_size = |index| part(&sizes, index, 3, Balance::Size);
         assert_eq!(
             [by_size(0), by_size(1), by_size(2)],
             [vec![0], vec![1, 3, 5, 6, 7], vec![2, 4]]
         );
-        let by_count = |index| shard(&sizes, index, 3, Balance::Count);
+        let by_count = |index| part(&sizes, index, 3, Balance::Count);
         assert_eq!(
             [by_count(0), by_count(1), by_count(2)],
             [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]
@@ -132,25 +132,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_object_is_in_one_shard_and_shards_are_balanced(
+        fn each_object_is_in_one_part_and_parts_are_balanced(
             sizes in prop::collection::vec(0u64..1_000, 0..200), count in 1u32..12, by_size: bool
         ) {
             let balance = if by_size { Balance::Size } else { Balance::Count };
-            let shards: Vec<_> =
-                (0..count).map(|index| shard(&sizes, index, count, balance)).collect();
-            let mut all = shards.concat();
+            let parts: Vec<_> =
+                (0..count).map(|index| part(&sizes, index, count, balance)).collect();
+            let mut all = parts.concat();
             all.sort_unstable();
             prop_assert!(all.into_iter().eq(0..sizes.len()));
-            for shard in &shards {
+            for part in &parts {
                 match balance {
                     Balance::Count => {
                         let mean = sizes.len() / count as usize;
-                        prop_assert!(shard.len().abs_diff(mean) <= 1);
+                        prop_assert!(part.len().abs_diff(mean) <= 1);
                     }
                     Balance::Size => {
                         let total = sizes.iter().sum::<u64>();
                         let largest = sizes.iter().max().copied().unwrap_or(0);
-                        let bytes: u64 = shard.iter().map(|number| sizes[*number]).sum();
+                        let bytes: u64 = part.iter().map(|number| sizes[*number]).sum();
                         let limit = total / u64::from(count) + largest;
                         prop_assert!(bytes <= limit, "{bytes} of {total}");
                     }
@@ -159,11 +159,11 @@ mod tests {
         }
 
         #[test]
-        fn empty_objects_are_spread_over_all_shards(objects in 0usize..100, count in 1u32..9) {
+        fn empty_objects_are_spread_over_all_parts(objects in 0usize..100, count in 1u32..9) {
             let sizes = vec![0; objects];
             for index in 0..count {
-                let by_size = shard(&sizes, index, count, Balance::Size);
-                prop_assert_eq!(by_size, shard(&sizes, index, count, Balance::Count));
+                let by_size = part(&sizes, index, count, Balance::Size);
+                prop_assert_eq!(by_size, part(&sizes, index, count, Balance::Count));
             }
         }
     }

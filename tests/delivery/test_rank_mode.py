@@ -55,11 +55,11 @@ def expected(count, world, tail, epochs=2):
 def test_each_rank_gets_its_batches_and_all_get_equally_many(start, tmp_path, tail, count, world):
     write_files(tmp_path, [count // 3, count - count // 3])
     host = start(
-        channel(tmp_path, f'mode = "shard"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"\n'
+        channel(tmp_path, f'mode = "rank"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"\n'
         "[channel.ring]\nslots = 40")
     )  # fmt: skip
-    streams = [host.connect(shard=(rank, world)) for rank in range(world)]
-    assert {stream.mode for stream in streams} == {"shard"}
+    streams = [host.connect(rank=(rank, world)) for rank in range(world)]
+    assert {stream.mode for stream in streams} == {"rank"}
     assert in_step(streams) == expected(count, world, tail)
     for stream in streams:
         stream.close()
@@ -70,7 +70,7 @@ def test_consumers_may_ask_for_ranks_and_batches_that_the_file_does_not_name(sta
     write_files(tmp_path, [20, 26])
     host = start(channel(tmp_path))
     wishes = {"batch": BATCH, "tail": "pad"}
-    streams = [host.connect(shard=(rank, 3), **wishes) for rank in range(3)]
+    streams = [host.connect(rank=(rank, 3), **wishes) for rank in range(3)]
     assert in_step(streams) == expected(46, 3, "pad")
     for stream in streams:
         stream.close()
@@ -88,13 +88,13 @@ def test_a_consumer_may_ask_for_batches_of_a_size_alone(start, tmp_path):
 
 def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
     write_files(tmp_path, [46])
-    more = f'mode = "shard"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
+    more = f'mode = "rank"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
     host = start(channel(tmp_path, more))
-    first = host.connect(shard=(0, 2))
+    first = host.connect(rank=(0, 2))
     # It gets a batch, and is killed before it ACKs that.
     script = (
         "import pipemill, sys, time\n"
-        f"stream = pipemill.connect('train', {host.socket!r}, shard=(1, 2))\n"
+        f"stream = pipemill.connect('train', {host.socket!r}, rank=(1, 2))\n"
         "print(next(stream).number, flush=True)\ntime.sleep(1000)\n"
     )
     other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -102,7 +102,7 @@ def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
     other.kill()
     other.wait()
     # Its place is taken at once, whenever the host learns of its death.
-    second = host.connect(shard=(1, 2))
+    second = host.connect(rank=(1, 2))
     assert in_step([first, second]) == expected(46, 2, "pad")
 
 
@@ -112,13 +112,13 @@ def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
 def test_killed_ranks_go_on_at_their_next_batches(start, tmp_path, tail, configured, kept):
     write_files(tmp_path, [20, 7, 26])
     world, chance = 3, random.Random(f"{tail} {configured} {kept}")
-    more = f'mode = "shard"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"'
+    more = f'mode = "rank"\nconsumers = {world}\nbatch = {BATCH}\ntail = "{tail}"'
     wishes = {} if configured else {"batch": BATCH, "tail": tail}
     seen, states = [[] for _ in range(world)], [None] * world
     for life in range(40):
         host = start(channel(tmp_path, more if configured else ""))
         streams = [
-            host.connect(shard=(rank, world), state=states[rank], **wishes) for rank in range(world)
+            host.connect(rank=(rank, world), state=states[rank], **wishes) for rank in range(world)
         ]
         # Each rank goes on at its own batches, whosever state it was given.
         own = [{**(states[rank] or {}), "rank": rank} for rank in range(world)]
@@ -154,12 +154,12 @@ def test_killed_ranks_go_on_at_their_next_batches(start, tmp_path, tail, configu
     assert seen == expected(53, world, tail)
 
 
-@pytest.mark.parametrize("mode", ['mode = "shard"\nconsumers = 2\n', ""])
+@pytest.mark.parametrize("mode", ['mode = "rank"\nconsumers = 2\n', ""])
 def test_the_host_resumes_the_states_of_all_ranks_and_of_one(start, tmp_path, mode):
     write_files(tmp_path, [20, 26])
     more = f'{mode}batch = {BATCH}\ntail = "pad"'
     host = start(channel(tmp_path, more))
-    streams = [host.connect(shard=(rank, 2)) for rank in range(2)]
+    streams = [host.connect(rank=(rank, 2)) for rank in range(2)]
     seen = [[take(stream) for _ in range(2)] for stream in streams]
     in_one_step = streams[0].state_dict()
     seen[1].append(take(streams[1]))
@@ -170,7 +170,7 @@ def test_the_host_resumes_the_states_of_all_ranks_and_of_one(start, tmp_path, mo
     def rest(states):
         (tmp_path / "states.json").write_text(json.dumps(states))
         host = start(channel(tmp_path, more), "--resume", "states.json")
-        streams = [host.connect(shard=(rank, 2)) for rank in range(2)]
+        streams = [host.connect(rank=(rank, 2)) for rank in range(2)]
         try:
             return in_step(streams)
         finally:
@@ -184,7 +184,7 @@ def test_the_number_of_ranks_changes_where_an_epoch_begins_and_nowhere_else(star
     write_files(tmp_path, [46])
     host = start(channel(tmp_path))
     wishes = {"batch": BATCH, "tail": "pad"}
-    streams = [host.connect(shard=(rank, 2), **wishes) for rank in range(2)]
+    streams = [host.connect(rank=(rank, 2), **wishes) for rank in range(2)]
     first = [[take(stream) for _ in range(6)] for stream in streams]
     inside = [stream.state_dict() for stream in streams]
     events = [next(stream.epochs()) for stream in streams]
@@ -195,8 +195,8 @@ def test_the_number_of_ranks_changes_where_an_epoch_begins_and_nowhere_else(star
 
     host = start(channel(tmp_path))
     with pytest.raises(pipemill.Refused, match="by one of 2 ranks in the middle"):
-        host.connect(shard=(0, 3), state=inside[0], **wishes)
-    streams = [host.connect(shard=(rank, 3), state=between[0], **wishes) for rank in range(3)]
+        host.connect(rank=(0, 3), state=inside[0], **wishes)
+    streams = [host.connect(rank=(rank, 3), state=between[0], **wishes) for rank in range(3)]
     rest = in_step(streams)
     assert [[batch for _, _, batch in part] for part in rest] == [
         [batch for epoch, _, batch in part if epoch == 1] for part in expected(46, 3, "pad")
@@ -245,11 +245,11 @@ def test_what_does_not_fit_is_refused_with_its_reason(start, tmp_path):
             host.connect(channel, **wishes)
         return str(info.value)
 
-    assert "so say what happens to the last ones" in refusal(shard=(0, 2))
-    assert "say how many records they have" in refusal("plain", shard=(0, 2))
+    assert "so say what happens to the last ones" in refusal(rank=(0, 2))
+    assert "say how many records they have" in refusal("plain", rank=(0, 2))
     assert "the configuration says 4 records" in refusal(batch=5)
     assert "need 42 slots, and this channel has 16: set `slots = 42`" in refusal(
-        "plain", shard=(0, 20), batch=4, tail="pad", credits=2
+        "plain", rank=(0, 20), batch=4, tail="pad", credits=2
     )
     with host.connect() as stream:
         take(stream)
@@ -258,16 +258,16 @@ def test_what_does_not_fit_is_refused_with_its_reason(start, tmp_path):
         assert "`batch` was `9` when the state was taken" in refusal(state=other)
         assert "end them first" in refusal(batch=BATCH, state={**state, "batch": 99})
     with pytest.raises(ValueError, match="a rank from 0 to 1"):
-        host.connect(shard=(2, 2))
+        host.connect(rank=(2, 2))
     with pytest.raises(ValueError, match="is of channel 'train', and this connects to 'plain'"):
         host.connect("plain", state=state)
     with pytest.raises(ValueError, match="tail= and batch_across= are about batch="):
         host.connect(tail="pad")
-    ranks = [host.connect("plain", shard=(rank, 2), batch=4, tail="pad") for rank in range(2)]
-    assert "another consumer is connected as rank 1 of 2" in refusal("plain", shard=(1, 2))
-    assert "connect with shard=(rank, 2)" in refusal("plain")
+    ranks = [host.connect("plain", rank=(rank, 2), batch=4, tail="pad") for rank in range(2)]
+    assert "another consumer is connected as rank 1 of 2" in refusal("plain", rank=(1, 2))
+    assert "connect with rank=(rank, 2)" in refusal("plain")
     take(ranks[0])
-    other = refusal("plain", shard=(0, 3), batch=4, tail="pad")
+    other = refusal("plain", rank=(0, 3), batch=4, tail="pad")
     assert "consumers are connected; end them first" in other
 
 
@@ -308,7 +308,7 @@ def test_a_fifo_is_read_over_after_epochs_that_were_ended_early(start, tmp_path,
     names = [row.encode() for row in rows(46)]
     whole = b"".join(map(tfrecord, names))
     kept = f'checkpoint = {{ path = "{tmp_path}/kept.json", every = "1s" }}\n' if checkpoint else ""
-    mode = f'mode = "shard"\nconsumers = {world}\n' if world > 1 else ""
+    mode = f'mode = "rank"\nconsumers = {world}\n' if world > 1 else ""
     config = (
         f'[[channel]]\nname = "train"\nsource = {{ fifo = "{tmp_path}", epochs = 4 }}\n{mode}'
         f'decoder = "tfrecord"\nbatch = {BATCH}\ntail = "pad"\n{more}\n{kept}[channel.ring]\nslots = 9\n'
@@ -325,7 +325,7 @@ def test_a_fifo_is_read_over_after_epochs_that_were_ended_early(start, tmp_path,
 
     def connect(host, states):
         ranks = [(rank, world) for rank in range(world)] if world > 1 else [None]
-        return [host.connect(shard=rank, state=state) for rank, state in zip(ranks, states)]
+        return [host.connect(rank=rank, state=state) for rank, state in zip(ranks, states)]
 
     def rounds(streams, count):
         return [take(stream) for _ in range(count) for stream in streams]
@@ -399,7 +399,7 @@ def read_checkpoint(folder):
         return None
 
 
-@pytest.mark.parametrize("mode", ["share", "shard", "broadcast"])
+@pytest.mark.parametrize("mode", ["share", "rank", "broadcast"])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mode, end):
     # One epoch in mode share: at its end, one consumer would wait for what the other one holds.
@@ -412,8 +412,8 @@ def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mo
     chance, words, delivered = random.Random(mode), [], []
     for life in range(6):
         host = start(config, *words)
-        shards = [{"shard": (rank, 2)} for rank in range(2)] if mode == "shard" else [{}, {}]
-        streams = [host.connect(**wishes) for wishes in shards]
+        ranks = [{"rank": (rank, 2)} for rank in range(2)] if mode == "rank" else [{}, {}]
+        streams = [host.connect(**wishes) for wishes in ranks]
         acked = []
         for _ in range(3):
             for stream in streams if mode != "share" or life else chance.sample(streams, 2):
@@ -443,7 +443,7 @@ def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mo
         if len(delivered) >= 18:
             break
     host = start(config, *words)
-    streams = [host.connect(**wishes) for wishes in shards]
+    streams = [host.connect(**wishes) for wishes in ranks]
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         rest = [number for part in threads.map(take_all, streams) for _, number, _ in part]
     every = [*delivered, *(sorted(set(rest)) if mode == "broadcast" else rest)]
@@ -455,6 +455,6 @@ def done_by(kept, mode):
     done = set()
     for state in kept:
         last = state["batch"] + (state["given"] > 0)
-        own = range(24) if mode != "shard" else range(state["rank"], 24, 2)
+        own = range(24) if mode != "rank" else range(state["rank"], 24, 2)
         done |= {number for number in own if number < last} | set(state["done"])
     return done
