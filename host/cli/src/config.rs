@@ -14,8 +14,7 @@ use super::output::{self, say};
 use super::{engine, feed};
 use pipemill_config::sagemaker::{self, Platform};
 use pipemill_config::{self as config, Config, Fault};
-use pipemill_run::Sources;
-use pipemill_run::{self as run, Tried, TryError};
+use pipemill_run::{self as run, Machine, ResourcePlan, Sources, Tried, TryError};
 
 /// Check or show a configuration.
 #[derive(clap::Args)]
@@ -130,12 +129,11 @@ fn check(
         let name = &channel.name;
         say!("{name}: its decoder is found when its source is read; --try reads its start");
     }
-    for line in run::describe_memory(config) {
-        say!("{line}");
-    }
-    if let Some(why) = run::exceeds_limit(config) {
+    let plan = ResourcePlan::of(config, builtins, Machine::here());
+    plan.describe().iter().for_each(|line| say!("{line}"));
+    if let Some(why) = plan.exceeds_limit() {
         output::remark(format_args!("pipemill: {}: `run` refuses it here: {why}", config.file));
-    } else if let Some(why) = run::may_exceed_limit(config) {
+    } else if let Some(why) = plan.may_exceed_limit() {
         output::remark(format_args!("pipemill: {}: {why}", config.file));
     }
     if !try_sources {

@@ -3,17 +3,17 @@
 //! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run without a command is
 //! `serve_only`, a run with one is `supervise`: `command` and `terminal` are the command's process
 //! and terminal, `signals` and `reaper` bring events, `shutdown` and `fail_grace` decide what to
-//! do. `owner` is the process that a private host belongs to. `memory` is about the container's memory limit, `open_files` about that of open files.
-//! `in_process` is a run for tests.
+//! do. `owner` is the process that a private host belongs to. `plan` is what the host takes of the
+//! machine, `open_files` is about the limit of open files. `in_process` is a run for tests.
 //!
-//! - `account`: the memory that a channel may take: one sum, which follows from its configuration.
+//! - `account`: the account of memory that follows from the plan, for people.
 //! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
+//! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: the processes that there are.
 //! - `wait`: waits for what comes first: a signal, an event of a channel, the end of the owner, or
 //!   a deadline.
-//! - `workers`: how many workers a channel gets.
 
 mod account;
 mod channel_task;
@@ -24,9 +24,10 @@ mod command;
 mod factory;
 mod fail_grace;
 pub mod in_process;
-mod memory;
+mod oom;
 mod open_files;
 mod owner;
+mod plan;
 mod processes;
 mod reaper;
 mod serve_only;
@@ -35,7 +36,6 @@ mod signals;
 mod supervise;
 mod terminal;
 mod wait;
-mod workers;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind::NotFound};
@@ -62,18 +62,17 @@ use pipemill_telemetry::{
     ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
-pub use account::{describe_memory, may_exceed_limit};
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use factory::Sources;
-pub use memory::exceeds_limit;
 pub use owner::Owner;
+pub use plan::{ChannelResources, DecoderResources, Machine, ResourcePlan};
 pub use signals::Signals;
 
 use channel_threads::ChannelThreads;
 use command::Command;
-use memory::OomKills;
+use oom::OomKills;
 use open_files::OpenFiles;
 use reaper::Reaper;
 use shutdown::Timeouts;
@@ -179,7 +178,8 @@ pub fn run(
     owner: Option<&Owner>,
     watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
 ) -> Result<Ended, StartError> {
-    if let Some(why) = exceeds_limit(config) {
+    let plan = ResourcePlan::of(config, builtins, Machine::here());
+    if let Some(why) = plan.exceeds_limit() {
         return Err(StartError::ExceedsLimit(why));
     }
     let checkpoints = LockedFiles::new(config).map_err(StartError::Checkpoint)?;
@@ -191,12 +191,12 @@ pub fn run(
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let (own, its_stop) = (config.clone(), stop.clone());
-    let mut channels =
-        match unless_stopped(signals, owner, move || prepare(&own, &engine, &its_stop))? {
-            Ok(channels) => channels?,
-            Err(code) => return Ok(Ended::early(code)),
-        };
+    let (own, its_plan, its_stop) = (config.clone(), plan.clone(), stop.clone());
+    let work = move || prepare(&own, &its_plan, &engine, &its_stop);
+    let mut channels = match unless_stopped(signals, owner, work)? {
+        Ok(channels) => channels?,
+        Err(code) => return Ok(Ended::early(code)),
+    };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
@@ -228,7 +228,7 @@ pub fn run(
         flush();
         let command = Command::start(command, &socket, environment, terminal, files)
             .inspect_err(|_| threads.stop())?;
-        memory::adjust_oom_score(command.pid(), config);
+        oom::adjust_oom_score(command.pid(), &plan);
         let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
         let end =
             Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();

@@ -1,7 +1,7 @@
 //! The settings of a ring and of the server, and the ring's errors.
 
 use crate::memory::MemoryError;
-use crate::protocol::{Field, Mode};
+use crate::protocol::{Field, MAX_MESSAGE, MAX_SCHEMA, Mode};
 
 /// The settings of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,16 @@ pub struct ServerConfig {
     /// Connections that there may be at once, 1 or more. There may be fewer: at most a quarter of
     /// the files that this process may open, and then at least 8.
     pub max_connections: usize,
+}
+
+/// Bytes that a connection takes at most that receives nothing: a schema, and small messages.
+const CONNECTION_BYTES: u64 = MAX_SCHEMA as u64 + (16 << 10);
+
+impl ServerConfig {
+    /// Bytes of memory that the connections take at most, in addition to their rings.
+    pub fn memory(&self) -> u64 {
+        self.max_connections as u64 * CONNECTION_BYTES + MAX_MESSAGE as u64
+    }
 }
 
 impl Default for ServerConfig {
