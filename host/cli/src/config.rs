@@ -24,11 +24,11 @@ use pipemill_run::{self as run, Machine, ResourcePlan, Sources, Tried, TryError}
   pipemill config show pipemill.toml")]
 pub(super) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there
     /// are any. Opens each decoder with its options
     Check {
@@ -59,14 +59,14 @@ enum ReadBy {
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let result = match &args.action {
-        Action::Show { file } => read(file).map_err(Refusal::report).map(|config| {
+        ConfigAction::Show { file } => read(file).map_err(Refusal::report).map(|config| {
             // If nobody reads the output there is nothing to do.
             let _ = output::raw().write_all(config::show(&config).as_bytes());
         }),
-        Action::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
+        ConfigAction::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
             feed::check(file, *try_sources)
         }
-        Action::Check { file, try_sources, read_by } => {
+        ConfigAction::Check { file, try_sources, read_by } => {
             let read = read_to_check(file, builtins);
             read.and_then(|config| check(&config, file, *try_sources, *read_by, builtins))
         }

@@ -59,7 +59,7 @@ use pipemill_telemetry::log::flush;
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use pipemill_telemetry::status::Status;
 use pipemill_telemetry::{
-    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
+    ChannelHandle, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
 pub use channels::{NotReady, PreparedChannel, prepare};
@@ -339,7 +339,7 @@ fn start_server(
 ) -> Result<Server, ServerError> {
     let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
     let of_status = host.clone();
-    let status: StatusText = Box::new(move || Status::of(&of_status).json());
+    let status: StatusText = Box::new(move || Status::of(&of_status.snapshot()).json());
     let of_server = ServerConfig {
         allow_other_users: config.allow_other_users,
         max_connections: config.max_connections as usize,
@@ -377,8 +377,7 @@ fn progress(channels: &mut [PreparedChannel]) -> Progress {
     let shown = |prepared: &mut PreparedChannel| {
         let (total, handle) = (prepared.task.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
-        let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
-        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));
+        let snapshot = move || ProgressSnapshot::of_run(&handle.snapshot());
         ShownChannel { name, total, snapshot: Box::new(snapshot) }
     };
     Progress::of(channels.iter_mut().map(shown).collect())

@@ -251,7 +251,9 @@ fn answer(request: &Request<Incoming>, host: &Arc<HostState>) -> Response<Full<B
             reasons if reasons.is_empty() => respond(StatusCode::OK, TEXT, "ready\n"),
             reasons => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, reasons.join("\n") + "\n"),
         },
-        "/status" => respond(StatusCode::OK, "application/json", Status::of(host).json()),
+        "/status" => {
+            respond(StatusCode::OK, "application/json", Status::of(&host.snapshot()).json())
+        }
         "/" => respond(StatusCode::OK, TEXT, "pipemill: /metrics, /healthz, /readyz, /status\n"),
         _ => {
             respond(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz, /status\n")
