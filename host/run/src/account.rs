@@ -4,13 +4,13 @@
 use pipemill_config::show_size;
 use pipemill_types::MemoryPart;
 
-use super::plan::{ChannelResources, ResourcePlan};
+use super::plan::{ChannelResources, MemoryOf, ResourcePlan};
 
 impl ResourcePlan {
     /// A line about the memory of each channel, and one about the rest of the host.
     pub fn describe(&self) -> Vec<String> {
         let of_channel = |one: &ChannelResources| format!("{}: {}", one.name, one.describe());
-        let host = format!("pipemill itself: {}", describe(&self.host));
+        let host = format!("pipemill itself: {}", describe(self.host.iter().copied()));
         self.channels.iter().map(of_channel).chain([host]).collect()
     }
 
@@ -76,18 +76,20 @@ impl ResourcePlan {
 impl ChannelResources {
     /// What the channel may take at most, by part.
     pub(super) fn describe(&self) -> String {
-        let part = |part: MemoryPart| (self.memory.of(part), part.words());
-        describe(&MemoryPart::ALL.map(part))
+        let parts = MemoryPart::ALL.into_iter().map(|part| (self.memory.of(part), part.words()));
+        describe(parts)
     }
 }
 
 /// A sum and its parts, for people.
-fn describe(parts: &[(u64, &str)]) -> String {
+fn describe(parts: impl Iterator<Item = MemoryOf>) -> String {
+    let parts: Vec<_> = parts.filter(|(bytes, _)| *bytes > 0).collect();
     let total = parts.iter().map(|(bytes, _)| bytes).sum();
-    let parts = parts.iter().filter(|(bytes, _)| *bytes > 0);
-    let parts = parts.map(|(bytes, what)| format!("{} for {what}", show_rounded(*bytes)));
-    let parts: Vec<_> = parts.collect();
-    format!("takes at most {}: {}", show_rounded(total), parts.join(", "))
+    let said = parts.iter().map(|(bytes, (what, key))| match *key {
+        "" => format!("{} for {what}", show_rounded(*bytes)),
+        key => format!("{} for {what} ({key})", show_rounded(*bytes)),
+    });
+    format!("takes at most {}: {}", show_rounded(total), said.collect::<Vec<_>>().join(", "))
 }
 
 /// The size in whole MiB, which are easier to compare.

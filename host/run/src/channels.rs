@@ -378,3 +378,36 @@ pub(super) fn new_channel(
         ))],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipemill_types::MemoryPart;
+
+    use super::*;
+
+    #[test]
+    fn a_channels_budget_has_all_that_it_may_take() {
+        let text = "[[channel]]\nname = 'a'\nsource = { file = 'x.zst' }\ndecoder = './mine.wasm'\n\
+                    on_error = 'skip'\n[channel.ring]\nslots = 4\ncredits = 2\n";
+        let config = config::parse(text, "pipemill.toml", &|_| None).expect("it is right");
+        let plan = ResourcePlan::of(&config, &[], Machine { cores: 2, memory: None });
+        let (limits, slots) = (plan.channels[0].memory, 4 * (4 << 20));
+        let (ring, reserved) =
+            super::ring(&config.channels[0], &plan.channels[0]).expect("there is memory");
+        let budget = ring.budget();
+        assert_eq!(budget.limit(), limits.total());
+        for part in MemoryPart::ALL {
+            let taken = if part == MemoryPart::Batches { slots } else { limits.of(part) };
+            assert_eq!(budget.taken_for(part), taken, "{part:?}");
+        }
+        let without = [MemoryPart::Workers, MemoryPart::Mixed];
+        let has_none = |part: MemoryPart| limits.of(part) == 0;
+        assert_eq!(
+            MemoryPart::ALL.into_iter().filter(|one| has_none(*one)).collect::<Vec<_>>(),
+            without
+        );
+        // The channel's thread has ended.
+        drop(reserved);
+        assert_eq!(budget.taken(), slots);
+    }
+}

@@ -49,9 +49,7 @@ use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_delivery::{Checkpoints, LockedFiles};
 use pipemill_ring::endpoint::check_folder;
-use pipemill_ring::host::{
-    EndpointError, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
-};
+use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText, remove_dead_sockets};
 use pipemill_source::Stop;
 
 use pipemill_config::{Channel, Config, Source};
@@ -340,11 +338,7 @@ fn start_server(
     let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
     let of_status = host.clone();
     let status: StatusText = Box::new(move || Status::of(&of_status.snapshot()).json());
-    let of_server = ServerConfig {
-        allow_other_users: config.allow_other_users,
-        max_connections: config.max_connections as usize,
-    };
-    Server::start(socket, &of_server, rings, Some(status))
+    Server::start(socket, &plan::server_config(config), rings, Some(status))
 }
 
 /// A path next to the default one that no other process takes.

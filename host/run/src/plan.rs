@@ -33,7 +33,7 @@ const MIN_BATCHES: u64 = 64 << 20;
 const WINDOW_SPARE: u64 = 32 << 20;
 
 /// The part of the host that all channels share which read from S3.
-const HOST_S3: &str = "what is fetched from S3 and not read ([s3] budget)";
+const HOST_S3: (&str, &str) = ("what is fetched from S3 and not read", "[s3] budget");
 
 /// What a machine has for the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,9 @@ impl Machine {
     }
 }
 
+/// Bytes, what they are for, and the key of the configuration that bounds them, if there is one.
+pub type MemoryOf = (u64, (&'static str, &'static str));
+
 /// The resources of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourcePlan {
@@ -59,8 +62,8 @@ pub struct ResourcePlan {
     pub machine: Machine,
     /// Those of each channel, in the order of the configuration.
     pub channels: Vec<ChannelResources>,
-    /// Bytes that the host takes at most in addition to its channels, and what they are for.
-    pub host: Vec<(u64, &'static str)>,
+    /// What the host takes at most in addition to its channels.
+    pub host: Vec<MemoryOf>,
 }
 
 /// The resources of a channel.
@@ -255,12 +258,17 @@ fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
     }
 }
 
-/// What the host takes at most in addition to its channels.
-fn host_bytes(config: &Config, machine: Machine) -> Vec<(u64, &'static str)> {
-    let server = ServerConfig {
+/// The settings of the server of the rings.
+pub(super) fn server_config(config: &Config) -> ServerConfig {
+    ServerConfig {
         allow_other_users: config.allow_other_users,
         max_connections: config.max_connections as usize,
-    };
+    }
+}
+
+/// What the host takes at most in addition to its channels.
+fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
+    let connections = server_config(config).memory();
     let reads_s3 = |channel: &Channel| matches!(channel.source, Source::S3(_));
     let s3 = config
         .channels
@@ -270,10 +278,10 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<(u64, &'static str)> {
         .then(|| config.s3_budget.unwrap_or_else(|| s3::budget_within(machine.memory)));
     let metrics = config.metrics.as_ref().map(|_| REQUEST_BYTES);
     let parts = [
-        (CODE_BYTES, "code, threads and compiled decoders"),
-        (QUEUED_LOG_BYTES, "lines of the log that wait"),
-        (server.memory(), "connections that receive nothing (max_connections)"),
-        (metrics.unwrap_or(0), "requests for metrics"),
+        (CODE_BYTES, ("code, threads and compiled decoders", "")),
+        (QUEUED_LOG_BYTES, ("lines of the log that wait", "")),
+        (connections, ("connections that receive nothing", "max_connections")),
+        (metrics.unwrap_or(0), ("requests for metrics", "metrics")),
         (s3.unwrap_or(0), HOST_S3),
     ];
     parts.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
@@ -376,7 +384,7 @@ mod tests {
     fn what_is_fetched_from_s3_is_the_hosts() {
         let of = |source| {
             let plan = plan(&channel(source, "lines", ""), Some(400 << 20));
-            plan.host.iter().any(|part| *part == (100 << 20, HOST_S3))
+            plan.host.contains(&(100 << 20, HOST_S3))
         };
         assert!(of("s3 = 's3://bucket/prefix/'") && !of("folder = 'x'"));
     }

@@ -43,35 +43,19 @@ impl MemoryPart {
         Self::States,
     ];
 
-    /// What it is for, in words, with the key of the configuration that bounds it.
-    pub fn words(self) -> &'static str {
+    /// What it is for, in words, and the key of the configuration that bounds it.
+    pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Batches => "batches (limits.batches)",
-            Self::Decoders => "decoders (limits.memory)",
-            Self::Outputs => "what they make in a call (limits.output)",
-            Self::Chunks => "their input (max_record)",
-            Self::Copies => "copies of what they write into their windows",
-            Self::Inflating => "inflating (compression)",
-            Self::Workers => "what workers have ready",
-            Self::Mixed => "what waits for the mix",
-            Self::Errors => "errors that are remembered (max_errors)",
-            Self::States => "positions, states and schemas",
-        }
-    }
-
-    /// What bounds it, as messages name it.
-    fn limit(self) -> &'static str {
-        match self {
-            Self::Batches => "`limits.batches`",
-            Self::Decoders => "`limits.memory`",
-            Self::Outputs => "`limits.output`",
-            Self::Chunks => "`max_record`",
-            Self::Copies => "the ring's slots",
-            Self::Inflating => "`compression`",
-            Self::Workers => "`workers`",
-            Self::Mixed => "the inputs of the mix",
-            Self::Errors => "`max_errors`",
-            Self::States => "the ring's slots and ranks",
+            Self::Batches => ("batches", "limits.batches"),
+            Self::Decoders => ("decoders", "limits.memory"),
+            Self::Outputs => ("what they make in a call", "limits.output"),
+            Self::Chunks => ("their input", "max_record"),
+            Self::Copies => ("copies of what they write into their windows", "slots"),
+            Self::Inflating => ("inflating", "compression"),
+            Self::Workers => ("what workers have ready", "workers"),
+            Self::Mixed => ("what waits for the mix", "max_record"),
+            Self::Errors => ("errors that are remembered", "max_errors"),
+            Self::States => ("positions, states and schemas", "slots"),
         }
     }
 }
@@ -217,8 +201,8 @@ impl Drop for TakenMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{bytes} more bytes are needed, but the channel has {taken} bytes already and may have {limit} \
-     ({})",
-    part.limit()
+     (`{}`)",
+    part.words().1
 )]
 pub struct OverBudget {
     /// What they were to be for.
