@@ -63,6 +63,12 @@ fn what_a_channel_may_take_is_said() {
         ["a: takes at most ", "2GiB for decoders (limits.memory)", "296MiB for what workers"];
     let has_all = |line: &str| says.iter().all(|part| line.contains(part));
     assert!(text.lines().any(has_all), "{text}");
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with("pipemill itself: takes at most "), "{text}");
+    assert!(
+        last.contains("56MiB for code, threads and compiled decoders, 2MiB for lines"),
+        "{text}"
+    );
     place.write("p.toml", channel);
     let ended = run(&place, &["config", "check", "p.toml"]).with_code(0);
     let text = ended.text();

@@ -1,6 +1,8 @@
 //! What a channel takes stays below the account that `config check` gives, whatever its data, its
 //! decoder and its consumers ask for.
 
+use std::io::Write;
+
 use pipemill_ring::protocol::{BatchAcross, BatchSize, ErrorKind, Hello, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 use pipemill_tests::host::Host;
@@ -124,6 +126,24 @@ fn bytes_that_fields_share() {
             assert_eq!(read.expect("bytes that are shared are there once"), 200);
         }
     }
+}
+
+/// The window of a decompressor is the host's memory, and a small file may ask for a large one.
+#[test]
+fn windows_of_zstd() {
+    const LINES: usize = 2 << 10;
+    let place = TestDir::new();
+    let line = [vec![b'x'; (128 << 10) - 1], vec![b'\n']].concat();
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("there is memory");
+    encoder.window_log(27).expect("it is allowed");
+    (0..LINES).for_each(|_| encoder.write_all(&line).expect("memory can be written to"));
+    let file = place.write("in.zst", encoder.finish().expect("memory can be written to"));
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nsource = {{ file = {file:?} }}\n\
+         max_record = '256KiB'\n[channel.ring]\nslots = 4\nslot_size = '256KiB'\ncredits = 2\n\
+         [channel.limits]\nmemory = '17MiB'\noutput = '1MiB'\nbatches = '2MiB'\n"
+    );
+    assert_eq!(run_within_account(&place, &config, 0).expect("it fits"), LINES);
 }
 
 /// Errors that workers find ahead of the channel wait, and take no more than records would.

@@ -31,7 +31,7 @@ def check_account(config, peak):
     """The host took no more than `config check` says."""
     args = [PIPEMILL, "config", "check", str(config)]
     said = subprocess.run(args, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    sums = re.findall(r": takes at most (\d+)(MiB|GiB):", said.stdout)
+    sums = re.findall(r"^(?!pipemill itself).*: takes at most (\d+)(MiB|GiB):", said.stdout, re.M)
     account = sum(int(number) << {"MiB": 20, "GiB": 30}[unit] for number, unit in sums)
     assert 0 < peak < account + HOST, f"{peak} bytes, of {account}"
 

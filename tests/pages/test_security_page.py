@@ -62,6 +62,7 @@ def test_each_limit_of_compiling_is_told():
 
 
 APART = "tests/delivery/apart.rs"
+MEMORY = "tests/memory/account.rs"
 MISDEEDS = "tests/sandbox/misdeeds.rs"
 COMPILING = "tests/sandbox/compiling.rs"
 S3 = "tests/sources/s3/hostile.rs"
@@ -84,6 +85,20 @@ TESTS = {
     "| a user's plugin that writes": (APART, "a decoder writes into its window"),
     "| what workers decode ahead": (APART, "workers skip errors"),
     "| what the inputs of a mix": (APART, "an input of a mix is broken"),
+    "| inflating an object:": (MEMORY, "windows_of_zstd"),
+    "| errors that are skipped |": (MEMORY, "errors_that_workers_skip"),
+    "| positions of batches,": ("host/delivery/src/recent.rs", "the_last_batches_are_found_and_older_ones_are_forgotten"),
+    "| code, threads and compiled": ("tests/memory/mod.rs", "the_hosts_own_memory_stays_flat"),
+    "| [lines of the log that wait]": ("host/telemetry/src/log_lines.rs", "the_oldest_lines_are_dropped_and_counted_and_errors_stay"),
+    "| connections that receive": (
+        "ring/tests/ring/hostile_consumers.rs",
+        "thousands_of_connections_leave_no_descriptors_or_memory",
+    ),
+    "| requests for metrics,": ("tests/telemetry/slow_clients.rs", "slow_clients_do_not_delay_a_probe"),
+    "| what is fetched from S3": (
+        "tests/sources/s3/pauses.rs",
+        "no_more_than_the_budget_is_fetched_ahead_of_a_paused_consumer",
+    ),
     "| bytes in its file,": ("tests/sandbox/hostile.rs", "a_file_that_is_too_large_is_not_even_read"),
     "| bytes of code |": (COMPILING, '"much code"'),
     "| functions |": (COMPILING, '"many functions"'),

@@ -15,8 +15,7 @@ use super::output::{self, say};
 use super::{engine, feed};
 use pipemill_config::sagemaker::{self, Platform};
 use pipemill_config::{self as config, Config, Fault};
-use pipemill_run::Sources;
-use pipemill_run::{self as run, Tried, TryError};
+use pipemill_run::{self as run, Machine, ResourcePlan, Sources, Tried, TryError};
 
 /// Check or show a configuration, or print the schema of all of them.
 #[derive(clap::Args)]
@@ -27,11 +26,11 @@ use pipemill_run::{self as run, Tried, TryError};
   pipemill config schema > pipemill.schema.json")]
 pub(super) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Print all faults of a configuration, each with its line and a remedy; exits with 64 if there
     /// are any. Opens each decoder with its options
     Check {
@@ -65,17 +64,17 @@ enum ReadBy {
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let result = match &args.action {
-        Action::Show { file } => {
+        ConfigAction::Show { file } => {
             read(file).map_err(Refusal::report).map(|config| print(&config::show(&config)))
         }
-        Action::Schema => {
+        ConfigAction::Schema => {
             print(&config::schema());
             Ok(())
         }
-        Action::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
+        ConfigAction::Check { file, try_sources, read_by: Some(ReadBy::Feed) } => {
             feed::check(file, *try_sources)
         }
-        Action::Check { file, try_sources, read_by } => {
+        ConfigAction::Check { file, try_sources, read_by } => {
             let read = read_to_check(file, builtins);
             read.and_then(|config| check(&config, file, *try_sources, *read_by, builtins))
         }
@@ -143,12 +142,11 @@ fn check(
         let name = &channel.name;
         say!("{name}: its decoder is found when its source is read; --try reads its start");
     }
-    for line in run::describe_memory(config) {
-        say!("{line}");
-    }
-    if let Some(why) = run::exceeds_limit(config) {
+    let plan = ResourcePlan::of(config, builtins, Machine::here());
+    plan.describe().iter().for_each(|line| say!("{line}"));
+    if let Some(why) = plan.exceeds_limit() {
         output::remark(format_args!("pipemill: {}: `run` refuses it here: {why}", config.file));
-    } else if let Some(why) = run::may_exceed_limit(config) {
+    } else if let Some(why) = plan.may_exceed_limit() {
         output::remark(format_args!("pipemill: {}: {why}", config.file));
     }
     if !try_sources {

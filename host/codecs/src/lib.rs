@@ -66,6 +66,8 @@ impl Codec {
 
 /// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
 const ZSTD_WINDOW_LOG: u32 = 27;
+/// The same in bytes.
+pub const ZSTD_WINDOW_BYTES: u64 = 1 << ZSTD_WINDOW_LOG;
 /// Largest block of an LZ4 frame.
 const LZ4_BLOCK_BYTES: u64 = 4 << 20;
 /// Bytes that are decompressed at a time while passing over some.
@@ -133,7 +135,7 @@ impl BlockReader {
         let kept = match self.codec {
             Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
             Codec::Lz4 => self.decompressed_end().min(2 * LZ4_BLOCK_BYTES),
-            Codec::Zstd => self.decompressed_end().min(1 << ZSTD_WINDOW_LOG),
+            Codec::Zstd => self.decompressed_end().min(ZSTD_WINDOW_BYTES),
             Codec::Snappy => self.decompressed.len() as u64,
         };
         self.compressed + kept

@@ -16,7 +16,7 @@ pub struct Invalid {
 }
 
 /// A unit of a scale.
-struct Unit {
+struct ScaleUnit {
     name: &'static str,
     /// The value in the smallest unit of the scale.
     factor: u64,
@@ -31,18 +31,18 @@ struct Scale {
     /// The unit to suggest for a number without a unit.
     usual: &'static str,
     /// All units, from small to large.
-    units: &'static [Unit],
+    units: &'static [ScaleUnit],
 }
 
 static SIZE: Scale = Scale {
     expected: "a size such as \"4MiB\"",
     usual: "MiB",
     units: &[
-        Unit { name: "B", factor: 1, aliases: &["byte", "bytes"] },
-        Unit { name: "KiB", factor: 1 << 10, aliases: &["k", "kb", "ki"] },
-        Unit { name: "MiB", factor: 1 << 20, aliases: &["m", "mb", "mi"] },
-        Unit { name: "GiB", factor: 1 << 30, aliases: &["g", "gb", "gi"] },
-        Unit { name: "TiB", factor: 1 << 40, aliases: &["t", "tb", "ti"] },
+        ScaleUnit { name: "B", factor: 1, aliases: &["byte", "bytes"] },
+        ScaleUnit { name: "KiB", factor: 1 << 10, aliases: &["k", "kb", "ki"] },
+        ScaleUnit { name: "MiB", factor: 1 << 20, aliases: &["m", "mb", "mi"] },
+        ScaleUnit { name: "GiB", factor: 1 << 30, aliases: &["g", "gb", "gi"] },
+        ScaleUnit { name: "TiB", factor: 1 << 40, aliases: &["t", "tb", "ti"] },
     ],
 };
 
@@ -50,10 +50,10 @@ static TIME: Scale = Scale {
     expected: "a time such as \"10s\"",
     usual: "s",
     units: &[
-        Unit { name: "ms", factor: 1, aliases: &["msec", "millis"] },
-        Unit { name: "s", factor: 1_000, aliases: &["sec", "secs", "second", "seconds"] },
-        Unit { name: "m", factor: 60_000, aliases: &["min", "mins", "minute", "minutes"] },
-        Unit { name: "h", factor: 3_600_000, aliases: &["hr", "hour", "hours"] },
+        ScaleUnit { name: "ms", factor: 1, aliases: &["msec", "millis"] },
+        ScaleUnit { name: "s", factor: 1_000, aliases: &["sec", "secs", "second", "seconds"] },
+        ScaleUnit { name: "m", factor: 60_000, aliases: &["min", "mins", "minute", "minutes"] },
+        ScaleUnit { name: "h", factor: 3_600_000, aliases: &["hr", "hour", "hours"] },
     ],
 };
 
@@ -132,7 +132,7 @@ impl Scale {
         if unit.is_empty() {
             return Some(self.usual);
         }
-        let same = |known: &&Unit| {
+        let same = |known: &&ScaleUnit| {
             known.name.to_lowercase() == unit || known.aliases.contains(&unit.as_str())
         };
         self.units.iter().find(same).map(|known| known.name)
@@ -148,7 +148,7 @@ impl Scale {
     }
 
     fn show(&self, value: u64) -> String {
-        let whole = |unit: &&Unit| value != 0 && value.is_multiple_of(unit.factor);
+        let whole = |unit: &&ScaleUnit| value != 0 && value.is_multiple_of(unit.factor);
         let unit = self.units.iter().rev().find(whole).unwrap_or(&self.units[0]);
         format!("{}{}", value / unit.factor, unit.name)
     }

@@ -31,6 +31,7 @@ mod stream_config;
 pub use admission::ChannelDelivery;
 pub use checkpoints::{Checkpoints, LockedFiles};
 pub use ledger::Checkpoint;
+pub use recent::state_bytes;
 pub use restart_policy::{ConfiguredPolicy, Match, RestartPolicy, configured, resume};
 pub use resume_file::{check_decoders, resume_from};
 pub use ring_sink::{RingSink, error_report};

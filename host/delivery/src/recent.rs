@@ -3,10 +3,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pipemill_ring::protocol::Resumed;
+use pipemill_ring::protocol::{MAX_SCHEMA, Resumed, Shard};
 
 /// Places that are kept, at most.
 const MOST: usize = 4096;
+/// Bytes that a position takes at most, with the names of its object and of what it was read from.
+const POSITION_BYTES: u64 = 2 << 10;
+
+/// Bytes that a channel takes at most for the positions of batches and for the states of its
+/// consumers. `slots`: of its ring; `inputs`: those of a mix, or 1.
+pub fn state_bytes(slots: u32, inputs: usize) -> u64 {
+    // Those that were filled last, and those that are not done.
+    let positions = (MOST as u64).max(2 * u64::from(slots)) + 2 * u64::from(slots);
+    // The place of each rank, and the state that it asked for, each with its schema.
+    let schemas = 2 * u64::from(Shard::MAX_WORLD) * MAX_SCHEMA as u64;
+    positions * POSITION_BYTES * inputs as u64 + schemas
+}
 
 /// What is known of the batches of this run.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use pipemill_source::s3::Settings;
 
 use pipemill_config::{Config, Source};
-use pipemill_run as run;
+use pipemill_run::{self as run, Machine, ResourcePlan};
 
 pub use facts::{Configuration, Facts};
 pub use finding::{Finding, Level};
@@ -57,7 +57,10 @@ pub fn collect(subjects: Subjects) -> Facts {
         locked_memory: machine::locked_memory(),
         shm: machine::shm(),
         memory: machine::memory(),
-        exceeds: config.and_then(run::exceeds_limit),
+        exceeds: config.and_then(|config| {
+            // What is taken in any case does not depend on decoders.
+            ResourcePlan::of(config, &[], Machine::here()).exceeds_limit()
+        }),
         socket: machine::socket(
             socket.unwrap_or_else(run::default_socket),
             config.is_some_and(|config| config.allow_other_users),

@@ -1,92 +1,95 @@
-//! The memory that a channel may take: one sum, which follows from its configuration.
+//! The account of memory that follows from the plan, for people: what each channel may take, and
+//! whether the container has it.
 
-use pipemill_channel::{MAX_FRAMING, Workers};
-use pipemill_source::container::memory_limit;
+use pipemill_config::show_size;
+use pipemill_types::MemoryPart;
 
-use super::memory::{MIXED_CHANNEL_MEMORY, fixed_bytes, ring_bytes, window_bytes};
-use super::workers::worker_count;
-use pipemill_config::{Channel, Config, DecoderRef, Source, show_size};
+use super::plan::{ChannelResources, MemoryOf, ResourcePlan};
 
-/// Bytes for batches beyond the ring's slots and the window, where the file has no
-/// `limits.batches`.
-const DEFAULT_BATCHES: u64 = 1 << 30;
-/// The same, at least, where a container has less memory.
-const MIN_BATCHES: u64 = 64 << 20;
-/// Bytes that a window takes in addition to its records: its last blocks are not full.
-const WINDOW_SPARE: u64 = 32 << 20;
+impl ResourcePlan {
+    /// A line about the memory of each channel, and one about the rest of the host.
+    pub fn describe(&self) -> Vec<String> {
+        let of_channel = |one: &ChannelResources| format!("{}: {}", one.name, one.describe());
+        let host = format!("pipemill itself: {}", describe(self.host.iter().copied()));
+        self.channels.iter().map(of_channel).chain([host]).collect()
+    }
 
-/// The bytes that a channel may take at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChannelMemory {
-    /// For batches: the ring's slots, batches that fit into none, indexes, the window of `shuffle`.
-    pub batches: u64,
-    /// For the memory of all decoders.
-    pub decoders: u64,
-    /// For what a call of each decoder makes.
-    pub outputs: u64,
-    /// For the input that each decoder sees.
-    pub chunks: u64,
-    /// For the copies that decoders make of the ring's pages by writing into their windows.
-    pub copies: u64,
-    /// For what workers hold until it is next, and for the bytes of objects that they divide.
-    pub workers: u64,
-    /// For the records that the channels of a mix have ready.
-    pub mixed: u64,
+    /// Why the host may take more than the container has, for people; `None` if it may not. Most of
+    /// it is only taken by decoders and inputs that go wrong, so this is no reason to refuse it.
+    pub fn may_exceed_limit(&self) -> Option<String> {
+        let limit = self.machine.memory?;
+        let channels: u64 = self.channels.iter().map(|one| one.memory.total()).sum();
+        let host: u64 = self.host.iter().map(|(bytes, _)| bytes).sum();
+        (channels + host > limit).then(|| {
+            format!(
+                "the channels may take {} together, and pipemill itself {}, but this container may \
+                 have {}; the kernel kills a process there: lower `limits.memory`, \
+                 `limits.output`, `limits.batches` or `max_record` if their decoders need less",
+                show_size(channels),
+                show_rounded(host),
+                show_size(limit)
+            )
+        })
+    }
+
+    /// Why the rings and the windows of shuffles do not fit into the container's memory limit;
+    /// `None` if they fit. The host takes all pages of the rings at the start, and those of a window
+    /// while it fills; at the limit the kernel kills a process without an error.
+    pub fn exceeds_limit(&self) -> Option<String> {
+        let limit = self.machine.memory?;
+        let (rings, windows) = (self.certain(|one| one.ring), self.certain(|one| one.window));
+        let (batches, workers) = (self.certain(|one| one.batches), self.certain(|one| one.workers));
+        let itself = self.certain_of_host();
+        if rings + windows + batches + workers + itself <= limit {
+            return None;
+        }
+        let each =
+            |one: &ChannelResources| format!("`{}` {}", one.name, show_size(one.certain.ring));
+        let each: Vec<_> = self.channels.iter().map(each).collect();
+        let part = |bytes: u64, what: &str| match bytes {
+            0 => String::new(),
+            bytes => format!(" {what} {},", show_size(bytes)),
+        };
+        let smaller = match (windows, workers) {
+            (0, 0) => "`slots` or `slot_size` in [channel.ring] smaller",
+            (_, 0) => "`slots` or `slot_size` in [channel.ring], or `window` in `shuffle` smaller",
+            (0, _) => "`slots` or `slot_size` in [channel.ring], or `workers`, smaller",
+            (_, _) => {
+                "`slots` or `slot_size` in [channel.ring], `window` in `shuffle`, or `workers`, \
+                 smaller"
+            }
+        };
+        Some(format!(
+            "the rings of the channels take {} ({}),{}{}{} and pipemill itself at least {}, but \
+             this container may have {}: give it more memory, also for the command, or make {smaller}",
+            show_size(rings),
+            each.join(", "),
+            part(batches, "what `limits.batches` allows beyond them"),
+            part(windows, "the windows of `shuffle`"),
+            part(workers, "the workers"),
+            show_size(itself),
+            show_size(limit),
+        ))
+    }
 }
 
-impl ChannelMemory {
-    /// What this channel may take in the container of this process.
-    pub fn of(config: &Config, channel: &Channel) -> ChannelMemory {
-        Self::within(config, channel, memory_limit())
+impl ChannelResources {
+    /// What the channel may take at most, by part.
+    pub(super) fn describe(&self) -> String {
+        let parts = MemoryPart::ALL.into_iter().map(|part| (self.memory.of(part), part.words()));
+        describe(parts)
     }
+}
 
-    fn within(config: &Config, channel: &Channel, limit: Option<u64>) -> ChannelMemory {
-        let sum = |bytes: fn(&Channel) -> u64| -> u64 {
-            let of_one = |one| worker_count(config, one) as u64 * bytes(one);
-            channel.decoded().map(of_one).sum()
-        };
-        let is_mix = matches!(channel.source, Source::Mix(_));
-        let mixed = |one: &Channel| MIXED_CHANNEL_MEMORY + 2 * one.max_record;
-        ChannelMemory {
-            batches: batch_bytes(config, channel, limit),
-            decoders: sum(|one| one.limits.memory),
-            outputs: sum(|one| one.limits.output),
-            // It is copied when it grows.
-            chunks: sum(|one| 2 * (one.max_record + MAX_FRAMING as u64)),
-            copies: match channel.decoder {
-                Some(DecoderRef::File(_)) => sum(|_| 1) * ring_bytes(config, channel),
-                Some(DecoderRef::Name(_)) | None => 0,
-            },
-            workers: channel.decoded().map(|one| Workers::bytes(worker_count(config, one))).sum(),
-            mixed: if is_mix { channel.decoded().map(mixed).sum() } else { 0 },
-        }
-    }
-
-    /// All of it.
-    pub fn total(&self) -> u64 {
-        let Self { batches, decoders, outputs, chunks, copies, workers, mixed } = self;
-        batches + decoders + outputs + chunks + copies + workers + mixed
-    }
-
-    /// One line for people.
-    pub fn describe(&self) -> String {
-        let parts = [
-            (self.batches, "batches (limits.batches)"),
-            (self.decoders, "decoders (limits.memory)"),
-            (self.outputs, "what they make in a call (limits.output)"),
-            (self.chunks, "their input (max_record)"),
-            (self.copies, "copies of what they write into their windows"),
-            (self.workers, "what workers have ready"),
-            (self.mixed, "what waits for the mix"),
-        ];
-        let parts = parts.iter().filter(|(bytes, _)| *bytes > 0);
-        let parts = parts.map(|(bytes, what)| format!("{} for {what}", show_rounded(*bytes)));
-        format!(
-            "takes at most {}: {}",
-            show_rounded(self.total()),
-            parts.collect::<Vec<_>>().join(", ")
-        )
-    }
+/// A sum and its parts, for people.
+fn describe(parts: impl Iterator<Item = MemoryOf>) -> String {
+    let parts: Vec<_> = parts.filter(|(bytes, _)| *bytes > 0).collect();
+    let total = parts.iter().map(|(bytes, _)| bytes).sum();
+    let said = parts.iter().map(|(bytes, (what, key))| match *key {
+        "" => format!("{} for {what}", show_rounded(*bytes)),
+        key => format!("{} for {what} ({key})", show_rounded(*bytes)),
+    });
+    format!("takes at most {}: {}", show_rounded(total), said.collect::<Vec<_>>().join(", "))
 }
 
 /// The size in whole MiB, which are easier to compare.
@@ -94,89 +97,98 @@ fn show_rounded(bytes: u64) -> String {
     show_size(bytes.next_multiple_of(1 << 20))
 }
 
-/// Bytes for batches: those of the file, or what the ring and the window need and a gibibyte more,
-/// if the container has that.
-fn batch_bytes(config: &Config, channel: &Channel, limit: Option<u64>) -> u64 {
-    if let Some(bytes) = channel.batch_memory {
-        return bytes;
-    }
-    let left = limit.map_or(u64::MAX, |limit| limit.saturating_sub(fixed_bytes(config)));
-    let share = left / config.channels.len().max(1) as u64;
-    let window = match window_bytes(channel) {
-        0 => 0,
-        bytes => bytes + bytes / 7 + WINDOW_SPARE,
-    };
-    ring_bytes(config, channel) + window + share.clamp(MIN_BATCHES, DEFAULT_BATCHES)
-}
-
-/// A line about each channel's memory, for people.
-pub fn describe_memory(config: &Config) -> Vec<String> {
-    let of_channel = |channel: &Channel| {
-        format!("{}: {}", channel.name, ChannelMemory::of(config, channel).describe())
-    };
-    config.channels.iter().map(of_channel).collect()
-}
-
-/// Why the channels together may take more than the container has, for people; `None` if they may
-/// not.
-pub fn may_exceed_limit(config: &Config) -> Option<String> {
-    let limit = memory_limit()?;
-    let total: u64 =
-        config.channels.iter().map(|channel| ChannelMemory::of(config, channel).total()).sum();
-    (total > limit).then(|| {
-        format!(
-            "the channels may take {} together, and this container may have {}; the kernel kills a \
-             process there: lower `limits.memory`, `limits.output`, `limits.batches` or \
-             `max_record` if their decoders need less",
-            show_size(total),
-            show_size(limit)
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use pipemill_config::parse;
+    use pipemill_channel::Window;
+    use pipemill_config::{Config, Shuffle, WorkerCount, parse};
 
-    fn config(more: &str) -> Config {
-        let text = format!(
-            "[[channel]]\nname = 'train'\nsource = {{ folder = 'x' }}\ndecoder = 'lines'\n{more}"
-        );
+    use super::*;
+    use crate::plan::Machine;
+
+    fn plan(config: &Config, memory: u64) -> ResourcePlan {
+        ResourcePlan::of(config, &[], Machine { cores: 4, memory: Some(memory) })
+    }
+
+    fn check_limit(config: &Config, memory: u64) -> Option<String> {
+        plan(config, memory).exceeds_limit()
+    }
+
+    fn channel(name: &str) -> String {
+        format!("[[channel]]\nname = '{name}'\nsource = {{ file = 'x' }}\ndecoder = 'lines'\n")
+    }
+
+    fn two_channels() -> Config {
+        let text = format!("{}[channel.ring]\nslots = 8\n{}", channel("train"), channel("test"));
         parse(&text, "pipemill.toml", &|_| None).expect("it is right")
     }
 
-    fn memory(config: &Config, limit: Option<u64>) -> ChannelMemory {
-        ChannelMemory::within(config, &config.channels[0], limit)
-    }
-
     #[test]
-    fn the_sum_has_all_parts() {
-        let config = config(
-            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' \
-             }\n\
-             [channel.limits]\nmemory = '100MiB'\noutput = '10MiB'\n",
+    fn parts_are_said_with_the_keys_that_bound_them() {
+        let mut config = two_channels();
+        config.channels[0].workers = WorkerCount::Exactly(2);
+        let lines = plan(&config, 1 << 40).describe();
+        assert!(lines[0].starts_with("train: takes at most "), "{lines:?}");
+        assert!(
+            lines[0].contains("1GiB for decoders (limits.memory), 512MiB for what"),
+            "{lines:?}"
         );
-        let found = memory(&config, None);
-        let slots = 64 << 20;
-        assert_eq!(found.batches, slots + (80 << 20) + WINDOW_SPARE + DEFAULT_BATCHES);
-        assert_eq!((found.decoders, found.outputs), (200 << 20, 20 << 20));
-        assert_eq!(found.chunks, 4 * ((1 << 20) + MAX_FRAMING as u64));
-        assert_eq!((found.copies, found.mixed), (0, 0));
-        assert_eq!(found.workers, Workers::bytes(2));
-        let said = found.describe();
-        assert!(said.starts_with("takes at most 1"), "{said}");
-        assert!(said.contains("200MiB for decoders (limits.memory), 20MiB for what"), "{said}");
+        assert!(!lines[1].contains("workers"), "{lines:?}");
+        assert!(lines[2].starts_with("pipemill itself: takes at most "), "{lines:?}");
+        let why = plan(&config, 1 << 30).may_exceed_limit().expect("it is too little");
+        assert!(why.contains("this container may have 1GiB; the kernel kills"), "{why}");
+        assert_eq!(plan(&config, 1 << 40).may_exceed_limit(), None);
     }
 
     #[test]
-    fn batches_fit_into_the_container() {
-        let config = config("");
-        let fixed = fixed_bytes(&config);
-        let slots = ring_bytes(&config, &config.channels[0]);
-        let of = |limit| memory(&config, Some(limit)).batches;
-        assert_eq!(of(fixed + (300 << 20)), slots + (300 << 20));
-        assert_eq!(of(fixed), slots + MIN_BATCHES);
-        assert_eq!(of(1 << 40), slots + DEFAULT_BATCHES);
+    fn rings_that_cannot_fit_are_refused() {
+        let config = two_channels();
+        assert_eq!(check_limit(&config, 112 << 20), None);
+        let why = check_limit(&config, 111 << 20).expect("it is too tight");
+        let start = "the rings of the channels take 96MiB (`train` 32MiB, `test` 64MiB), and \
+                     pipemill itself at least 16MiB, but this container may have 111MiB: ";
+        assert!(why.starts_with(start), "{why}");
+    }
+
+    #[test]
+    fn windows_count() {
+        let mut config = two_channels();
+        let window = Some(Window::Bytes(256 << 20));
+        config.channels[0].shuffle = Some(Shuffle { seed: 7, window });
+        assert_eq!(check_limit(&config, 368 << 20), None);
+        let why = check_limit(&config, 367 << 20).expect("it is too tight");
+        let part = "64MiB), the windows of `shuffle` 256MiB, and pipemill itself at least 16MiB, \
+                    but this container may have 367MiB: ";
+        assert!(why.contains(part), "{why}");
+        assert!(why.ends_with("or `window` in `shuffle` smaller"), "{why}");
+    }
+
+    #[test]
+    fn what_is_mixed_counts() {
+        let text = format!(
+            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} }}\n\
+             shuffle = {{ seed = 7, window = '100MiB' }}\n[channel.ring]\nslots = 8\n{}{}{}",
+            channel("a"),
+            channel("b"),
+            channel("c")
+        );
+        let config = parse(&text, "pipemill.toml", &|_| None).expect("it is right");
+        // The ring, the window, three inputs and pipemill itself.
+        let needed = (8 * 4 + 100 + 3 * 6 + 16) << 20;
+        assert_eq!(check_limit(&config, needed), None);
+        let why = check_limit(&config, needed - 1).expect("it is too tight");
+        let part = "the windows of `shuffle` 100MiB, and pipemill itself at least 34MiB";
+        assert!(why.contains(part), "{why}");
+    }
+
+    #[test]
+    fn workers_count() {
+        let mut config = two_channels();
+        config.channels[0].workers = WorkerCount::Exactly(3);
+        assert_eq!(check_limit(&config, 438 << 20), None);
+        let why = check_limit(&config, 437 << 20).expect("it is too tight");
+        let part =
+            "`train` 128MiB, `test` 64MiB), the workers 230MiB, and pipemill itself at least 16MiB";
+        assert!(why.contains(part), "{why}");
+        assert!(why.ends_with("or `workers`, smaller"), "{why}");
     }
 }

@@ -164,7 +164,7 @@ impl Drop for Notifier {
 
 /// Runs one channel from its start to the last ACK, or to its failure.
 fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: &AtomicBool) {
-    let PreparedChannel { mut task, handle, delivery } = prepared;
+    let PreparedChannel { mut task, handle, delivery, reserved: _reserved } = prepared;
     let ring = handle.ring.clone();
     if ring.is_restarting() {
         restart(&mut task, &ring, &delivery);

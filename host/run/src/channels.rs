@@ -8,13 +8,12 @@ use pipemill_channel::{
     Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, Resume, Workers,
 };
 use pipemill_decode::{DetectionRule, Engine, Plugin};
-use pipemill_ring::host::{Ring, RingConfig, RingError};
+use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
-use pipemill_types::MemoryBudget;
+use pipemill_types::{MemoryBudget, TakenMemory};
 
-use super::account::ChannelMemory;
 use super::channel_task::ChannelTask;
-use super::workers::{extra_slots, inflates_in_background, worker_count};
+use super::plan::{ChannelResources, Machine, ResourcePlan};
 use crate::factory::Sources;
 use pipemill_config::{self as config, Config, DecoderRef, Fault};
 use pipemill_delivery::{
@@ -32,6 +31,8 @@ pub struct PreparedChannel {
     pub handle: Arc<ChannelHandle>,
     /// Who gets the batches of the ring.
     pub delivery: Arc<ChannelDelivery>,
+    /// What other limits keep it within, from its budget, until its thread ends.
+    pub reserved: Vec<TakenMemory>,
 }
 
 /// Channels could not be prepared: plugins, options, rings or sources are at fault.
@@ -49,13 +50,14 @@ impl std::fmt::Display for NotReady {
     }
 }
 
-/// Prepares all channels: compiles the plugins in parallel, checks their options, creates the rings
-/// and opens the sources.
+/// Prepares all channels of a plan: compiles the plugins in parallel, checks their options, creates
+/// the rings and opens the sources.
 ///
 /// # Errors
 /// Holds the faults of all channels.
 pub fn prepare(
     config: &Config,
+    plan: &ResourcePlan,
     engine: &Engine,
     stop: &Stop,
 ) -> Result<Vec<PreparedChannel>, NotReady> {
@@ -68,7 +70,8 @@ pub fn prepare(
         let decoded = config.channels.iter().flat_map(config::Channel::decoded);
         let threads: Vec<_> = decoded.map(load).collect();
         // While the plugins compile, because getting memory from the kernel takes about as long.
-        let rings = config.channels.iter().map(|channel| ring(config, channel)).collect();
+        let rings = config.channels.iter().zip(&plan.channels).map(|(one, plan)| ring(one, plan));
+        let rings = rings.collect();
         // A panic of a thread goes on here.
         let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
         (plugins.collect(), rings)
@@ -76,20 +79,22 @@ pub fn prepare(
     let mut parts = plugins.into_iter().zip(opened);
     let mut faults = Vec::new();
     let mut channels = Vec::new();
-    for ((channel, ring), stop) in config.channels.iter().zip(rings).zip(stops) {
+    let planned = config.channels.iter().zip(&plan.channels);
+    for (((channel, resources), ring), stop) in planned.zip(rings).zip(stops) {
         let mut decoded = Vec::new();
-        for (one, (plugin, opened)) in channel.decoded().zip(&mut parts) {
+        let decoders = channel.decoded().zip(&resources.decoders);
+        for ((one, resources), (plugin, opened)) in decoders.zip(&mut parts) {
             let opened = match opened {
                 Some(opened) => Ok(opened),
                 None => Opened::new(one, &mut sources, &stop),
             };
             match (plugin, opened) {
                 (Ok(plugin), Ok(Opened { source, first })) => {
-                    let ready = new_channel(one, source, plugin, worker_count(config, one));
+                    let ready = new_channel(one, source, plugin, resources.workers);
                     let lists_all = one.learn_from.is_none();
                     let learning = first
                         .map_or(Learning::FromOwn, |source| Learning::From { source, lists_all });
-                    let inflates_in_background = inflates_in_background(config, one);
+                    let inflates_in_background = resources.inflates_in_background;
                     decoded.push(Channel { inflates_in_background, learning, ..ready });
                 }
                 (Err(found), _) => faults.extend(found.iter().map(Fault::to_string)),
@@ -103,7 +108,7 @@ pub fn prepare(
         }
         match ring {
             Ok(ring) if faults.is_empty() => {
-                channels.push(prepared(channel, decoded, decoders, ring, stop));
+                channels.push(prepared(channel, plan.machine, decoded, decoders, ring, stop));
             }
             Ok(_) => {}
             Err(error) => faults.push(error.to_string()),
@@ -127,13 +132,15 @@ fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
 /// A channel that is served: `decoded` is the channel itself, or those that it mixes.
 fn prepared(
     channel: &config::Channel,
+    machine: Machine,
     mut decoded: Vec<Channel>,
     decoders: Vec<DecoderIdentity>,
-    ring: Arc<Ring>,
+    (ring, reserved): (Arc<Ring>, Vec<TakenMemory>),
     stop: Stop,
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
-    let cores = Cores::of(decoded.iter().map(|one| one.workers.count()).sum());
+    let workers = decoded.iter().map(|one| one.workers.count()).sum();
+    let cores = Cores { workers, usable: machine.cores };
     let start = configured(channel, &decoders);
     let resumed = start.decoded_from().map(resume);
     let (awaited, task) = match (&channel.source, decoded.pop()) {
@@ -152,7 +159,7 @@ fn prepared(
     let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
     let policy = ConfiguredPolicy::new(channel, decoders, can_reread);
     let delivery = ChannelDelivery::attach(&handle.ring, start, Box::new(policy));
-    let mut prepared = PreparedChannel { task, handle, delivery };
+    let mut prepared = PreparedChannel { task, handle, delivery, reserved };
     let log = EpochLog::new(prepared.handle.clone());
     prepared.task.observers().push(Box::new(log));
     prepared
@@ -308,7 +315,11 @@ pub(super) fn load(
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
-fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingError> {
+/// Makes a channel's ring, and its budget: what other limits keep it within is taken from that first.
+fn ring(
+    channel: &config::Channel,
+    resources: &ChannelResources,
+) -> Result<(Arc<Ring>, Vec<TakenMemory>), RingError> {
     let ring = RingConfig {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
@@ -319,8 +330,10 @@ fn ring(config: &Config, channel: &config::Channel) -> Result<Arc<Ring>, RingErr
         mode: channel.mode,
         consumers: channel.consumers,
     };
-    let budget = MemoryBudget::new(ChannelMemory::of(config, channel).batches);
-    Ring::within(ring, extra_slots(config, channel), budget)
+    let budget = MemoryBudget::within(resources.memory);
+    let reserved = budget.reserve().map_err(MemoryError::from)?;
+    log::debug!("channel `{}` {}", channel.name, resources.describe());
+    Ok((Ring::within(ring, resources.extra_slots, budget)?, reserved))
 }
 
 /// Where an operator finds the errors that the log does not show one by one.
@@ -363,5 +376,38 @@ pub(super) fn new_channel(
             &channel.name,
             more_errors(&channel.on_error),
         ))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_types::MemoryPart;
+
+    use super::*;
+
+    #[test]
+    fn a_channels_budget_has_all_that_it_may_take() {
+        let text = "[[channel]]\nname = 'a'\nsource = { file = 'x.zst' }\ndecoder = './mine.wasm'\n\
+                    on_error = 'skip'\n[channel.ring]\nslots = 4\ncredits = 2\n";
+        let config = config::parse(text, "pipemill.toml", &|_| None).expect("it is right");
+        let plan = ResourcePlan::of(&config, &[], Machine { cores: 2, memory: None });
+        let (limits, slots) = (plan.channels[0].memory, 4 * (4 << 20));
+        let (ring, reserved) =
+            super::ring(&config.channels[0], &plan.channels[0]).expect("there is memory");
+        let budget = ring.budget();
+        assert_eq!(budget.limit(), limits.total());
+        for part in MemoryPart::ALL {
+            let taken = if part == MemoryPart::Batches { slots } else { limits.of(part) };
+            assert_eq!(budget.taken_for(part), taken, "{part:?}");
+        }
+        let without = [MemoryPart::Workers, MemoryPart::Mixed];
+        let has_none = |part: MemoryPart| limits.of(part) == 0;
+        assert_eq!(
+            MemoryPart::ALL.into_iter().filter(|one| has_none(*one)).collect::<Vec<_>>(),
+            without
+        );
+        // The channel's thread has ended.
+        drop(reserved);
+        assert_eq!(budget.taken(), slots);
     }
 }

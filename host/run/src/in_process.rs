@@ -14,7 +14,7 @@ use pipemill_types::Accepted;
 use super::channel_threads::ChannelThreads;
 use pipemill_delivery::resume_from;
 
-use super::prepare;
+use super::{Machine, ResourcePlan, prepare};
 use pipemill_config as config;
 
 /// The channels of a configuration at work. Dropping it hangs up on the consumers, and then ends
@@ -44,7 +44,9 @@ impl Host {
         }
         let system = |error: &dyn std::fmt::Display| vec![error.to_string()];
         let stop = Stop::new().map_err(|error| system(&error))?;
-        let channels = prepare(&config, engine, &stop).map_err(|not_ready| not_ready.faults)?;
+        let plan = ResourcePlan::of(&config, engine.builtins(), Machine::here());
+        let channels =
+            prepare(&config, &plan, engine, &stop).map_err(|not_ready| not_ready.faults)?;
         let rings = channels.iter().map(|prepared| prepared.handle.ring.clone()).collect();
         let socket = config.socket.unwrap_or_else(super::default_socket);
         let server = Server::start(&socket, &ServerConfig::default(), rings, None);

@@ -3,18 +3,18 @@
 //! `channels` prepares the channels, `channel_threads` runs them; `check` only checks them. A run
 //! without a command is `serve_only`, a run with one is `supervise`: `command` and `terminal` are
 //! the command's process and terminal, `signals` and `reaper` bring events, `shutdown` and
-//! `fail_grace` decide what to do. `owner` is the process that a private host belongs to. `memory`
-//! is about the container's memory limit, `open_files` about that of open files. `in_process` is a
-//! run for tests.
+//! `fail_grace` decide what to do. `owner` is the process that a private host belongs to. `plan`
+//! is what the host takes of the machine, `open_files` is about the limit of open files.
+//! `in_process` is a run for tests.
 //!
-//! - `account`: the memory that a channel may take: one sum, which follows from its configuration.
+//! - `account`: the account of memory that follows from the plan, for people.
 //! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
+//! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: the processes that there are.
 //! - `wait`: waits for what comes first: a signal, an event of a channel, the end of the owner, or
 //!   a deadline.
-//! - `workers`: how many workers a channel gets.
 
 mod account;
 mod channel_task;
@@ -25,9 +25,10 @@ mod command;
 mod factory;
 mod fail_grace;
 pub mod in_process;
-mod memory;
+mod oom;
 mod open_files;
 mod owner;
+mod plan;
 mod processes;
 mod reaper;
 mod serve_only;
@@ -36,7 +37,6 @@ mod signals;
 mod supervise;
 mod terminal;
 mod wait;
-mod workers;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind::NotFound};
@@ -50,9 +50,7 @@ use pipemill_channel::{Failure, Observer};
 use pipemill_decode::{Builtins, Engine, EngineError};
 use pipemill_delivery::{Checkpoints, LockedFiles};
 use pipemill_ring::endpoint::check_folder;
-use pipemill_ring::host::{
-    EndpointError, Remedies, Server, ServerConfig, ServerError, StatusText, remove_dead_sockets,
-};
+use pipemill_ring::host::{EndpointError, Server, ServerError, StatusText, remove_dead_sockets};
 use pipemill_source::Stop;
 
 use pipemill_config::{Channel, Config, Source};
@@ -60,21 +58,20 @@ use pipemill_telemetry::log::flush;
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use pipemill_telemetry::status::Status;
 use pipemill_telemetry::{
-    ChannelHandle, ChannelState, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
+    ChannelHandle, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
-pub use account::{describe_memory, may_exceed_limit};
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;
 pub use factory::Sources;
-pub use memory::exceeds_limit;
 pub use owner::Owner;
+pub use plan::{ChannelResources, DecoderResources, Machine, ResourcePlan};
 pub use signals::Signals;
 
 use channel_threads::ChannelThreads;
 use command::Command;
-use memory::OomKills;
+use oom::OomKills;
 use open_files::OpenFiles;
 use reaper::Reaper;
 use shutdown::Timeouts;
@@ -180,7 +177,8 @@ pub fn run(
     owner: Option<&Owner>,
     watch: impl FnOnce(&[Arc<ChannelHandle>]) -> Vec<Box<dyn Observer>>,
 ) -> Result<Ended, StartError> {
-    if let Some(why) = exceeds_limit(config) {
+    let plan = ResourcePlan::of(config, builtins, Machine::here());
+    if let Some(why) = plan.exceeds_limit() {
         return Err(StartError::ExceedsLimit(why));
     }
     let checkpoints = LockedFiles::new(config).map_err(StartError::Checkpoint)?;
@@ -192,12 +190,12 @@ pub fn run(
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
     let engine = Engine::of_environment(builtins).map_err(StartError::Engine)?;
-    let (own, its_stop) = (config.clone(), stop.clone());
-    let mut channels =
-        match unless_stopped(signals, owner, move || prepare(&own, &engine, &its_stop))? {
-            Ok(channels) => channels?,
-            Err(code) => return Ok(Ended::early(code)),
-        };
+    let (own, its_plan, its_stop) = (config.clone(), plan.clone(), stop.clone());
+    let work = move || prepare(&own, &its_plan, &engine, &its_stop);
+    let mut channels = match unless_stopped(signals, owner, work)? {
+        Ok(channels) => channels?,
+        Err(code) => return Ok(Ended::early(code)),
+    };
     let handles = channels.iter().map(|prepared| prepared.handle.clone()).collect();
     let host = Arc::new(HostState::new(handles, stop.clone()));
     let (socket, servers) = start_servers(config, &host, metrics, owner.is_some())?;
@@ -229,7 +227,7 @@ pub fn run(
         flush();
         let command = Command::start(command, &socket, environment, terminal, files)
             .inspect_err(|_| threads.stop())?;
-        memory::adjust_oom_score(command.pid(), config);
+        oom::adjust_oom_score(command.pid(), &plan);
         let timeouts = Timeouts { stop: config.stop_timeout, fail: config.fail_grace };
         let end =
             Supervisor::new(command, signals, &mut threads, terminal, timeouts, reaper).serve();
@@ -333,13 +331,6 @@ fn start_servers(
     Ok((socket, (server, metrics)))
 }
 
-/// What to do where the server refuses a consumer.
-const REMEDIES: Remedies = Remedies {
-    other_user: "its configuration can allow other users",
-    no_room: "raise `max_connections` in its configuration, or the number of files that it may \
-              open (ulimit -n)",
-};
-
 fn start_server(
     config: &Config,
     socket: &Path,
@@ -347,13 +338,8 @@ fn start_server(
 ) -> Result<Server, ServerError> {
     let rings = host.channels.iter().map(|channel| channel.ring.clone()).collect();
     let of_status = host.clone();
-    let status: StatusText = Box::new(move || Status::of(&of_status).json());
-    let of_server = ServerConfig {
-        allow_other_users: config.allow_other_users,
-        max_connections: config.max_connections as usize,
-        remedies: REMEDIES,
-    };
-    Server::start(socket, &of_server, rings, Some(status))
+    let status: StatusText = Box::new(move || Status::of(&of_status.snapshot()).json());
+    Server::start(socket, &plan::server_config(config), rings, Some(status))
 }
 
 /// A path next to the default one that no other process takes.
@@ -386,8 +372,7 @@ fn progress(channels: &mut [PreparedChannel]) -> Progress {
     let shown = |prepared: &mut PreparedChannel| {
         let (total, handle) = (prepared.task.total_size(), prepared.handle.clone());
         let name = Some(handle.name.clone());
-        let is_running = |handle: &ChannelHandle| matches!(handle.state(), ChannelState::Running);
-        let snapshot = move || is_running(&handle).then(|| ProgressSnapshot::of_run(&handle));
+        let snapshot = move || ProgressSnapshot::of_run(&handle.snapshot());
         ShownChannel { name, total, snapshot: Box::new(snapshot) }
     };
     Progress::of(channels.iter_mut().map(shown).collect())

@@ -220,7 +220,7 @@ impl Fifos {
             if outcome == WaitOutcome::Stopped {
                 return Ok(false);
             }
-            if let (WaitOutcome::Ready, Some(watch)) = (outcome, &watch) {
+            if let (WaitOutcome::Ready(()), Some(watch)) = (outcome, &watch) {
                 // The events only empty the queue: the path is checked in any case.
                 let _ = watch.read_events();
             }

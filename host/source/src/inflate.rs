@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
-use pipemill_codecs::{GzipMembers, ZlibStreams, ZstdFrames};
+use pipemill_codecs::{GzipMembers, ZSTD_WINDOW_BYTES, ZlibStreams, ZstdFrames};
 
 use crate::{Input, ReadOutcome, SourceError};
 
@@ -38,6 +38,8 @@ impl std::fmt::Display for Compression {
 
 /// Number of compressed bytes that are read at once.
 const BUFFER_SIZE: usize = 128 << 10;
+/// Bytes that a decompressor takes in addition to its window: tables, and a block of each side.
+const DECOMPRESSOR_BYTES: u64 = 1 << 20;
 
 impl Compression {
     /// The compression of an object of this name: `Auto` if the ending of the name does not say it.
@@ -53,6 +55,17 @@ impl Compression {
     /// Whether a resolved compression leaves the bytes as they are stored.
     pub(super) fn is_plain(self) -> bool {
         matches!(self, Self::Auto | Self::None)
+    }
+
+    /// Bytes of memory that inflating the object of this name takes at most; without a name, those of
+    /// any object.
+    pub fn memory(self, name: Option<&str>) -> u64 {
+        let small = BUFFER_SIZE as u64 + DECOMPRESSOR_BYTES;
+        match (name.map_or(self, |name| self.resolve(name)), name) {
+            (Self::None, _) | (Self::Auto, Some(_)) => 0,
+            (Self::Gzip | Self::Zlib, _) => small,
+            (Self::Zstd, _) | (Self::Auto, None) => small + ZSTD_WINDOW_BYTES,
+        }
     }
 
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.

@@ -177,7 +177,7 @@ impl Pipe {
         let outcome = wait_readable(self.file.as_fd(), &self.stop, limit)
             .map_err(|error| SourceError::io(&self.name, "can't wait for it", &error))?;
         match outcome {
-            WaitOutcome::Ready => {
+            WaitOutcome::Ready(()) => {
                 self.writer_came = true;
                 Ok(None)
             }

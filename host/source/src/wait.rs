@@ -1,4 +1,4 @@
-//! Waits for a file descriptor, with a timeout, until a stop is requested.
+//! Why a wait ended, and the wait for a file descriptor, with a timeout, until a stop is requested.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,17 +8,28 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::Stop;
+use crate::{ReadOutcome, Stop};
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitOutcome {
-    /// The descriptor is readable or its writer hung up.
-    Ready,
+pub(super) enum WaitOutcome<T = ()> {
+    /// What was waited for is there.
+    Ready(T),
     /// The timeout passed.
     TimedOut,
     /// A stop was requested.
     Stopped,
+}
+
+impl<T> WaitOutcome<T> {
+    /// The result of the poll. Without one, the error is the outcome of the read that waited.
+    pub(super) fn ready(self) -> Result<T, ReadOutcome> {
+        match self {
+            Self::Ready(value) => Ok(value),
+            Self::TimedOut => Err(ReadOutcome::Nothing),
+            Self::Stopped => Err(ReadOutcome::Stopped),
+        }
+    }
 }
 
 /// Waits until `fd` is readable or its writer hangs up.
@@ -37,7 +48,7 @@ pub(super) fn wait_readable(
             Err(error) => return Err(error.into()),
             Ok(_) if stop.is_requested() => return Ok(WaitOutcome::Stopped),
             Ok(_) if fds[0].revents().is_some_and(|events| !events.is_empty()) => {
-                return Ok(WaitOutcome::Ready);
+                return Ok(WaitOutcome::Ready(()));
             }
             Ok(_) if left.is_some_and(|left| left.is_zero()) => return Ok(WaitOutcome::TimedOut),
             Ok(_) => {}

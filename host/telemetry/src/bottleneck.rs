@@ -1,7 +1,6 @@
 //! The bottleneck of a channel: the stage that took the most of the time of the channel's thread,
 //! and what to do about it.
 
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use pipemill_channel::{Stage, StatsSnapshot};
@@ -27,13 +26,6 @@ pub struct Cores {
     pub workers: usize,
     /// Number of cores that this process may use, by its affinity and the container's quota.
     pub usable: usize,
-}
-
-impl Cores {
-    /// Those of this many workers.
-    pub fn of(workers: usize) -> Self {
-        Self { workers, usable: available_parallelism().map_or(1, |count| count.get()) }
-    }
 }
 
 impl Bottleneck {
@@ -161,9 +153,10 @@ mod tests {
         let second = Duration::from_secs(1);
         let totals = StatsSnapshot { consumer: 10 * second, ..StatsSnapshot::default() };
         let source = pipemill_config::fifo_source("/in".into(), None);
+        let cores = Cores { workers: 1, usable: 1 };
         let words = |missed| {
             let bottleneck = Bottleneck::of(&totals).unwrap();
-            bottleneck.words(&source, Cores::of(1), were_missed(missed, &totals))
+            bottleneck.words(&source, cores, were_missed(missed, &totals))
         };
         assert!(words(4 * second).contains("input keeps up with training: nothing to do here"));
         assert!(words(5 * second).contains("consumers: for most of that none was connected"));

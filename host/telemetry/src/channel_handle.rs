@@ -107,7 +107,7 @@ impl ChannelHandle {
 
     /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if nobody knows: of
     /// pipes, of mixed channels, and of compressed objects, whose stored size is known alone.
-    pub fn epoch_share(&self) -> Option<f64> {
+    pub(super) fn epoch_share(&self) -> Option<f64> {
         let object = self.stats.object().unwrap_or_default();
         if !self.source.is_read_as_stored(&object) {
             return None;
@@ -124,21 +124,19 @@ impl ChannelHandle {
     }
 
     /// Whether the source has ended, and consumers read what is left.
-    pub fn is_draining(&self) -> bool {
+    pub(super) fn is_draining(&self) -> bool {
         self.drains.load(Ordering::Relaxed) && self.outcome.get().is_none()
     }
 
     /// Sets the outcome, and logs a summary of the channel. `Outcome::Ended` says that consumers
     /// have read all of it.
     pub fn end(&self, outcome: Outcome) {
-        let totals = self.stats.snapshot();
-        let ring = self.ring.status();
         // A channel ends only once, so this can't fail.
         let _ = self.outcome.set(outcome);
-        let unread = self.is_unread(&ring);
-        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &totals];
-        let line = summary::of_channel(self, &totals, &ring);
-        let level = if unread { Level::Warn } else { Level::Info };
+        let now = self.snapshot();
+        let fields: [&dyn kv::Source; 2] = [&("channel", &self.name), &now.totals];
+        let line = summary::of_channel(&now);
+        let level = if now.is_unread() { Level::Warn } else { Level::Info };
         log_with(level, &fields, format_args!("{line}"));
     }
 
@@ -152,21 +150,14 @@ impl ChannelHandle {
         }
     }
 
-    /// Whether the channel has batches, and no consumer has got any of them. `ring` is the status
-    /// of its ring. False for a channel that failed: its failure says more.
-    pub fn is_unread(&self, ring: &Status) -> bool {
-        let failed = matches!(self.state(), ChannelState::Failed(_));
-        !failed && ring.batches > 0 && ring.grants == 0
-    }
-
     /// Number of the epoch that it is in or waits for, from 0.
-    pub fn epoch(&self) -> u32 {
+    pub(super) fn epoch(&self) -> u32 {
         self.awaited.get().map_or_else(|| self.stats.epoch(), |awaited| awaited.epoch)
     }
 
     /// What it waits for now. `ring` is the status of its ring. `None` if it goes on by itself, or
     /// does not run any more.
-    pub fn wait(&self, ring: &Status, now: Instant) -> Option<Wait> {
+    pub(super) fn wait(&self, ring: &Status, now: Instant) -> Option<Wait> {
         if !matches!(self.state(), ChannelState::Running) {
             return None;
         }

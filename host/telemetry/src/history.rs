@@ -71,12 +71,12 @@ impl Series {
 }
 
 /// The thread that takes samples.
-pub struct History {
+pub struct Sampler {
     stop: Sender<()>,
     thread: JoinHandle<Vec<Series>>,
 }
 
-impl History {
+impl Sampler {
     /// Starts to take samples of these channels, which have not started yet.
     ///
     /// # Errors

@@ -8,7 +8,8 @@
 //! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
 //!   lines about a channel and its epochs.
 //! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
-//! - `metrics` and `status` are snapshots of the host, which `serve` serves over HTTP.
+//! - `snapshot` is the host at one moment. `metrics` and `status` render it, and `serve` serves them
+//!   over HTTP; so do `progress`, `summary` and `report`.
 //! - `history` takes samples of a run, and `report` shows them as a page. `trace` writes each
 //!   event.
 
@@ -28,6 +29,7 @@ mod process;
 pub mod progress;
 mod report;
 mod serve;
+mod snapshot;
 pub mod status;
 mod summary;
 mod trace;
@@ -40,7 +42,9 @@ pub use channel_handle::{ChannelHandle, ChannelState};
 pub use epoch_log::EpochLog;
 pub use history::{Sample, SlotCounts};
 pub use host_state::HostState;
+pub use log_lines::QUEUED_LOG_BYTES;
 pub use report::Report;
-pub use serve::{MetricsError, MetricsListener, MetricsServer};
+pub use serve::{MetricsError, MetricsListener, MetricsServer, REQUEST_BYTES};
+pub use snapshot::{ChannelSnapshot, HostSnapshot};
 pub use trace::Trace;
 pub use wait_log::WaitLog;

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 const MAX_BYTES: usize = 1 << 20;
 /// Bytes of errors that wait.
 const MAX_ERROR_BYTES: usize = 1 << 20;
+/// Bytes of all lines that wait.
+pub const QUEUED_LOG_BYTES: u64 = (MAX_BYTES + MAX_ERROR_BYTES) as u64;
 /// Bytes that a line takes with its number, without its text.
 const LINE_BYTES: usize = 64;
 

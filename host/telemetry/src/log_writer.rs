@@ -18,7 +18,7 @@ use super::unread::{POLL_INTERVAL, Patience};
 
 /// The lines that wait for the thread, and how far it is.
 pub(super) struct LogWriter {
-    state: Mutex<State>,
+    state: Mutex<LogQueue>,
     /// A line has come.
     came: Condvar,
     /// All lines are written.
@@ -28,7 +28,7 @@ pub(super) struct LogWriter {
 }
 
 #[derive(Default)]
-struct State {
+struct LogQueue {
     lines: LogLines,
     /// A line that was taken is being written.
     is_writing: bool,
@@ -120,7 +120,7 @@ impl LogWriter {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogQueue> {
         // A panic can't leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

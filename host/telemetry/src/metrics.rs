@@ -3,19 +3,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
-use pipemill_channel::{DECODE_BUCKETS, Stage, StatsSnapshot};
-use pipemill_ring::host::Status;
+use pipemill_channel::{DECODE_BUCKETS, Stage};
 use pipemill_types::ErrorKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::process::Usage;
 use super::waits::WaitReason;
-use super::{Bottleneck, ChannelHandle, ChannelState, HostState, log};
+use super::{ChannelSnapshot, ChannelState, HostSnapshot, HostState};
 
 /// All metrics of a host as text, in the format OpenMetrics 1.0.
 pub(super) fn text(host: &Arc<HostState>) -> String {
@@ -29,24 +26,6 @@ pub(super) fn text(host: &Arc<HostState>) -> String {
 
 /// The media type of [`text`].
 pub(super) const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// A channel at the moment of a request. All its metrics come from one snapshot, so that they fit
-/// together.
-struct ChannelSnapshot<'a> {
-    channel: &'a ChannelHandle,
-    totals: StatsSnapshot,
-    ring: Status,
-}
-
-impl<'a> ChannelSnapshot<'a> {
-    fn of(channel: &'a ChannelHandle) -> Self {
-        Self { channel, totals: channel.stats.snapshot(), ring: channel.ring.status() }
-    }
-
-    fn name(&self) -> &'a str {
-        &self.channel.name
-    }
-}
 
 #[derive(Clone, Copy)]
 enum MetricKind {
@@ -116,7 +95,7 @@ static FAMILIES: [MetricFamily; 18] = [
         MetricKind::Gauge,
         None,
         "The epoch that the channel is in, from 0",
-        |now, out| gauge(now, out, u64::from(now.channel.epoch())),
+        |now, out| gauge(now, out, u64::from(now.epoch)),
     ),
     family(
         "pipemill_stage",
@@ -152,7 +131,7 @@ static FAMILIES: [MetricFamily; 18] = [
         MetricKind::Gauge,
         Some(Unit::Bytes),
         "Linear memory of the decoder's instance",
-        |now, out| gauge(now, out, now.channel.stats.decoder_memory()),
+        |now, out| gauge(now, out, now.decoder_memory),
     ),
     family("pipemill_slots", MetricKind::Gauge, None, "Slots of the ring, by state", slots),
     family(
@@ -160,10 +139,7 @@ static FAMILIES: [MetricFamily; 18] = [
         MetricKind::Gauge,
         Some(Unit::Bytes),
         "Memory of the ring",
-        |now, out| {
-            let config = now.channel.ring.config();
-            gauge(now, out, u64::from(config.slots) * config.slot_bytes as u64)
-        },
+        |now, out| gauge(now, out, u64::from(now.slots) * now.slot_bytes),
     ),
     family(
         "pipemill_dedicated_batches",
@@ -193,7 +169,7 @@ static FAMILIES: [MetricFamily; 18] = [
         |now, out| {
             let consumers = &now.ring.consumers;
             let oldest = consumers.iter().filter_map(|one| one.oldest).max().unwrap_or_default();
-            let labels = [("channel", now.name())];
+            let labels = [("channel", now.name)];
             out.encode_family(&labels)?.encode_gauge(&oldest.as_secs_f64())
         },
     ),
@@ -209,8 +185,7 @@ impl fmt::Debug for HostCollector {
 
 impl Collector for HostCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let snapshots: Vec<_> =
-            self.0.channels.iter().map(|channel| ChannelSnapshot::of(channel)).collect();
+        let host = self.0.snapshot();
         for family in &FAMILIES {
             let kind = match family.kind {
                 MetricKind::Counter => MetricType::Counter,
@@ -219,26 +194,25 @@ impl Collector for HostCollector {
             };
             let (name, help, unit) = (family.name, family.help, family.unit.as_ref());
             let mut out = encoder.encode_descriptor(name, help, unit, kind)?;
-            for now in &snapshots {
+            for now in &host.channels {
                 (family.write)(now, &mut out)?;
             }
         }
-        process(&self.0, &mut encoder)
+        process(&host, &mut encoder)
     }
 }
 
 /// Writes the metrics of the host. Those named `process_` are the same as of Prometheus' client
 /// libraries.
-fn process(host: &HostState, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let usage = Usage::now();
+fn process(host: &HostSnapshot<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
         let mut out = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
         out.encode_gauge(&value)
     };
     let (bytes, seconds) = (|| Some(Unit::Bytes), || Some(Unit::Seconds));
-    let started = host.started_at().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    gauge("pipemill_memory", "Resident memory outside of rings", bytes(), usage.own as f64)?;
-    gauge("process_resident_memory", "Resident memory", bytes(), usage.resident as f64)?;
+    let started = host.started_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    gauge("pipemill_memory", "Resident memory outside of rings", bytes(), host.usage.own as f64)?;
+    gauge("process_resident_memory", "Resident memory", bytes(), host.usage.resident as f64)?;
     gauge(
         "process_start_time",
         "Start time of the host, in seconds since 1970",
@@ -248,18 +222,18 @@ fn process(host: &HostState, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
     let (name, help) = ("process_cpu", "CPU time of the host");
     let mut out =
         encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
-    out.encode_counter::<NoLabelSet, _, f64>(&usage.cpu.as_secs_f64(), None)?;
+    out.encode_counter::<NoLabelSet, _, f64>(&host.usage.cpu.as_secs_f64(), None)?;
     let (name, help) =
         ("pipemill_log_lines_dropped", "Lines of the log that nobody read, and that were dropped");
     let mut out = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    out.encode_counter::<NoLabelSet, _, u64>(&log::lost_lines(), None)?;
+    out.encode_counter::<NoLabelSet, _, u64>(&host.lost_log_lines, None)?;
     let (name, help) = ("pipemill_build", "The host's version; always 1");
     let mut out = encoder.encode_descriptor(name, help, None, MetricType::Info)?;
     out.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
 }
 
 fn count(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    count_of(&[("channel", now.name())], out, value)
+    count_of(&[("channel", now.name)], out, value)
 }
 
 fn count_of(labels: &impl EncodeLabelSet, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
@@ -267,30 +241,29 @@ fn count_of(labels: &impl EncodeLabelSet, out: &mut MetricEncoder<'_>, value: u6
 }
 
 fn gauge(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    out.encode_family(&[("channel", now.name())])?.encode_gauge(&value)
+    out.encode_family(&[("channel", now.name)])?.encode_gauge(&value)
 }
 
 fn errors(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let failed = match now.channel.state() {
+    let failed = match now.state {
         ChannelState::Failed(failure) => Some(failure.fault.kind),
         _ => None,
     };
     let mut words: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.word()).collect();
     words.dedup();
-    let decode_errors = now.channel.stats.decode_errors();
     for word in words {
-        let skipped = decode_errors.iter().filter(|(kind, _)| kind.word() == word);
+        let skipped = now.decode_errors.iter().filter(|(kind, _)| kind.word() == word);
         let count = skipped.map(|(_, count)| count).sum::<u64>()
             + u64::from(failed.is_some_and(|kind| kind.word() == word));
-        count_of(&[("channel", now.name()), ("kind", word)], out, count)?;
+        count_of(&[("channel", now.name), ("kind", word)], out, count)?;
     }
     Ok(())
 }
 
 fn state(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let current = now.channel.state().word();
+    let current = now.state.word();
     for word in ChannelState::WORDS {
-        let labels = [("channel", now.name()), ("state", word)];
+        let labels = [("channel", now.name), ("state", word)];
         out.encode_family(&labels)?.encode_gauge(&u64::from(word == current))?;
     }
     Ok(())
@@ -298,7 +271,7 @@ fn state(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result 
 
 fn stages(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
     for stage in Stage::ALL {
-        let labels = [("channel", now.name()), ("stage", stage.word())];
+        let labels = [("channel", now.name), ("stage", stage.word())];
         let seconds = now.totals.of(stage).as_secs_f64();
         out.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&seconds, None)?;
     }
@@ -306,9 +279,9 @@ fn stages(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result
 }
 
 fn bottleneck(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let bottleneck = Bottleneck::of(&now.totals);
+    let bottleneck = now.bottleneck();
     for stage in Stage::ALL {
-        let labels = [("channel", now.name()), ("stage", stage.word())];
+        let labels = [("channel", now.name), ("stage", stage.word())];
         let is_bottleneck = bottleneck.is_some_and(|bottleneck| bottleneck.stage == stage);
         out.encode_family(&labels)?.encode_gauge(&u64::from(is_bottleneck))?;
     }
@@ -316,26 +289,22 @@ fn bottleneck(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Re
 }
 
 fn waiting(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let moment = Instant::now();
-    let wait = now.channel.wait(&now.ring, moment);
     for reason in WaitReason::ALL {
-        let labels = [("channel", now.name()), ("reason", reason.word())];
-        let wait = wait.as_ref().filter(|wait| wait.reason == reason);
-        let seconds = wait.map_or(0.0, |wait| wait.time(moment).as_secs_f64());
+        let labels = [("channel", now.name), ("reason", reason.word())];
+        let wait = now.wait.as_ref().filter(|wait| wait.reason == reason);
+        let seconds = wait.map_or(0.0, |wait| wait.time(now.at).as_secs_f64());
         out.encode_family(&labels)?.encode_gauge(&seconds)?;
     }
     Ok(())
 }
 
 fn calls(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let counts = now.channel.stats.calls();
     let bounds = DECODE_BUCKETS.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
-    let buckets: Vec<_> = bounds.zip(counts).collect();
-    let labels = [("channel", now.name()), ("decoder", now.channel.decoder.as_str())];
-    let sum = now.channel.stats.call_time().as_secs_f64();
+    let buckets: Vec<_> = bounds.zip(now.calls).collect();
+    let labels = [("channel", now.name), ("decoder", now.decoder)];
     out.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-        sum,
-        counts.iter().sum(),
+        now.call_time.as_secs_f64(),
+        now.calls.iter().sum(),
         &buckets,
         None,
     )
@@ -350,7 +319,7 @@ fn slots(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result 
         ("granted", status.granted),
     ];
     for (state, slots) in states {
-        let labels = [("channel", now.name()), ("state", state)];
+        let labels = [("channel", now.name), ("state", state)];
         out.encode_family(&labels)?.encode_gauge(&u64::from(slots))?;
     }
     Ok(())

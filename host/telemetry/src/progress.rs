@@ -3,14 +3,14 @@
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 use pipemill_channel::ChannelStats;
 use pipemill_source::TotalSize;
 use pipemill_types::Printable;
 
-use super::{ChannelHandle, log};
+use super::{ChannelSnapshot, ChannelState, log};
 
 /// Interval at which the lines are redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
@@ -58,17 +58,24 @@ impl ProgressSnapshot {
         Self { epoch: stats.epoch(), bytes, records, object: stats.object(), waits_for: None }
     }
 
-    /// Takes the values from a channel of a run.
-    pub fn of_run(channel: &ChannelHandle) -> Self {
-        let ring = channel.ring.status();
-        let wait = channel.wait(&ring, Instant::now()).map(|wait| wait.what);
+    /// Takes the values from a channel of a run; `None` if it does not run any more.
+    pub fn of_run(now: &ChannelSnapshot<'_>) -> Option<Self> {
+        if !matches!(now.state, ChannelState::Running) {
+            return None;
+        }
         let rest = || {
-            let batches = ring.ready + ring.granted + ring.dedicated;
+            let batches = now.ring.ready + now.ring.granted + now.ring.dedicated;
             format!("consumers to read the rest, {batches} batches")
         };
-        let what = wait.or_else(|| channel.is_draining().then(rest));
-        let waits_for = what.map(|what| format!("waiting for {what}"));
-        Self { epoch: channel.epoch(), waits_for, ..Self::of(&channel.stats) }
+        let wait = now.wait.as_ref().map(|wait| wait.what.clone());
+        let what = wait.or_else(|| now.is_draining.then(rest));
+        Some(Self {
+            epoch: now.epoch,
+            bytes: now.this_epoch.bytes,
+            records: Some(now.this_epoch.records),
+            object: now.object.clone(),
+            waits_for: what.map(|what| format!("waiting for {what}")),
+        })
     }
 }
 

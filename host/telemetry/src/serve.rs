@@ -35,6 +35,10 @@ const MAX_CONNECTIONS: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest size of a request's headers in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
+/// Bytes of a response, for a host of many channels and consumers.
+const RESPONSE_BYTES: usize = 64 << 10;
+/// Bytes that all connections take, with the headers of their requests and the responses.
+pub const REQUEST_BYTES: u64 = (MAX_CONNECTIONS * (MAX_HEADER_BYTES + RESPONSE_BYTES)) as u64;
 /// How long a connection may last; then it is closed, also in the middle of a response.
 const MAX_CONNECTION_TIME: Duration = Duration::from_secs(30);
 
@@ -247,7 +251,9 @@ fn answer(request: &Request<Incoming>, host: &Arc<HostState>) -> Response<Full<B
             reasons if reasons.is_empty() => respond(StatusCode::OK, TEXT, "ready\n"),
             reasons => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, reasons.join("\n") + "\n"),
         },
-        "/status" => respond(StatusCode::OK, "application/json", Status::of(host).json()),
+        "/status" => {
+            respond(StatusCode::OK, "application/json", Status::of(&host.snapshot()).json())
+        }
         "/" => respond(StatusCode::OK, TEXT, "pipemill: /metrics, /healthz, /readyz, /status\n"),
         _ => {
             respond(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz, /readyz, /status\n")

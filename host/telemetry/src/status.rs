@@ -1,16 +1,15 @@
 //! The status of a host: a snapshot in JSON, for requests over the ring's socket or HTTP.
 //! `docs/operate.md` describes its keys.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
 use pipemill_types::json;
 use serde::{Deserialize, Serialize};
 
-use super::bottleneck::{remedy, were_missed};
-use super::process::Usage;
+use super::bottleneck::remedy;
 use super::waits::WaitReason;
-use super::{Bottleneck, ChannelHandle, ChannelState, HostState};
+use super::{ChannelSnapshot, ChannelState, HostSnapshot};
 
 /// Largest number of ended epochs in a status; older ones are left out.
 const MAX_EPOCHS: usize = 10;
@@ -160,17 +159,16 @@ pub struct ConsumerStatus {
 }
 
 impl Status {
-    /// A snapshot of this host.
-    pub fn of(host: &HostState) -> Self {
-        let usage = Usage::now();
+    /// The status of this host.
+    pub fn of(host: &HostSnapshot<'_>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime: host.uptime().as_secs_f64(),
-            cpu: usage.cpu.as_secs_f64(),
-            memory: usage.own,
-            not_ready: host.not_ready(),
-            channels: host.channels.iter().map(|handle| channel(handle)).collect(),
+            uptime: host.uptime.as_secs_f64(),
+            cpu: host.usage.cpu.as_secs_f64(),
+            memory: host.usage.own,
+            not_ready: host.not_ready.clone(),
+            channels: host.channels.iter().map(channel).collect(),
         }
     }
 
@@ -182,51 +180,46 @@ impl Status {
     }
 }
 
-fn channel(handle: &ChannelHandle) -> ChannelStatus {
-    let stats = &handle.stats;
-    let state = handle.state();
-    let totals = stats.snapshot();
-    let (status, now) = (handle.ring.status(), Instant::now());
-    let wait = handle.wait(&status, now);
-    let missed = were_missed(status.consumers_missed, &totals);
-    let misses_now = wait.as_ref().is_some_and(|wait| wait.reason == WaitReason::Consumers);
-    let bottleneck = Bottleneck::of(&totals).map(|bottleneck| BottleneckStatus {
+fn channel(now: &ChannelSnapshot<'_>) -> ChannelStatus {
+    let misses_now = now.wait.as_ref().is_some_and(|wait| wait.reason == WaitReason::Consumers);
+    let remedy = |stage, missed| remedy(stage, now.source, now.cores, missed);
+    let bottleneck = now.bottleneck().map(|bottleneck| BottleneckStatus {
         stage: bottleneck.stage.word().to_owned(),
         percent: bottleneck.percent,
-        remedy: remedy(bottleneck.stage, &handle.source, handle.cores, missed),
+        remedy: remedy(bottleneck.stage, now.missed_consumers()),
     });
-    let epochs = stats.epochs();
-    let decode_errors = stats.decode_errors().into_iter().filter(|(_, count)| *count > 0);
+    let epochs = &now.epochs;
+    let decode_errors = now.decode_errors.into_iter().filter(|(_, count)| *count > 0);
     ChannelStatus {
-        name: handle.name.clone(),
-        state: state.word().to_owned(),
-        error: match state {
+        name: now.name.to_owned(),
+        state: now.state.word().to_owned(),
+        error: match now.state {
             ChannelState::Failed(failure) => Some(error(failure)),
             _ => None,
         },
-        source: handle.source.word().to_owned(),
-        decoder: handle.decoder.clone(),
-        decoder_memory: stats.decoder_memory(),
-        stage: stats.stage().map(|stage: Stage| stage.word().to_owned()),
-        epoch: handle.epoch(),
-        epoch_share: handle.epoch_share(),
-        object: stats.object(),
-        waits_for: wait.map(|wait| WaitStatus {
+        source: now.source.word().to_owned(),
+        decoder: now.decoder.to_owned(),
+        decoder_memory: now.decoder_memory,
+        stage: now.stage.map(|stage: Stage| stage.word().to_owned()),
+        epoch: now.epoch,
+        epoch_share: now.epoch_share,
+        object: now.object.clone(),
+        waits_for: now.wait.as_ref().map(|wait| WaitStatus {
             reason: wait.reason.word().to_owned(),
-            seconds: wait.time(now).as_secs_f64(),
-            what: wait.what,
-            remedy: wait.remedy,
+            seconds: wait.time(now.at).as_secs_f64(),
+            what: wait.what.clone(),
+            remedy: wait.remedy.clone(),
         }),
-        totals: totals.into(),
+        totals: now.totals.into(),
         decode_errors: decode_errors.map(|(kind, count)| (kind.word().to_owned(), count)).collect(),
         bottleneck,
         remedies: Remedies {
-            source: remedy(Stage::Source, &handle.source, handle.cores, false),
-            decoder: remedy(Stage::Decoder, &handle.source, handle.cores, false),
-            consumer: remedy(Stage::Consumer, &handle.source, handle.cores, misses_now),
+            source: remedy(Stage::Source, false),
+            decoder: remedy(Stage::Decoder, false),
+            consumer: remedy(Stage::Consumer, misses_now),
         },
         epochs: epochs[epochs.len().saturating_sub(MAX_EPOCHS)..].iter().map(epoch).collect(),
-        ring: ring(handle, &status),
+        ring: ring(now),
     }
 }
 
@@ -246,7 +239,8 @@ fn error(failure: &Failure) -> ErrorStatus {
     }
 }
 
-fn ring(handle: &ChannelHandle, status: &pipemill_ring::host::Status) -> RingStatus {
+fn ring(now: &ChannelSnapshot<'_>) -> RingStatus {
+    let status = &now.ring;
     let consumer = |consumer: &pipemill_ring::host::ConsumerStatus| ConsumerStatus {
         pid: consumer.pid,
         client: consumer.client.clone(),
@@ -256,7 +250,7 @@ fn ring(handle: &ChannelHandle, status: &pipemill_ring::host::Status) -> RingSta
         oldest: consumer.oldest.as_ref().map(Duration::as_secs_f64),
     };
     RingStatus {
-        slot_bytes: handle.ring.config().slot_bytes as u64,
+        slot_bytes: now.slot_bytes,
         free: status.free,
         filling: status.filling,
         ready: status.ready,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use pipemill_channel::{EpochStats, Stage, StatsSnapshot};
-use pipemill_ring::host::Status;
+use pipemill_config::Source;
 
-use super::ChannelHandle;
-use super::bottleneck::{Bottleneck, were_missed};
+use super::bottleneck::{Bottleneck, Cores, were_missed};
+use super::{ChannelHandle, ChannelSnapshot};
 
 /// The line about an epoch that has ended. `missed`: for how long the channel waited in it for
 /// consumers that were not connected.
@@ -17,23 +17,23 @@ pub(super) fn of_epoch(channel: &ChannelHandle, epoch: &EpochStats, missed: Dura
         channel.name,
         epoch.number,
         totals_text(&epoch.totals),
-        bottleneck_text(channel, &epoch.totals, missed)
+        bottleneck_text(&channel.source, channel.cores, &epoch.totals, missed)
     )
 }
 
-/// The line about a channel that is over. `ring` is the status of its ring.
-pub(super) fn of_channel(channel: &ChannelHandle, totals: &StatsSnapshot, ring: &Status) -> String {
-    let (name, text) = (&channel.name, totals_text(totals));
-    if channel.is_unread(ring) {
-        let needed = channel.ring.config().consumers;
+/// The line about a channel that is over.
+pub(super) fn of_channel(now: &ChannelSnapshot<'_>) -> String {
+    let ChannelSnapshot { name, needed, totals, ring, .. } = now;
+    let text = totals_text(totals);
+    if now.is_unread() {
         let why = match ring.ever_connected {
             true => format!("fewer than the {needed} consumers that it needs have connected"),
             false => "nobody has connected to it".to_owned(),
         };
         return format!("channel `{name}` was never read, {why}: {text}");
     }
-    let word = channel.state().word();
-    let bottleneck = bottleneck_text(channel, totals, ring.consumers_missed);
+    let word = now.state.word();
+    let bottleneck = bottleneck_text(now.source, now.cores, totals, ring.consumers_missed);
     format!("channel `{name}` {word}: {text}{bottleneck}")
 }
 
@@ -75,9 +75,14 @@ fn totals_text(totals: &StatsSnapshot) -> String {
     )
 }
 
-fn bottleneck_text(channel: &ChannelHandle, totals: &StatsSnapshot, missed: Duration) -> String {
+fn bottleneck_text(
+    source: &Source,
+    cores: Cores,
+    totals: &StatsSnapshot,
+    missed: Duration,
+) -> String {
     let missed = were_missed(missed, totals);
-    let words = |bottleneck: Bottleneck| bottleneck.words(&channel.source, channel.cores, missed);
+    let words = |bottleneck: Bottleneck| bottleneck.words(source, cores, missed);
     Bottleneck::of(totals).map_or_else(String::new, |bottleneck| format!("; {}", words(bottleneck)))
 }
 

@@ -113,7 +113,7 @@ mod tests {
         Arc::new(ChannelHandle::new(
             "val",
             &source,
-            Cores::of(1),
+            Cores { workers: 1, usable: 1 },
             "lines",
             ring,
             Awaited::default(),

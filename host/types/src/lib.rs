@@ -21,7 +21,7 @@
 //! - `list`: the value of a field that is a list of bytes or text: a table of offsets, then the
 //!   elements.
 //! - `log`: log records with fields, through the `log` facade.
-//! - `memory_budget`: the memory that a channel may take: each part is counted before it is
+//! - `memory_budget`: the account of a channel's memory: each part is taken before it is
 //!   allocated.
 //! - `mode`: how the batches of a channel are divided among its consumers.
 //! - `position`: positions in a channel's input, for messages and logs.
@@ -69,7 +69,7 @@ pub use identity::{
 };
 pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};
-pub use memory_budget::{MemoryBudget, OverBudget, TakenMemory};
+pub use memory_budget::{MemoryBudget, MemoryLimits, MemoryPart, OverBudget, TakenMemory};
 pub use mode::Mode;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};

@@ -1,52 +1,170 @@
-//! The memory that a channel may take: each part is counted before it is allocated.
+//! The account of a channel's memory: each part has a limit, and is taken before it is allocated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What memory of a channel is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryPart {
+    /// The ring's slots, batches that fit into none, their indexes, the window of a shuffle.
+    Batches,
+    /// The linear memory of the decoders.
+    Decoders,
+    /// What a call of each decoder makes.
+    Outputs,
+    /// The input that each decoder sees.
+    Chunks,
+    /// The copies that decoders make of the ring's pages by writing into their windows.
+    Copies,
+    /// The windows of decompressors, and inflated bytes that wait.
+    Inflating,
+    /// The records that workers hold ahead, and the bytes of objects that they divide.
+    Workers,
+    /// The records that the channels of a mix have ready.
+    Mixed,
+    /// The errors that are remembered, and the bytes that are kept of one.
+    Errors,
+    /// The positions of batches, the states of consumers, and the schema.
+    States,
+}
+
+impl MemoryPart {
+    /// All parts, in the order in which people read them.
+    pub const ALL: [Self; 10] = [
+        Self::Batches,
+        Self::Decoders,
+        Self::Outputs,
+        Self::Chunks,
+        Self::Copies,
+        Self::Inflating,
+        Self::Workers,
+        Self::Mixed,
+        Self::Errors,
+        Self::States,
+    ];
+
+    /// What it is for, in words, and the key of the configuration that bounds it.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Batches => ("batches", "limits.batches"),
+            Self::Decoders => ("decoders", "limits.memory"),
+            Self::Outputs => ("what they make in a call", "limits.output"),
+            Self::Chunks => ("their input", "max_record"),
+            Self::Copies => ("copies of what they write into their windows", "slots"),
+            Self::Inflating => ("inflating", "compression"),
+            Self::Workers => ("what workers have ready", "workers"),
+            Self::Mixed => ("what waits for the mix", "max_record"),
+            Self::Errors => ("errors that are remembered", "max_errors"),
+            Self::States => ("positions, states and schemas", "slots"),
+        }
+    }
+}
+
+/// The bytes that each part of a channel's memory may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryLimits([u64; MemoryPart::ALL.len()]);
+
+impl MemoryLimits {
+    /// The same with this many bytes for one part.
+    #[must_use]
+    pub fn with(mut self, part: MemoryPart, bytes: u64) -> Self {
+        self.0[part as usize] = bytes;
+        self
+    }
+
+    /// The bytes of a part.
+    pub fn of(&self, part: MemoryPart) -> u64 {
+        self.0[part as usize]
+    }
+
+    /// The bytes of all parts together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+}
+
 /// Bytes that a channel may have allocated at the same time. All of its threads share it.
 #[derive(Debug)]
 pub struct MemoryBudget {
-    limit: u64,
-    taken: AtomicU64,
+    limits: MemoryLimits,
+    taken: [AtomicU64; MemoryPart::ALL.len()],
 }
 
 impl MemoryBudget {
-    /// A budget of this many bytes.
-    pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, taken: AtomicU64::new(0) })
+    /// The budget of a channel with these limits.
+    pub fn within(limits: MemoryLimits) -> Arc<Self> {
+        Arc::new(Self { limits, taken: Default::default() })
     }
 
-    /// A budget that is never exceeded.
+    /// A budget of this many bytes for batches, and of none for anything else.
+    pub fn new(limit: u64) -> Arc<Self> {
+        Self::within(MemoryLimits::default().with(MemoryPart::Batches, limit))
+    }
+
+    /// A budget for batches that is never exceeded.
     pub fn unlimited() -> Arc<Self> {
         Self::new(u64::MAX)
     }
 
-    /// Bytes that may be taken at the same time.
+    /// Bytes that may be taken at the same time, of all parts.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.limits.total()
     }
 
-    /// Bytes that are taken now.
+    /// Bytes that are taken now, of all parts.
     pub fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        MemoryPart::ALL.into_iter().map(|part| self.taken_for(part)).sum()
     }
 
-    /// Takes bytes, until the result is dropped. To be called before they are allocated.
+    /// Bytes that are taken now for this part.
+    pub fn taken_for(&self, part: MemoryPart) -> u64 {
+        self.taken[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes for batches, until the result is dropped. To be called before they are allocated.
     ///
     /// # Errors
     /// The budget has fewer bytes left.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Result<TakenMemory, OverBudget> {
-        self.add(bytes)?;
-        Ok(TakenMemory { budget: self.clone(), bytes })
+        self.take_for(MemoryPart::Batches, bytes)
     }
 
-    fn add(&self, bytes: u64) -> Result<(), OverBudget> {
-        let with_more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.limit);
+    /// Takes bytes for this part, until the result is dropped. To be called before they are
+    /// allocated.
+    ///
+    /// # Errors
+    /// The part has fewer bytes left.
+    pub fn take_for(
+        self: &Arc<Self>,
+        part: MemoryPart,
+        bytes: u64,
+    ) -> Result<TakenMemory, OverBudget> {
+        self.add(part, bytes)?;
+        Ok(TakenMemory { budget: self.clone(), part, bytes })
+    }
+
+    /// Takes all of each part but the batches: other limits keep a channel within them, whatever it
+    /// does.
+    ///
+    /// # Errors
+    /// Some of it is taken already.
+    pub fn reserve(self: &Arc<Self>) -> Result<Vec<TakenMemory>, OverBudget> {
+        let parts = MemoryPart::ALL.into_iter().filter(|part| *part != MemoryPart::Batches);
+        parts.map(|part| self.take_for(part, self.limits.of(part))).collect()
+    }
+
+    fn add(&self, part: MemoryPart, bytes: u64) -> Result<(), OverBudget> {
+        let limit = self.limits.of(part);
+        let with_more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         // A sum of numbers: no other memory depends on the order of these changes.
-        self.taken
+        self.taken[part as usize]
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_more)
             .map(drop)
-            .map_err(|taken| OverBudget { bytes, taken, limit: self.limit })
+            .map_err(|taken| OverBudget { part, bytes, taken, limit })
+    }
+
+    fn give_back(&self, part: MemoryPart, bytes: u64) {
+        self.taken[part as usize].fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -54,6 +172,7 @@ impl MemoryBudget {
 #[derive(Debug)]
 pub struct TakenMemory {
     budget: Arc<MemoryBudget>,
+    part: MemoryPart,
     bytes: u64,
 }
 
@@ -64,10 +183,8 @@ impl TakenMemory {
     /// The budget has fewer bytes left. Nothing is changed.
     pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
         match bytes.checked_sub(self.bytes) {
-            Some(more) => self.budget.add(more)?,
-            None => {
-                self.budget.taken.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            }
+            Some(more) => self.budget.add(self.part, more)?,
+            None => self.budget.give_back(self.part, self.bytes - bytes),
         }
         self.bytes = bytes;
         Ok(())
@@ -76,7 +193,7 @@ impl TakenMemory {
 
 impl Drop for TakenMemory {
     fn drop(&mut self) {
-        self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.part, self.bytes);
     }
 }
 
@@ -84,14 +201,17 @@ impl Drop for TakenMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{bytes} more bytes are needed, but the channel has {taken} bytes already and may have {limit} \
-     (`limits.batches`)"
+     (`{}`)",
+    part.words().1
 )]
 pub struct OverBudget {
+    /// What they were to be for.
+    pub part: MemoryPart,
     /// Bytes that were to be taken.
     pub bytes: u64,
-    /// Bytes that were taken before.
+    /// Bytes that were taken for it before.
     pub taken: u64,
-    /// Bytes that may be taken.
+    /// Bytes that may be taken for it.
     pub limit: u64,
 }
 
@@ -138,6 +258,27 @@ mod tests {
         let one = budget.take(1).expect("there is no limit");
         assert!(budget.take(u64::MAX).is_err());
         drop(one);
+        assert_eq!(budget.taken(), 0);
+    }
+
+    /// What is reserved for decoders is no batch's, and the other way round.
+    #[test]
+    fn a_part_has_its_own_limit_and_all_are_in_one_sum() {
+        let limits = MemoryPart::ALL.into_iter().zip(1..);
+        let limits = limits
+            .fold(MemoryLimits::default(), |limits, (part, bytes)| limits.with(part, 100 * bytes));
+        let budget = MemoryBudget::within(limits);
+        let reserved = budget.reserve().expect("nothing is taken yet");
+        assert_eq!(budget.taken(), limits.total() - 100);
+        let error = budget.reserve().expect_err("all of it is taken");
+        assert_eq!((error.part, error.taken), (MemoryPart::Decoders, 200));
+        let batches = budget.take(100).expect("batches have their own");
+        assert_eq!(budget.taken(), limits.total());
+        let error = budget.take(1).expect_err("it is full");
+        let says = "1 more bytes are needed, but the channel has 100 bytes already and may have 100 \
+                    (`limits.batches`)";
+        assert_eq!(error.to_string(), says);
+        drop((reserved, batches));
         assert_eq!(budget.taken(), 0);
     }
 }

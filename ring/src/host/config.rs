@@ -1,7 +1,7 @@
 //! The settings of a ring and of the server, and the ring's errors.
 
 use crate::memory::MemoryError;
-use crate::protocol::{Field, Mode};
+use crate::protocol::{Field, MAX_MESSAGE, MAX_SCHEMA, Mode};
 
 /// The settings of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,16 @@ pub struct Remedies {
     pub other_user: &'static str,
     /// To a consumer, where there are as many as may be.
     pub no_room: &'static str,
+}
+
+/// Bytes that a connection takes at most that receives nothing: a schema, and small messages.
+const CONNECTION_BYTES: u64 = MAX_SCHEMA as u64 + (16 << 10);
+
+impl ServerConfig {
+    /// Bytes of memory that the connections take at most, in addition to their rings.
+    pub fn memory(&self) -> u64 {
+        self.max_connections as u64 * CONNECTION_BYTES + MAX_MESSAGE as u64
+    }
 }
 
 impl Default for ServerConfig {

@@ -41,6 +41,27 @@ pub(crate) const MAX_KEPT_BYTES: usize = 8 << 20;
 const TEXTS_BYTES: usize = 128;
 /// Places whose errors are remembered. With more of them, a place may be counted or kept twice.
 const MAX_PLACES: usize = 1 << 20;
+/// Bytes that a place takes at most, in a table that grows: at least 3 in 7 of its entries are used, and
+/// the one before it is there, too.
+const PLACE_BYTES: u64 = 32;
+/// An error that is kept is there this many times: as bytes, as base64 and as a line.
+const COPIES_OF_KEPT: u64 = 6;
+
+impl OnError {
+    /// Bytes of memory that a channel takes at most for the errors that it skips. `max_errors` are
+    /// counted in an epoch.
+    pub fn memory(&self, max_errors: u64) -> u64 {
+        let most = MAX_PLACES as u64;
+        let counted = max_errors.min(most) * PLACE_BYTES;
+        match self {
+            Self::Fail => 0,
+            Self::Skip => counted,
+            Self::Quarantine(_) => {
+                counted + most * PLACE_BYTES + COPIES_OF_KEPT * MAX_KEPT_BYTES as u64
+            }
+        }
+    }
+}
 
 /// Applies [`OnError`] and [`OnPluginError`] to a channel's errors.
 pub struct ErrorPolicy {

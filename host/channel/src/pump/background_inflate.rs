@@ -20,6 +20,8 @@ const BEGIN_AFTER: u64 = 1 << 20;
 const BLOCK_BYTES: usize = 256 << 10;
 /// One is being decoded, one being filled, and one is ready.
 const BLOCKS: usize = 3;
+/// Bytes that an object takes that is inflated in the background.
+pub const BACKGROUND_INFLATE_BYTES: u64 = (BLOCKS * BLOCK_BYTES) as u64;
 /// How long the thread waits for bytes, until it looks whether they are still wanted.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 

@@ -44,11 +44,11 @@ pub(super) use test::quote;
   pipemill plugin new mine --lang rust")]
 pub(super) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: PluginAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum PluginAction {
     New(new::Args),
     Build(build::Args),
     Check(check::Args),
@@ -64,16 +64,16 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
     result.unwrap_or_else(|code| code)
 }
 
-fn act(action: Action, engine: &Engine) -> Result<ExitCode, ExitCode> {
+fn act(action: PluginAction, engine: &Engine) -> Result<ExitCode, ExitCode> {
     match action {
-        Action::New(args) => new::main(&args),
-        Action::Build(args) => build::main(&args, engine),
-        Action::Check(args) => check::main(&args, engine),
-        Action::Inspect(args) => inspect::main(&args, engine),
-        Action::List(args) => list::main(&args, engine),
-        Action::Test(args) => test::main(&args, engine),
-        Action::Bench(args) => bench::main(&args, engine),
-        Action::Compile(args) => compile::main(&args, engine),
+        PluginAction::New(args) => new::main(&args),
+        PluginAction::Build(args) => build::main(&args, engine),
+        PluginAction::Check(args) => check::main(&args, engine),
+        PluginAction::Inspect(args) => inspect::main(&args, engine),
+        PluginAction::List(args) => list::main(&args, engine),
+        PluginAction::Test(args) => test::main(&args, engine),
+        PluginAction::Bench(args) => bench::main(&args, engine),
+        PluginAction::Compile(args) => compile::main(&args, engine),
     }
 }
 

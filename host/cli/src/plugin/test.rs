@@ -37,7 +37,7 @@ pub(super) struct Args {
     expect_errors: Option<PathBuf>,
     /// What to do with decode errors of the unchanged data
     #[arg(long, value_enum, default_value = "fail")]
-    on_error: OnErrorArg,
+    on_error: OnTestErrorArg,
     /// Largest number of cases of each kind; by default 500 of random ones
     #[arg(long, value_name = "N")]
     cases: Option<u32>,
@@ -72,7 +72,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OnErrorArg {
+enum OnTestErrorArg {
     /// They are a fault, unless they are expected
     Fail,
     /// Skip them
@@ -118,7 +118,7 @@ fn test(args: &Args) -> ConformanceTest {
         time_limit: args.time,
         strict_end: args.strict_end,
         allow_gaps: args.allow_gaps,
-        skip_errors: args.on_error == OnErrorArg::Skip,
+        skip_errors: args.on_error == OnTestErrorArg::Skip,
     }
 }
 

@@ -15,7 +15,7 @@ const RATE_WINDOW: Duration = Duration::from_secs(5);
 
 /// The answers of a host, from old to new.
 #[derive(Default)]
-pub(super) struct History {
+pub(super) struct StatusHistory {
     answers: VecDeque<(Instant, Status)>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Rates {
     pub(super) bottleneck: Option<Bottleneck>,
 }
 
-impl History {
+impl StatusHistory {
     pub(super) fn add(&mut self, at: Instant, status: Status) {
         if self.answers.len() == MAX_ANSWERS {
             self.answers.pop_front();

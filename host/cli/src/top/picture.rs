@@ -10,7 +10,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
-use super::history::History;
+use super::history::StatusHistory;
 use super::screen::{Keys, draw};
 use pipemill_telemetry::status::Status;
 
@@ -24,9 +24,9 @@ const BACKGROUND: &str = "#161b22";
 const FOREGROUND: &str = "#d6dde5";
 
 /// Two minutes of a host, one answer each second. The rate of `train` goes up and down.
-fn history() -> History {
+fn history() -> StatusHistory {
     let mut status: Status = serde_json::from_str(include_str!("picture.json")).expect("a status");
-    let (mut history, began) = (History::default(), Instant::now());
+    let (mut history, began) = (StatusHistory::default(), Instant::now());
     for second in 0..120_u64 {
         history.add(began + Duration::from_secs(second), status.clone());
         let totals = &mut status.channels[0].totals;

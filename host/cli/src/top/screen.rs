@@ -12,7 +12,7 @@ use ratatui::widgets::{
 
 use pipemill_channel::Stage;
 
-use super::history::{History, Rates};
+use super::history::{Rates, StatusHistory};
 use super::table;
 use pipemill_telemetry::status::{ChannelStatus, ConsumerStatus, RingStatus};
 
@@ -44,7 +44,7 @@ impl Keys {
 }
 
 /// Draws the last status of a host.
-pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize, keys: Keys) {
+pub(super) fn draw(frame: &mut Frame<'_>, history: &StatusHistory, selected: usize, keys: Keys) {
     let Some(status) = history.last() else { return };
     let selected = selected.min(status.channels.len().saturating_sub(1));
     let rows = status.channels.len() as u16 + 3;
@@ -63,7 +63,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, selected: usize, ke
     frame.render_widget(keys.line(), bottom);
 }
 
-fn channels(frame: &mut Frame<'_>, area: Rect, history: &History, selected: usize) {
+fn channels(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, selected: usize) {
     let Some(status) = history.last() else { return };
     let columns: Vec<_> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
     let rows = status.channels.iter().map(|channel| {
@@ -183,7 +183,7 @@ fn slots(ring: &RingStatus) -> Line<'static> {
     Line::from_iter(parts)
 }
 
-fn details(frame: &mut Frame<'_>, area: Rect, history: &History, channel: &ChannelStatus) {
+fn details(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, channel: &ChannelStatus) {
     let block = Block::bordered().title(format!(" {} ", channel.name));
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -304,10 +304,10 @@ mod tests {
     use pipemill_telemetry::status::{Status, WaitStatus};
 
     /// A history of `count` answers, one each second.
-    fn history(count: u64) -> History {
+    fn history(count: u64) -> StatusHistory {
         let text = include_str!("status.json");
         let mut status: Status = serde_json::from_str(text).expect("it is a status");
-        let (mut history, began) = (History::default(), Instant::now());
+        let (mut history, began) = (StatusHistory::default(), Instant::now());
         for second in 0..count {
             history.add(began + Duration::from_secs(second), status.clone());
             let totals = &mut status.channels[0].totals;
@@ -319,7 +319,7 @@ mod tests {
         history
     }
 
-    fn shown(width: u16, height: u16, history: &History, selected: usize) -> String {
+    fn shown(width: u16, height: u16, history: &StatusHistory, selected: usize) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
         let keys = Keys { host: 1, hosts: 1 };
         terminal.draw(|frame| draw(frame, history, selected, keys)).expect("memory");
@@ -354,7 +354,7 @@ mod tests {
             remedy: "start the others, or lower `consumers`".to_owned(),
         });
         let text = table::text(&status);
-        let mut history = History::default();
+        let mut history = StatusHistory::default();
         history.add(Instant::now(), status);
         let screen = shown(120, 30, &history, 0);
         assert!(!screen.contains("raise `concurrency`"), "{screen}");
@@ -413,6 +413,6 @@ mod tests {
                 assert!(screen.contains("train") && screen.contains("test"), "{screen}");
             }
         }
-        shown(80, 24, &History::default(), 0);
+        shown(80, 24, &StatusHistory::default(), 0);
     }
 }

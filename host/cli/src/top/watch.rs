@@ -7,13 +7,13 @@ use pipemill_ring::status_client::{StatusClient, StatusClientError};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
-use super::history::History;
+use super::history::StatusHistory;
 use super::{TopError, output, print, request, screen, table};
 
 /// A host, its answers, and the channel that is selected.
 struct WatchedHost {
     client: StatusClient,
-    history: History,
+    history: StatusHistory,
     selected: usize,
 }
 
@@ -28,7 +28,7 @@ struct Watched {
 pub(super) fn watch(hosts: Vec<StatusClient>, interval: Duration) -> Result<(), TopError> {
     let mut watched = Watched { hosts: Vec::new(), shown: 0 };
     for client in hosts {
-        let mut host = WatchedHost { client, history: History::default(), selected: 0 };
+        let mut host = WatchedHost { client, history: StatusHistory::default(), selected: 0 };
         host.ask()?;
         watched.hosts.push(host);
     }

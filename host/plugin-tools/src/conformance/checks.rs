@@ -29,7 +29,7 @@ pub(super) struct Checks<'a> {
 }
 
 /// The result of a check.
-type Checked = Result<(), Box<Finding>>;
+type CheckResult = Result<(), Box<Finding>>;
 
 const UNCHANGED: &str = "the data as it is";
 const PIECES: &str = "same records in any pieces";
@@ -141,7 +141,7 @@ impl<'a> Checks<'a> {
     }
 
     /// The input in pieces: single bytes, splits into two, random splits.
-    fn in_pieces(&mut self) -> Checked {
+    fn in_pieces(&mut self) -> CheckResult {
         let size = self.input.len();
         if size <= MAX_SINGLE_BYTES {
             self.check(PIECES, &self.case(Property::Pieces(vec![1; size])))?;
@@ -188,7 +188,7 @@ impl<'a> Checks<'a> {
     }
 
     /// The input in the decoder's window, if it has one: in one piece, and in random splits.
-    fn in_window(&mut self) -> Checked {
+    fn in_window(&mut self) -> CheckResult {
         if !self.tested.plugin.has_window() {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl<'a> Checks<'a> {
     }
 
     /// The input without its end.
-    fn cut_off(&mut self) -> Checked {
+    fn cut_off(&mut self) -> CheckResult {
         let size = self.input.len();
         let (mut shortened, mut without) = (0u64, 0u64);
         let mut swallowed: Option<(Case, String)> = None;
@@ -268,7 +268,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Each record begins where it is said to.
-    fn starts(&mut self, structure: &Structure) -> Checked {
+    fn starts(&mut self, structure: &Structure) -> CheckResult {
         let count = structure.run.records.len();
         let (mut right, mut wrong) = (0u64, Vec::new());
         let mut budget = self.full_budget(MAX_STARTS);
@@ -306,7 +306,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Bytes that are inserted between records do not vanish.
-    fn gaps(&mut self, structure: &Structure) -> Checked {
+    fn gaps(&mut self, structure: &Structure) -> CheckResult {
         let insertions = gaps::insertions(structure);
         let (mut vanished, mut first) = (0, None);
         let mut budget = self.full_budget(insertions.len() as u64);
@@ -331,7 +331,7 @@ impl<'a> Checks<'a> {
     }
 
     /// The decoder gets no further with less than it says it needs.
-    fn needs(&mut self, structure: &Structure) -> Checked {
+    fn needs(&mut self, structure: &Structure) -> CheckResult {
         let case = Case { input: structure.input.clone(), property: Property::Needs };
         let checked = needs::check(&self.tested, &structure.input);
         let checked = checked.map_err(|broken| self.smallest(NEEDS, &case, broken))?;
@@ -352,7 +352,7 @@ impl<'a> Checks<'a> {
     }
 
     /// With a lower `max_record`, larger records are refused, and no others.
-    fn max_record(&mut self, structure: &Structure) -> Checked {
+    fn max_record(&mut self, structure: &Structure) -> CheckResult {
         let Some(least) = max_record::least(&self.tested, &structure.input) else {
             self.note("max_record is not tested: the input needs the one that is set".to_owned());
             return Ok(());
@@ -379,7 +379,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Decoding begins again where the decoder says that it can.
-    fn restart(&mut self, structure: &Structure) -> Checked {
+    fn restart(&mut self, structure: &Structure) -> CheckResult {
         let size = structure.input.len();
         let (mut places, mut header) = (0, 0);
         let mut budget = self.full_budget(MAX_RESTARTS);
@@ -400,7 +400,7 @@ impl<'a> Checks<'a> {
     /// The input with random damages, in one piece and in several.
     ///
     /// `count` is the number of records of the unchanged input.
-    fn damaged(&mut self, count: usize) -> Checked {
+    fn damaged(&mut self, count: usize) -> CheckResult {
         let mut rng = Rng::with_seed(self.test.seed ^ 0x0064_616d_6167_6564);
         let (mut lost, mut most) = (0, 0);
         let mut budget = self.random_budget(1);
@@ -423,7 +423,7 @@ impl<'a> Checks<'a> {
     }
 
     /// After a damaged byte, decoding goes on at a record, and little is lost.
-    fn resume(&mut self, structure: &Structure) -> Checked {
+    fn resume(&mut self, structure: &Structure) -> CheckResult {
         let mut damages = Damages::new(&self.tested, structure);
         let mut evidence = Evidence::default();
         let mut budget = self.random_budget(5);

@@ -12,7 +12,7 @@ use crate::trace::{Restart, Shown, Trace};
 
 /// What was checked.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckedPlaces {
     /// Number of places.
     pub(super) places: usize,
     /// Most bytes that are needed from the input's start.
@@ -31,11 +31,11 @@ pub(super) fn check(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
     at: usize,
-) -> Result<Checked, String> {
+) -> Result<CheckedPlaces, String> {
     let pieces = [at];
     let pieces = if at == 0 { &[][..] } else { &pieces };
     let whole = tested.trace(input, Shown { pieces, ..Shown::default() });
-    let mut checked = Checked::default();
+    let mut checked = CheckedPlaces::default();
     if !whole.run.errors.is_empty() {
         return Ok(checked);
     }

@@ -6,8 +6,9 @@ use super::list_progress::ListProgress;
 use super::plan::{Plan, Planner};
 use super::runtime::S3Runtime;
 use super::settings::Settings;
-use super::wait::{WaitOutcome, wait};
+use super::wait::wait;
 use super::window::ReadWindow;
+use crate::wait::WaitOutcome;
 use crate::{SourceError, Start, Stop, TotalSize};
 
 /// An object that a channel would read.

@@ -49,7 +49,7 @@ pub use listing::{ListedObject, list_objects};
 #[cfg(feature = "unstable")]
 pub use manifest::{augmented_manifest, manifest};
 pub use objects::Objects;
-pub use runtime::{LazyS3Runtime, S3Runtime, default_budget};
+pub use runtime::{LazyS3Runtime, S3Runtime, budget_within, default_budget};
 pub use settings::{
     CONNECTION_RATE, DEFAULT_CONCURRENCY, DEFAULT_PART_SIZE, OnChange, Selection, Settings,
 };

@@ -14,10 +14,11 @@ use super::prefetch::{
 };
 use super::runtime::{S3Runtime, Task};
 use super::settings::{OnChange, Settings};
-use super::wait::{WaitOutcome, wait};
+use super::wait::wait;
 use super::window::ReadWindow;
 use crate::chain::Chain;
 use crate::skip::{ended, skip};
+use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
     Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop,

@@ -23,11 +23,16 @@ use crate::hidden::LeftOut;
 /// What region and credentials may take to come.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Default budget in bytes of what all channels together have fetched and not read: a quarter of
-/// this process's memory limit, at most 256 MiB, because more does not increase throughput.
+/// The [budget](budget_within) of this process.
 pub fn default_budget() -> u64 {
+    budget_within(memory_limit())
+}
+
+/// Default budget in bytes of what all channels together have fetched and not read: a quarter of the
+/// memory limit, at most 256 MiB, because more does not increase throughput.
+pub fn budget_within(memory_limit: Option<u64>) -> u64 {
     const MAX_BUDGET: u64 = 256 << 20;
-    memory_limit().map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))
+    memory_limit.map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))
 }
 
 /// Threads for requests, memory budget and SDK clients. All channels that read from S3 share one.

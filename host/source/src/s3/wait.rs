@@ -6,31 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::{ReadOutcome, Stop};
+use crate::Stop;
+use crate::wait::WaitOutcome;
 
 /// How often a wait checks whether a stop was requested.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Why a wait ended.
-pub(super) enum WaitOutcome<T> {
-    /// The result of the poll.
-    Ready(T),
-    /// The timeout passed.
-    TimedOut,
-    /// A stop was requested.
-    Stopped,
-}
-
-impl<T> WaitOutcome<T> {
-    /// The result of the poll. Without one, the error is the outcome of the read that waited.
-    pub(super) fn ready(self) -> Result<T, ReadOutcome> {
-        match self {
-            Self::Ready(value) => Ok(value),
-            Self::TimedOut => Err(ReadOutcome::Nothing),
-            Self::Stopped => Err(ReadOutcome::Stopped),
-        }
-    }
-}
 
 /// Waits until `poll` is ready; without a limit if `timeout` is `None`.
 pub(super) fn wait<T>(

@@ -6,36 +6,36 @@ use pipemill_channel::{DECODE_BUCKETS, Failure, Stage, StatsSnapshot};
 use pipemill_types::{ErrorKind, Position};
 
 use super::markup::{Escaped, Prose};
-use super::view::{ChannelEnd, ChannelView};
+use super::view::ChannelView;
 use super::{over_time, units};
-use crate::Bottleneck;
+use crate::{Bottleneck, ChannelState};
 
 /// Writes the section of a channel. `number` is that of the channel, from 0.
-pub(super) fn write(page: &mut String, number: usize, view: &ChannelView) {
+pub(super) fn write(page: &mut String, number: usize, view: &ChannelView<'_>) {
     let _ = writeln!(
         page,
         "<section id=\"channel-{number}\">\n<h2>{} <span class=\"state {}\">{}</span></h2>\n\
          <p class=\"from\">{} · decoder {}</p>",
-        Escaped(&view.name),
-        view.end.word().replace(' ', "-"),
-        view.end.word(),
+        Escaped(view.now.name),
+        view.end().replace(' ', "-"),
+        view.end(),
         Escaped(view.source_text()),
-        Escaped(&view.decoder)
+        Escaped(view.now.decoder)
     );
-    if let ChannelEnd::Failed(failure) = &view.end {
+    if let ChannelState::Failed(failure) = view.now.state {
         write_failure(page, failure);
     }
-    if let ChannelEnd::NeverRead = view.end {
+    if view.now.is_unread() {
         page.push_str(
             "<p><strong>No consumer has read any of it.</strong> See whether \
              training opens this channel, or leave the channel out.</p>\n",
         );
     }
-    if let Some(waited) = &view.waited {
-        let _ = writeln!(page, "<p><strong>When the run ended, {}.</strong></p>", Prose(waited));
+    if let Some(waited) = view.waited() {
+        let _ = writeln!(page, "<p><strong>When the run ended, {}.</strong></p>", Prose(&waited));
     }
-    if let Some(bottleneck) = Bottleneck::of(&view.totals) {
-        let words = bottleneck.words(&view.source, view.cores, view.missed);
+    if let Some(bottleneck) = view.now.bottleneck() {
+        let words = bottleneck.words(view.now.source, view.now.cores, view.now.missed_consumers());
         let (stage, remedy) = words.split_once(": ").unwrap_or((&words, ""));
         let _ = writeln!(
             page,
@@ -44,7 +44,7 @@ pub(super) fn write(page: &mut String, number: usize, view: &ChannelView) {
             Prose(&capitalized(remedy))
         );
     }
-    write_shares(page, &view.totals);
+    write_shares(page, &view.now.totals);
     write_figures(page, view);
     over_time::write(page, view);
     write_epochs(page, view);
@@ -107,8 +107,8 @@ fn write_failure(page: &mut String, failure: &Failure) {
     page.push_str("</dl></div>\n");
 }
 
-fn write_figures(page: &mut String, view: &ChannelView) {
-    let totals = &view.totals;
+fn write_figures(page: &mut String, view: &ChannelView<'_>) {
+    let totals = &view.now.totals;
     let rate = |count: u64, unit| units::scaled(per_second(count, totals), unit);
     let bytes = units::scaled(totals.bytes as f64, "B");
     let mut figures = vec![
@@ -119,7 +119,7 @@ fn write_figures(page: &mut String, view: &ChannelView) {
         ("Records a second", rate(totals.records, "")),
         ("Objects", units::counted(totals.objects)),
         ("Batches", units::counted(totals.batches)),
-        ("Decoder’s memory", units::memory(view.decoder_memory)),
+        ("Decoder’s memory", units::memory(view.now.decoder_memory)),
     ];
     if totals.decode_errors > 0 {
         figures.push(("Decode errors skipped", units::counted(totals.decode_errors)));
@@ -131,9 +131,9 @@ fn write_figures(page: &mut String, view: &ChannelView) {
     page.push_str("</dl>\n");
 }
 
-fn write_epochs(page: &mut String, view: &ChannelView) {
+fn write_epochs(page: &mut String, view: &ChannelView<'_>) {
     let rest = view.unfinished_epoch();
-    if view.epochs.is_empty() && rest.is_none() {
+    if view.now.epochs.is_empty() && rest.is_none() {
         return;
     }
     page.push_str(
@@ -145,7 +145,7 @@ fn write_epochs(page: &mut String, view: &ChannelView) {
          <th scope=\"col\">Decode errors</th><th scope=\"col\">Waited for</th></tr></thead>\n\
          <tbody>\n",
     );
-    for epoch in &view.epochs {
+    for epoch in &view.now.epochs {
         write_epoch(
             page,
             epoch.number,
@@ -154,7 +154,7 @@ fn write_epochs(page: &mut String, view: &ChannelView) {
         );
     }
     if let Some(rest) = rest {
-        let number = view.epochs.last().map_or(0, |epoch| epoch.number + 1);
+        let number = view.now.epochs.last().map_or(0, |epoch| epoch.number + 1);
         write_epoch(page, number, ", not ended", &rest);
     }
     page.push_str("</tbody></table></div>\n");
@@ -183,20 +183,20 @@ fn write_epoch(page: &mut String, number: u32, note: &str, totals: &StatsSnapsho
 }
 
 /// Writes how long the calls of the decoder took, as a table with bars.
-fn write_calls(page: &mut String, view: &ChannelView) {
+fn write_calls(page: &mut String, view: &ChannelView<'_>) {
     let (Some(first), Some(last)) = (
-        view.calls.iter().position(|calls| *calls > 0),
-        view.calls.iter().rposition(|calls| *calls > 0),
+        view.now.calls.iter().position(|calls| *calls > 0),
+        view.now.calls.iter().rposition(|calls| *calls > 0),
     ) else {
         return;
     };
-    let most = view.calls.iter().copied().max().unwrap_or(1).max(1);
+    let most = view.now.calls.iter().copied().max().unwrap_or(1).max(1);
     page.push_str(
         "<h3>Calls of the decoder, by the time that they took</h3>\n<table class=\"bars\">\n\
          <thead><tr><th scope=\"col\">Time</th><th scope=\"col\">Calls</th><td></td></tr></thead>\n\
          <tbody>\n",
     );
-    for (bucket, calls) in view.calls.iter().enumerate().take(last + 1).skip(first) {
+    for (bucket, calls) in view.now.calls.iter().enumerate().take(last + 1).skip(first) {
         let bound = match DECODE_BUCKETS.get(bucket) {
             Some(bound) => format!("up to {}", units::time(*bound)),
             None => format!("over {}", units::time(DECODE_BUCKETS[DECODE_BUCKETS.len() - 1])),
@@ -213,8 +213,8 @@ fn write_calls(page: &mut String, view: &ChannelView) {
     page.push_str("</tbody></table>\n");
 }
 
-fn write_decode_errors(page: &mut String, view: &ChannelView) {
-    if view.totals.decode_errors == 0 {
+fn write_decode_errors(page: &mut String, view: &ChannelView<'_>) {
+    if view.now.totals.decode_errors == 0 {
         return;
     }
     page.push_str(
@@ -222,7 +222,7 @@ fn write_decode_errors(page: &mut String, view: &ChannelView) {
          <thead><tr><th scope=\"col\">Kind</th><th scope=\"col\">Errors</th></tr></thead>\n\
          <tbody>\n",
     );
-    for (kind, count) in view.decode_errors.iter().filter(|(_, count)| *count > 0) {
+    for (kind, count) in view.now.decode_errors.iter().filter(|(_, count)| *count > 0) {
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::channel_handle::ChannelHandle;
-use super::history::History;
+use super::history::Sampler;
 use page::Run;
 use target::ReportFile;
 use view::ChannelView;
@@ -35,7 +35,7 @@ pub struct Report {
     command: String,
     config: Option<String>,
     channels: Vec<Arc<ChannelHandle>>,
-    history: Option<History>,
+    sampler: Option<Sampler>,
 }
 
 impl Report {
@@ -52,7 +52,7 @@ impl Report {
             command: words.join(" "),
             config: None,
             channels: Vec::new(),
-            history: None,
+            sampler: None,
         })
     }
 
@@ -65,8 +65,8 @@ impl Report {
     /// them.
     pub fn watch(&mut self, channels: &[Arc<ChannelHandle>]) {
         self.channels = channels.to_vec();
-        match History::start(self.channels.clone()) {
-            Ok(history) => self.history = Some(history),
+        match Sampler::start(self.channels.clone()) {
+            Ok(sampler) => self.sampler = Some(sampler),
             Err(error) => log::warn!("the report will have no plots: {error}"),
         }
     }
@@ -74,13 +74,13 @@ impl Report {
     /// Writes the report after the run. `code` is the exit code, and `why` says why it is not 0. If
     /// the report can't be written, a warning is logged.
     pub fn write(self, code: u8, why: &str) {
-        let samples = self.history.map(History::finish).unwrap_or_default();
+        let samples = self.sampler.map(Sampler::finish).unwrap_or_default();
         let samples = samples.into_iter().chain(std::iter::repeat_with(Vec::new));
         let channels: Vec<_> = self
             .channels
             .iter()
             .zip(samples)
-            .map(|(c, samples)| ChannelView::of(c, samples))
+            .map(|(channel, samples)| ChannelView { now: channel.snapshot(), samples })
             .collect();
         let run = Run {
             began: self.began,

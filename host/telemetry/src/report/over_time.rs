@@ -75,31 +75,31 @@ impl Steps {
 }
 
 /// Writes the plots of a channel and their table.
-pub(super) fn write(page: &mut String, view: &ChannelView) {
+pub(super) fn write(page: &mut String, view: &ChannelView<'_>) {
     let steps = Steps::of(&view.samples, MAX_STEPS);
     if steps.steps.len() < 2 {
         page.push_str("<p class=\"note\">It took too short a time to plot.</p>\n");
         return;
     }
     let marks = marks(view);
-    let seconds = view.totals.time().as_secs_f64().max(1e-9);
+    let seconds = view.now.totals.time().as_secs_f64().max(1e-9);
     let mean = |count: u64, unit: &str| units::scaled(count as f64 / seconds, unit);
     rate(page, &steps, &marks, "Throughput", "bytes", "B/s", |totals| totals.bytes, {
-        mean(view.totals.bytes, "B/s")
+        mean(view.now.totals.bytes, "B/s")
     });
     rate(page, &steps, &marks, "Records a second", "records", "", |totals| totals.records, {
-        mean(view.totals.records, "")
+        mean(view.now.totals.records, "")
     });
-    stages(page, &steps, &marks, &view.totals);
+    stages(page, &steps, &marks, &view.now.totals);
     slots(page, &steps, &marks);
     table(page, &Steps::of(&view.samples, MAX_ROWS));
 }
 
 /// Where epochs begin. Empty if there is only one epoch.
-fn marks(view: &ChannelView) -> Vec<Mark> {
+fn marks(view: &ChannelView<'_>) -> Vec<Mark> {
     let rest =
-        view.unfinished_epoch().map(|_| view.epochs.last().map_or(0, |epoch| epoch.number + 1));
-    let numbers: Vec<_> = view.epochs.iter().map(|epoch| epoch.number).chain(rest).collect();
+        view.unfinished_epoch().map(|_| view.now.epochs.last().map_or(0, |epoch| epoch.number + 1));
+    let numbers: Vec<_> = view.now.epochs.iter().map(|epoch| epoch.number).chain(rest).collect();
     let whole = numbers.iter().zip(&numbers[1.min(numbers.len())..]).all(|(a, b)| a + 1 == *b);
     // If the first epochs are not kept, nothing says where the others began.
     if !(2..=MAX_MARKS).contains(&numbers.len()) || !whole {
@@ -110,7 +110,7 @@ fn marks(view: &ChannelView) -> Vec<Mark> {
     for (index, number) in numbers.iter().enumerate() {
         let label = if index == 0 { format!("epoch {number}") } else { number.to_string() };
         marks.push(Mark { at, label });
-        at += view.epochs.get(index).map_or(0.0, |epoch| epoch.totals.time().as_secs_f64());
+        at += view.now.epochs.get(index).map_or(0.0, |epoch| epoch.totals.time().as_secs_f64());
     }
     marks
 }

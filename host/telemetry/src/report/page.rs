@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use nix::sys::signal::Signal;
 
 use super::markup::{Escaped, Lines, Prose};
-use super::view::{ChannelEnd, ChannelView};
+use super::view::ChannelView;
 use super::{channel, units};
 use crate::Bottleneck;
 
@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
     pub(super) why: &'a str,
     /// The configuration, as TOML.
     pub(super) config: Option<&'a str>,
-    pub(super) channels: &'a [ChannelView],
+    pub(super) channels: &'a [ChannelView<'a>],
 }
 
 impl Run<'_> {
@@ -104,7 +104,7 @@ impl Run<'_> {
         let signal = self.code.checked_sub(128).map(i32::from).map(Signal::try_from);
         match (self.code, signal) {
             (0, _) => {
-                let names: Vec<_> = self.never_read().map(|view| view.name.as_str()).collect();
+                let names: Vec<_> = self.never_read().map(|view| view.now.name).collect();
                 match names.as_slice() {
                     [] => "Ended well".to_owned(),
                     [name] => format!("Ended, but {name} was never read"),
@@ -116,8 +116,8 @@ impl Run<'_> {
         }
     }
 
-    fn never_read(&self) -> impl Iterator<Item = &ChannelView> {
-        self.channels.iter().filter(|view| matches!(view.end, ChannelEnd::NeverRead))
+    fn never_read(&self) -> impl Iterator<Item = &ChannelView<'_>> {
+        self.channels.iter().filter(|view| view.now.is_unread())
     }
 
     fn channels_table(&self, page: &mut String) {
@@ -130,15 +130,15 @@ impl Run<'_> {
              <th scope=\"col\">Where the time went</th></tr></thead>\n<tbody>\n",
         );
         for (number, view) in self.channels.iter().enumerate() {
-            let totals = &view.totals;
+            let totals = &view.now.totals;
             let seconds = totals.time().as_secs_f64().max(1e-9);
-            let word = view.end.word();
+            let word = view.end();
             let _ = write!(
                 page,
                 "<tr><th scope=\"row\"><a href=\"#channel-{number}\">{}</a></th>\
                  <td><span class=\"state {}\">{word}</span></td><td>{}</td><td>{}</td>\
                  <td>{}</td><td>{}</td><td>",
-                Escaped(&view.name),
+                Escaped(view.now.name),
                 word.replace(' ', "-"),
                 units::counted(totals.records),
                 units::scaled(totals.bytes as f64, "B"),

@@ -4,11 +4,14 @@
 use std::time::{Duration, SystemTime};
 
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
-use pipemill_types::{ErrorKind, Fault, Position};
+use pipemill_ring::host::{Ring, RingConfig};
+use pipemill_source::Awaited;
+use pipemill_types::{ErrorKind, Fault, Mode, Position};
 
 use super::page::Run;
-use super::view::{ChannelEnd, ChannelView};
-use crate::{Cores, Sample, SlotCounts};
+use super::view::ChannelView;
+use crate::waits::{Wait, WaitReason};
+use crate::{ChannelHandle, ChannelSnapshot, ChannelState, Cores, Sample, SlotCounts};
 use pipemill_config::fifo_source;
 
 const HOSTILE: &str =
@@ -27,30 +30,43 @@ fn totals(seconds: u64) -> StatsSnapshot {
     }
 }
 
-fn view() -> ChannelView {
+/// A channel that lives as long as the test.
+fn handle() -> &'static ChannelHandle {
+    let ring = Ring::new(RingConfig {
+        channel: "train".into(),
+        slots: 4,
+        slot_bytes: 4096,
+        dedicated: RingConfig::FEW_DEDICATED,
+        credits: 2,
+        mode: Mode::Share,
+        consumers: 1,
+    });
+    let (ring, cores) = (ring.expect("there is memory"), Cores { workers: 2, usable: 2 });
+    let source = fifo_source("/opt/ml/input/data".into(), None);
+    let awaited = Awaited::default();
+    let handle = ChannelHandle::new("train", &source, cores, "tfrecord", ring, awaited);
+    Box::leak(Box::new(handle))
+}
+
+fn view() -> ChannelView<'static> {
     let slots = SlotCounts { free: 9, filling: 1, ready: 2, granted: 4 };
     let mut calls = [0; DECODE_BUCKETS.len() + 1];
     calls[2..5].copy_from_slice(&[1, 20_000, 300]);
-    ChannelView {
-        name: "train".into(),
-        decoder: "tfrecord".into(),
-        source: fifo_source("/opt/ml/input/data".into(), None),
-        cores: Cores { workers: 2, usable: 2 },
-        end: ChannelEnd::Ended,
+    let now = ChannelSnapshot {
+        state: ChannelState::Ended,
         totals: totals(30),
         epochs: [0, 1]
             .map(|number| EpochStats { number, early: number == 1, totals: totals(10) })
             .into(),
         calls,
         decoder_memory: 3 << 19,
-        decode_errors: ErrorKind::ALL.map(|kind| (kind, 0)),
-        samples: (0..=30).map(|at| Sample { totals: totals(at), slots }).collect(),
-        missed: false,
-        waited: None,
-    }
+        ..handle().snapshot()
+    };
+    let samples = (0..=30).map(|at| Sample { totals: totals(at), slots }).collect();
+    ChannelView { now, samples }
 }
 
-fn page(channels: &[ChannelView], code: u8, why: &str) -> String {
+fn page(channels: &[ChannelView<'_>], code: u8, why: &str) -> String {
     Run {
         began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_305_851),
         elapsed: Duration::from_secs(31),
@@ -100,9 +116,8 @@ fn shows_totals_epochs_calls_and_plots() {
 
 #[test]
 fn shows_failures_and_decode_errors() {
-    let mut failed = view();
     let fault = Fault::new(ErrorKind::Decode, "expected int32, found \"x\"", "look");
-    failed.end = ChannelEnd::Failed(Failure {
+    let failure = Failure {
         fault,
         channel: "train".into(),
         position: Position {
@@ -114,9 +129,11 @@ fn shows_failures_and_decode_errors() {
         decoder: "csv".into(),
         bytes: vec![0x78, 0x2c],
         missing: false,
-    });
-    failed.totals.decode_errors = 5;
-    failed.decode_errors[ErrorKind::TooLarge as usize].1 = 5;
+    };
+    let mut failed = view();
+    failed.now.state = ChannelState::Failed(&failure);
+    failed.now.totals.decode_errors = 5;
+    failed.now.decode_errors[ErrorKind::TooLarge as usize].1 = 5;
     let page = page(&[failed, view()], 65, "why");
     has(
         &page,
@@ -141,14 +158,25 @@ fn says_which_signal_ended_it_and_needs_no_channels() {
 
 #[test]
 fn a_channel_that_was_never_read_has_not_ended_well() {
-    let unread = || ChannelView {
-        end: ChannelEnd::NeverRead,
-        missed: true,
-        totals: StatsSnapshot { consumer: Duration::from_secs(99), ..totals(1) },
-        waited: Some("it had waited 40s for more consumers: 1 of 2 consumers of `val`".into()),
-        ..view()
+    let time = Duration::from_secs(99);
+    let unread = || {
+        let mut view = view();
+        let now = &mut view.now;
+        (now.ring.batches, now.ring.consumers_missed) = (1, time);
+        now.totals = StatsSnapshot { consumer: time, ..totals(1) };
+        // A clock may not have run for so long yet.
+        let since = now.at;
+        now.at += Duration::from_secs(40);
+        now.last_wait = Some(Wait {
+            reason: WaitReason::Consumers,
+            since,
+            what: "more consumers: 1 of 2 consumers of `val`".into(),
+            remedy: String::new(),
+        });
+        view
     };
-    let val = ChannelView { name: "val".into(), ..unread() };
+    let mut val = unread();
+    val.now.name = "val";
     let one = page(&[view(), val], 0, "");
     has(
         &one,
@@ -167,31 +195,24 @@ fn a_channel_that_was_never_read_has_not_ended_well() {
 
 #[test]
 fn shows_a_run_without_any_time() {
-    let empty = ChannelView {
-        end: ChannelEnd::CutOff,
-        totals: StatsSnapshot::default(),
-        epochs: Vec::new(),
-        calls: Default::default(),
-        decoder_memory: 0,
-        samples: vec![Sample::default()],
-        ..view()
-    };
+    let empty = ChannelView { now: handle().snapshot(), samples: vec![Sample::default()] };
     has(&page(&[empty], 0, ""), &["too short a time to plot", ">cut off<"]);
 }
 
 #[test]
 fn text_from_outside_is_never_markup() {
-    let mut view = view();
-    (view.name, view.decoder) = (HOSTILE.into(), HOSTILE.into());
-    view.source = fifo_source(HOSTILE.into(), None);
-    view.end = ChannelEnd::Failed(Failure {
+    let failure = Failure {
         fault: Fault::new(ErrorKind::Decode, HOSTILE, HOSTILE),
         channel: HOSTILE.into(),
         position: Position { epoch: 0, object: Some(HOSTILE.into()), offset: None, record: None },
         decoder: HOSTILE.into(),
         bytes: Vec::new(),
         missing: false,
-    });
+    };
+    let source = fifo_source(HOSTILE.into(), None);
+    let mut view = view();
+    (view.now.name, view.now.decoder, view.now.source) = (HOSTILE, HOSTILE, &source);
+    view.now.state = ChannelState::Failed(&failure);
     let run = Run {
         began: SystemTime::UNIX_EPOCH,
         elapsed: Duration::ZERO,

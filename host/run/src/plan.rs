@@ -1,0 +1,399 @@
+//! The plan of resources: workers, slots and bytes of each channel, and the bytes of the host. It
+//! follows from the configuration and the machine alone, and is computed once. `account` says it.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use pipemill_channel::{BACKGROUND_INFLATE_BYTES, MAX_FRAMING, Workers};
+use pipemill_config::{Channel, Config, DecoderRef, Source, WorkerCount};
+use pipemill_decode::Builtins;
+use pipemill_delivery::state_bytes;
+use pipemill_ring::host::{Remedies, ServerConfig};
+use pipemill_source::container::memory_limit;
+use pipemill_source::{Pattern, s3};
+use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
+use pipemill_types::{MemoryLimits, MemoryPart};
+
+/// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
+/// decoders and threads.
+const MIN_HOST_BYTES: u64 = 16 << 20;
+/// Bytes that the host takes at most for its code, its threads and compiled decoders.
+const CODE_BYTES: u64 = 56 << 20;
+/// Bytes that the decoder of a worker needs at least.
+const INSTANCE_BYTES: u64 = 2 << 20;
+/// Bytes of the records that an input of a mix has ready.
+const MIX_INPUT_BYTES: u64 = 6 << 20;
+/// Extra slots for each worker: enough for a long section of an object.
+const SLOTS_OF_WORKER: u32 = 8;
+/// Bytes for batches beyond the ring's slots and the window, where the file has no `limits.batches`.
+const DEFAULT_BATCHES: u64 = 1 << 30;
+/// The same, at least, where a container has less memory.
+const MIN_BATCHES: u64 = 64 << 20;
+/// Bytes that a window takes in addition to its records: its last blocks are not full.
+const WINDOW_SPARE: u64 = 32 << 20;
+
+/// The part of the host that all channels share which read from S3.
+const HOST_S3: (&str, &str) = ("what is fetched from S3 and not read", "[s3] budget");
+
+/// What a machine has for the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores that this process may use, by its affinity and by the container's quota.
+    pub cores: usize,
+    /// Bytes that the container may have; none without a limit.
+    pub memory: Option<u64>,
+}
+
+impl Machine {
+    /// That of this process.
+    pub fn here() -> Self {
+        let cores = available_parallelism().map_or(1, |count| count.get());
+        Self { cores, memory: memory_limit() }
+    }
+}
+
+/// Bytes, what they are for, and the key of the configuration that bounds them, if there is one.
+pub type MemoryOf = (u64, (&'static str, &'static str));
+
+/// The resources of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourcePlan {
+    /// The machine that it is for.
+    pub machine: Machine,
+    /// Those of each channel, in the order of the configuration.
+    pub channels: Vec<ChannelResources>,
+    /// What the host takes at most in addition to its channels.
+    pub host: Vec<MemoryOf>,
+}
+
+/// The resources of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelResources {
+    /// The channel's name.
+    pub name: String,
+    /// Those of the channel, if it decodes, or of each channel that it mixes.
+    pub decoders: Vec<DecoderResources>,
+    /// Extra slots of the channel's ring, which its workers fill. Records that are gathered to
+    /// batches of a fixed size are copied anyway.
+    pub extra_slots: u32,
+    /// Bytes that it may take, by part.
+    pub memory: MemoryLimits,
+    /// Bytes that it takes in any case.
+    pub certain: CertainMemory,
+}
+
+/// The resources of one decoder's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecoderResources {
+    /// Threads that decode its objects. `workers = "auto"`: its part of the cores; all channels that
+    /// decode have an equal part.
+    pub workers: usize,
+    /// Whether it inflates objects in a thread of its own: if its workers leave a core for it.
+    pub inflates_in_background: bool,
+}
+
+/// Bytes that a channel takes in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CertainMemory {
+    /// For all slots of the ring.
+    pub ring: u64,
+    /// For the window of `shuffle`, if it is counted in bytes.
+    pub window: u64,
+    /// For what `limits.batches` allows beyond the ring and the window.
+    pub batches: u64,
+    /// For workers, with decoders that need little.
+    pub workers: u64,
+    /// For the records that the inputs of a mix have ready.
+    pub mixed: u64,
+}
+
+impl ResourcePlan {
+    /// The plan of a configuration on this machine. `builtins`: the decoders that are known not
+    /// to write into their windows.
+    pub fn of(config: &Config, builtins: Builtins, machine: Machine) -> Self {
+        let decoders = config.channels.iter().flat_map(Channel::decoded).count();
+        let cores = (machine.cores / decoders.max(1)).max(1);
+        let of_channel = |channel| ChannelResources::of(channel, cores);
+        let channels: Vec<_> = config.channels.iter().map(of_channel).collect();
+        let mut plan = Self { machine, channels, host: host_bytes(config, machine) };
+        let taken = plan.certain_of_all();
+        let left = machine.memory.map_or(u64::MAX, |limit| limit.saturating_sub(taken));
+        let share = left / plan.channels.len().max(1) as u64;
+        let default = share.clamp(MIN_BATCHES, DEFAULT_BATCHES);
+        for (resources, channel) in plan.channels.iter_mut().zip(&config.channels) {
+            resources.memory = resources.limits(channel, builtins, default);
+        }
+        plan
+    }
+
+    /// Bytes that the host takes in any case, without its channels' rings and windows.
+    pub(super) fn certain_of_host(&self) -> u64 {
+        MIN_HOST_BYTES + self.certain(|memory| memory.mixed)
+    }
+
+    /// Bytes that are taken in any case, without what `limits.batches` allows.
+    pub(super) fn certain_of_all(&self) -> u64 {
+        self.certain_of_host() + self.certain(|memory| memory.ring + memory.window + memory.workers)
+    }
+
+    /// The sum over all channels.
+    pub(super) fn certain(&self, bytes: fn(&CertainMemory) -> u64) -> u64 {
+        self.channels.iter().map(|one| bytes(&one.certain)).sum()
+    }
+}
+
+impl ChannelResources {
+    /// Those of a channel whose decoders have this many cores each. Its limits are not known yet.
+    fn of(channel: &Channel, cores: usize) -> Self {
+        let of_decoder = |one: &Channel| {
+            let workers = match one.workers {
+                WorkerCount::Exactly(count) => count as usize,
+                WorkerCount::Auto if !one.source.can_reread() => 1,
+                WorkerCount::Auto => cores,
+            };
+            DecoderResources { workers, inflates_in_background: cores > workers }
+        };
+        let decoders: Vec<_> = channel.decoded().map(of_decoder).collect();
+        let extra_slots = match &channel.source {
+            Source::Mix(_) => 0,
+            _ if channel.batch.is_some() => 0,
+            _ => match decoders.first().map_or(1, |one| one.workers) {
+                ..=1 => 0,
+                count => count as u32 * SLOTS_OF_WORKER,
+            },
+        };
+        let slots = channel.ring.slots + extra_slots;
+        let ring = u64::from(slots) * channel.ring.slot_size as u64;
+        let window = channel.shuffle.map_or(0, |shuffle| shuffle.window_bytes());
+        let inputs = if is_mix(channel) { decoders.len() as u64 } else { 0 };
+        let certain = CertainMemory {
+            ring,
+            window,
+            batches: channel.batch_memory.unwrap_or(0).saturating_sub(ring + window),
+            workers: decoders.iter().map(DecoderResources::certain).sum(),
+            mixed: inputs * MIX_INPUT_BYTES,
+        };
+        let (name, memory) = (channel.name.clone(), MemoryLimits::default());
+        Self { name, decoders, extra_slots, memory, certain }
+    }
+
+    /// What each part may take. `default`: bytes for batches beyond ring and window, where the file
+    /// has none.
+    fn limits(&self, channel: &Channel, builtins: Builtins, default: u64) -> MemoryLimits {
+        let decoded = || self.decoders.iter().zip(channel.decoded());
+        let sum = |bytes: &dyn Fn(&Channel) -> u64| -> u64 {
+            decoded().map(|(resources, one)| resources.workers as u64 * bytes(one)).sum()
+        };
+        let CertainMemory { ring, window, .. } = self.certain;
+        let window = if window == 0 { 0 } else { window + window / 7 + WINDOW_SPARE };
+        // It is copied when it grows.
+        let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
+        // An input of a mix has memory of its own in place of the ring.
+        let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { ring };
+        let copies = |one: &Channel| if may_copy(one, builtins) { seen } else { 0 };
+        let mixed = |one: &Channel| MIX_INPUT_BYTES + 2 * one.max_record;
+        let mixed = if is_mix(channel) { channel.decoded().map(mixed).sum() } else { 0 };
+        let workers = self.decoders.iter().map(|one| Workers::bytes(one.workers)).sum();
+        let inflating = decoded().map(|(resources, one)| resources.inflating(&one.source)).sum();
+        let errors = channel.decoded().map(|one| one.on_error.memory(one.max_errors)).sum();
+        let states = state_bytes(channel.ring.slots + self.extra_slots, self.decoders.len());
+        MemoryLimits::default()
+            .with(MemoryPart::Batches, channel.batch_memory.unwrap_or(ring + window + default))
+            .with(MemoryPart::Decoders, sum(&|one| one.limits.memory))
+            .with(MemoryPart::Outputs, sum(&|one| one.limits.output))
+            .with(MemoryPart::Chunks, sum(&chunk))
+            .with(MemoryPart::Copies, sum(&copies))
+            .with(MemoryPart::Inflating, inflating)
+            .with(MemoryPart::Workers, workers)
+            .with(MemoryPart::Mixed, mixed)
+            .with(MemoryPart::Errors, errors)
+            .with(MemoryPart::States, states)
+    }
+}
+
+impl DecoderResources {
+    /// Bytes that its workers take in any case.
+    fn certain(&self) -> u64 {
+        let instances = if self.workers > 1 { self.workers as u64 * INSTANCE_BYTES } else { 0 };
+        Workers::bytes(self.workers) + instances
+    }
+
+    /// Bytes that inflating its objects takes at most. Each worker has an object open, and so has the
+    /// thread that gives them objects.
+    fn inflating(&self, source: &Source) -> u64 {
+        let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
+        match inflate_bytes(source) {
+            0 => 0,
+            bytes if self.inflates_in_background => open * (bytes + BACKGROUND_INFLATE_BYTES),
+            bytes => open * bytes,
+        }
+    }
+}
+
+/// Bytes that inflating one object of a source takes at most.
+fn inflate_bytes(source: &Source) -> u64 {
+    let Some(compression) = source.compression() else { return 0 };
+    let of_file = |file: &PathBuf| compression.memory(Some(&file.to_string_lossy()));
+    match source {
+        Source::Files { pattern: Pattern::File(file), .. } => of_file(file),
+        Source::Files { pattern: Pattern::Files(files), .. } => {
+            files.iter().map(of_file).max().unwrap_or(0)
+        }
+        // Their names have no ending.
+        Source::Fifo { .. } | Source::Stdin { .. } => compression.memory(Some("-")),
+        Source::Files { .. } | Source::S3(_) | Source::Mix(_) => compression.memory(None),
+    }
+}
+
+fn is_mix(channel: &Channel) -> bool {
+    matches!(channel.source, Source::Mix(_))
+}
+
+/// Whether a decoder may write into its window: a user's plugin, which may also be found by its
+/// name, or when the source is read.
+fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
+    match &channel.decoder {
+        Some(DecoderRef::Name(name)) => !builtins.iter().any(|builtin| builtin.name == *name),
+        Some(DecoderRef::File(_)) | None => true,
+    }
+}
+
+/// What to do where the server refuses a consumer.
+const REMEDIES: Remedies = Remedies {
+    other_user: "its configuration can allow other users",
+    no_room: "raise `max_connections` in its configuration, or the number of files that it may \
+              open (ulimit -n)",
+};
+
+/// The settings of the server of the rings.
+pub(super) fn server_config(config: &Config) -> ServerConfig {
+    ServerConfig {
+        allow_other_users: config.allow_other_users,
+        max_connections: config.max_connections as usize,
+        remedies: REMEDIES,
+    }
+}
+
+/// What the host takes at most in addition to its channels.
+fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
+    let connections = server_config(config).memory();
+    let reads_s3 = |channel: &Channel| matches!(channel.source, Source::S3(_));
+    let s3 = config
+        .channels
+        .iter()
+        .flat_map(Channel::decoded)
+        .any(reads_s3)
+        .then(|| config.s3_budget.unwrap_or_else(|| s3::budget_within(machine.memory)));
+    let metrics = config.metrics.as_ref().map(|_| REQUEST_BYTES);
+    let parts = [
+        (CODE_BYTES, ("code, threads and compiled decoders", "")),
+        (QUEUED_LOG_BYTES, ("lines of the log that wait", "")),
+        (connections, ("connections that receive nothing", "max_connections")),
+        (metrics.unwrap_or(0), ("requests for metrics", "metrics")),
+        (s3.unwrap_or(0), HOST_S3),
+    ];
+    parts.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipemill_config::parse;
+
+    /// The plan of a configuration, for a machine of 8 cores.
+    fn plan(text: &str, memory: Option<u64>) -> ResourcePlan {
+        let config = parse(text, "pipemill.toml", &|_| None).expect("it is right");
+        let builtin = pipemill_decode::Builtin {
+            name: "lines",
+            about: "",
+            records_version: 0,
+            wasm: &[],
+            code: &[],
+        };
+        // A test leaks a few bytes.
+        ResourcePlan::of(&config, Box::leak(Box::new([builtin])), Machine { cores: 8, memory })
+    }
+
+    fn channel(source: &str, decoder: &str, more: &str) -> String {
+        format!(
+            "[[channel]]\nname = 'train'\nsource = {{ {source} }}\ndecoder = '{decoder}'\n{more}"
+        )
+    }
+
+    fn memory(source: &str, decoder: &str, more: &str, limit: Option<u64>) -> MemoryLimits {
+        plan(&channel(source, decoder, more), limit).channels[0].memory
+    }
+
+    #[test]
+    fn each_part_follows_from_its_limit() {
+        let of = memory(
+            "folder = 'x', compression = 'none'",
+            "lines",
+            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' }\n\
+             on_error = 'skip'\nmax_errors = 1000\n\
+             [channel.limits]\nmemory = '100MiB'\noutput = '10MiB'\n",
+            None,
+        );
+        let batches = (64 << 20) + (80 << 20) + WINDOW_SPARE + DEFAULT_BATCHES;
+        let expected = MemoryLimits::default()
+            .with(MemoryPart::Batches, batches)
+            .with(MemoryPart::Decoders, 200 << 20)
+            .with(MemoryPart::Outputs, 20 << 20)
+            .with(MemoryPart::Chunks, 4 * ((1 << 20) + MAX_FRAMING as u64))
+            .with(MemoryPart::Workers, Workers::bytes(2))
+            .with(MemoryPart::Errors, 32_000)
+            .with(MemoryPart::States, state_bytes(16, 1));
+        assert_eq!(of, expected);
+    }
+
+    #[test]
+    fn batches_fit_into_the_container() {
+        let slots = 64 << 20;
+        let taken = slots + MIN_HOST_BYTES;
+        let of = |limit| memory("folder = 'x'", "lines", "", Some(limit)).of(MemoryPart::Batches);
+        assert_eq!(of(taken + (300 << 20)), slots + (300 << 20));
+        assert_eq!(of(taken), slots + MIN_BATCHES);
+        assert_eq!(of(1 << 40), slots + DEFAULT_BATCHES);
+    }
+
+    /// A name may be that of a user's plugin, and so may be what is found later.
+    #[test]
+    fn only_built_in_decoders_are_known_not_to_copy() {
+        let of = |decoder| memory("file = 'x'", decoder, "", None).of(MemoryPart::Copies);
+        assert_eq!((of("lines"), of("mine"), of("./mine.wasm")), (0, 64 << 20, 64 << 20));
+    }
+
+    #[test]
+    fn windows_of_zstd_count_where_there_may_be_any() {
+        let of = |source, more| memory(source, "lines", more, None).of(MemoryPart::Inflating) >> 20;
+        assert_eq!(of("file = 'x.bin'", ""), 0);
+        assert_eq!(of("file = 'x.gz'", ""), 1);
+        assert_eq!(of("file = 'x.zst'", ""), 129);
+        assert_eq!(of("folder = 'x', compression = 'gzip'", ""), 1);
+        assert_eq!(of("folder = 'x', compression = 'none'", ""), 0);
+        assert_eq!(of("folder = 'x'", "workers = 3"), 4 * 130 - 1);
+        assert_eq!(of("fifo = 'x'", ""), 0);
+    }
+
+    #[test]
+    fn cores_are_divided_among_the_channels_that_decode() {
+        let workers = |text: &str| -> Vec<_> {
+            let plan = plan(text, None);
+            let decoders = plan.channels.into_iter().flat_map(|one| one.decoders);
+            decoders.map(|one| (one.workers, one.inflates_in_background)).collect()
+        };
+        let one = channel("folder = 'x'", "lines", "workers = 'auto'\n");
+        assert_eq!(workers(&one), [(8, false)]);
+        let pipe = one.replace("folder", "fifo").replace("train", "val");
+        assert_eq!(workers(&format!("{one}{pipe}")), [(4, false), (1, true)]);
+    }
+
+    #[test]
+    fn what_is_fetched_from_s3_is_the_hosts() {
+        let of = |source| {
+            let plan = plan(&channel(source, "lines", ""), Some(400 << 20));
+            plan.host.contains(&(100 << 20, HOST_S3))
+        };
+        assert!(of("s3 = 's3://bucket/prefix/'") && !of("folder = 'x'"));
+    }
+}
