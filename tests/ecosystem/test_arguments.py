@@ -42,8 +42,8 @@ BOTH = {**inspect.signature(pipemill.connect).parameters, **inspect.signature(pi
 TENSORS = {"copy", "absent", "dense"}
 #: What each has of its own, and what it has not, because it has another way for that.
 DIFFERENT = {
-    "torch.Loader": (TENSORS | {"steps", "device", "pin_memory"}, {"state"}),
-    "torch.Dataset": (TENSORS, {"state"}),
+    "torch.Loader": (TENSORS | {"steps", "device", "pin_memory", "replay", "equal_steps"}, {"state"}),
+    "torch.Dataset": (TENSORS | {"equal_steps"}, {"state"}),
     "grain.dataset": ({"absent"}, set()),
     "tf.dataset": ({"absent"}, set()),
 }

@@ -51,7 +51,7 @@ def all_of(trained):
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 10
 
 
 def test_a_loader_and_its_state():
@@ -73,6 +73,15 @@ def test_a_program_that_counts_epochs():
     _, trained = run("loader.epoch < 10", loader=loader)
     assert len(trained) == 2 * 7
     loader.close()
+
+
+def test_waits_and_replay(capsys):
+    names, trained = run("for replay in (None, 4)")
+    firsts = [int(numbers[0]) for numbers, _ in trained]
+    assert firsts == [0, 256] * 20, "an epoch has two batches"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("replay=None: ") and "<waits for 20 batches: p50 " in lines[0]
+    assert lines[1].startswith("replay=4: ") and "<waits for 4 batches: p50 " in lines[1]
 
 
 def test_a_dataset():

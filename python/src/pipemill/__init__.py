@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .stream import Epoch, Stream, connect
     from .transform import Transform
     from .version import __version__
+    from .waits import Waits
 
 __all__ = [
     "AbsentError",
@@ -78,6 +79,7 @@ __all__ = [
     "Stream",
     "StreamTimeout",
     "Transform",
+    "Waits",
     "__version__",
     "cat",
     "connect",
@@ -96,6 +98,7 @@ _MODULES = {
     "Record": "record",
     "Stream": "stream",
     "Transform": "transform",
+    "Waits": "waits",
     "__version__": "version",
     "cat": "opening",
     "connect": "stream",

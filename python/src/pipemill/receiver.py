@@ -14,6 +14,7 @@ from .log import warn
 from .other_ranks import why_waiting
 from .protocol import EpochEnd, Grant
 from .schema import Field, parse_schema
+from .waits import Waits
 
 if TYPE_CHECKING:
     from .address import Address
@@ -39,6 +40,10 @@ class Receiver:
         self.fields: tuple[Field, ...] = ()
         #: The numbers of those that the program got, for error texts.
         self.batches = self.records = 0
+        #: How long the program has waited for them.
+        self.waits = Waits()
+        #: Nanoseconds of the wait for the next one so far.
+        self._waited = 0
         #: The private host, and who has started it, where that is another process: for error texts.
         self.host: Host | None = None
         self.host_owner: str | None = None
@@ -78,6 +83,18 @@ class Receiver:
         self._peeked = None
 
     def _next(self) -> Grant | EpochEnd | None:
+        """Waits for the next GRANT or EPOCH_END, and counts how long."""
+        began = time.perf_counter_ns()
+        try:
+            event = self._receive()
+        finally:
+            self._waited += time.perf_counter_ns() - began
+        if isinstance(event, Grant):
+            self.waits._add(self._waited)
+            self._waited = 0
+        return event
+
+    def _receive(self) -> Grant | EpochEnd | None:
         connection = self._connection
         message, idle = connection.message, 0.0
         while self._final is None:

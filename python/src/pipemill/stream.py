@@ -25,6 +25,7 @@ from .state import Tracker, check_accept, check_state
 from .status import SkippedCount, failure_of
 from .transform import Transform, keeping
 from .version import __version__
+from .waits import Waits
 
 if TYPE_CHECKING:
     from .private_host import Host
@@ -335,6 +336,11 @@ class Stream:
         what it was when it was asked last: by this, or at the end of the stream.
         """
         return self._skips.now()
+
+    @property
+    def waits(self) -> Waits:
+        """How long this program has waited for each of its batches."""
+        return self._receiver.waits
 
     def state_dict(self) -> dict[str, Any]:
         """Where this program goes on if it is started again: after the last batch that it was

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .batch import Batch
     from .schema import Field
     from .stream import Epoch, Stream
+    from .waits import Waits
 
 #: Gives what the loop gets of a batch, or `SKIP`.
 Step = Callable[[Any], Any]
@@ -59,6 +60,11 @@ class Transform:
     def skipped(self) -> int:
         """As :attr:`Stream.skipped`."""
         return self._stream.skipped
+
+    @property
+    def waits(self) -> Waits:
+        """As :attr:`Stream.waits`."""
+        return self._stream.waits
 
     @property
     def fields(self) -> tuple[Field, ...]:

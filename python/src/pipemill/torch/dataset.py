@@ -18,7 +18,9 @@ from ..log import warn
 from ..protocol import Grant
 from ..sources import Source
 from ..state import START_OF_EPOCH
+from ..waits import Waits
 from .count import SINCE, Count
+from .ends import Ends, ends_of_pass, world
 from .passes import Pass, Progress, coming_epoch, pass_over_left_epoch
 from .reading import Reading
 from .resume import LeftOut
@@ -76,6 +78,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     :param dense: the names of fields of any length that are one tensor: see the same.
     :param credits: as for :func:`pipemill.connect`, and 4 by default; so are `timeout`,
         `hold_timeout` and, for a channel, `wait` and `allow_other_users`.
+    :param equal_steps: where the process group of ``torch.distributed`` has several ranks and these
+        have hosts of their own, passes that end after different steps are a
+        :class:`pipemill.PipemillError`, before a rank waits for another one in vain. False: nobody
+        asks, as where ranks never wait for each other. Not in the workers of a DataLoader.
 
     A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
     process's, also where workers read from it. Where it is killed, and this process alone reads
@@ -119,6 +125,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         hold_timeout: float | None = None,
         wait: float | None = None,
         allow_other_users: bool = False,
+        equal_steps: bool = True,
     ) -> None:
         how: dict[str, Any] = dict(
             options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
@@ -152,6 +159,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._resumed = False
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
+        self._waits = Waits()
+        self._equal_steps = equal_steps
+        #: The number of passes that have begun in this process.
+        self._passes = 0
 
     def __iter__(self) -> Pass:
         return Pass(self)
@@ -192,6 +203,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         workers, too."""
         return self._reading.skipped
 
+    @property
+    def waits(self) -> Waits:
+        """How long this process has waited for each of its batches: see :class:`pipemill.Waits`. The
+        workers of a DataLoader wait for themselves, and are not counted."""
+        return self._waits
+
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this dataset."""
         self._hang_up()
@@ -201,6 +218,15 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return {**self.__dict__, "_stream": None, "_current": None}
 
     # --- for `Pass`
+
+    def _begins_pass(self) -> Ends | None:
+        """A pass begins. Returns what compares its end with those of the other ranks, where they
+        may differ."""
+        number, self._passes = self._passes, self._passes + 1
+        if not self._equal_steps:
+            return None
+        name = self._reading.name_of_unequal(world())
+        return None if name is None else ends_of_pass(name, number)
 
     def _connected(self) -> Stream:
         """The stream, which lives from pass to pass."""
@@ -219,6 +245,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
                 if self._left_out:
                     self._count.begin_again()
             self._stream = self._reading.connect(at, count, number, state)
+            self._stream._receiver.waits = self._waits
             if state is not None and not state["given"]:
                 self._first_epoch = state["epoch"]
             self._resumed, self._left_at = state is not None, None

@@ -9,9 +9,13 @@ from typing import Any
 import torch
 
 from ..arguments import answering
+from ..errors import StateError
 from ..sources import Source
+from ..stream import whole_number
+from ..waits import Waits
 from .dataset import Dataset
 from .passes import Pass
+from .replay import Replay
 from .tensors import Tensors
 
 
@@ -25,6 +29,8 @@ _OTHER_WORDS = {
     "length": "say steps={value!r}",
     "max_steps": "say steps={value!r}",
 }
+#: The most batches that `replay` keeps. Each takes as much memory as it has bytes.
+_MAX_KEPT = 1_000_000
 
 
 class _Data(Dataset):
@@ -55,6 +61,9 @@ class Loader:
     :param device: where the tensors go. To a GPU they go through pinned memory, and the copy is
         still under way when a batch is yielded; the GPU's own order of work takes care of that.
     :param pin_memory: whether the tensors are in pinned memory, for a trainer that moves them.
+    :param replay: to measure: the first N batches again and again. They are read once and copied,
+        so training never waits for data, and is as fast as endless data would let it be. A pass
+        then has `steps`, or no end. There is no state.
     :param source: as for :class:`Dataset`, as are all others.
     """
 
@@ -67,6 +76,7 @@ class Loader:
         steps: int | None = None,
         device: torch.device | str | int | None = None,
         pin_memory: bool = False,
+        replay: int | None = None,
         socket: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
@@ -94,6 +104,7 @@ class Loader:
         hold_timeout: float | None = None,
         wait: float | None = None,
         allow_other_users: bool = False,
+        equal_steps: bool = True,
     ) -> None:
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
@@ -105,14 +116,18 @@ class Loader:
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
             rank=rank, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
-            allow_other_users=allow_other_users,
+            allow_other_users=allow_other_users, equal_steps=equal_steps,
         )  # fmt: skip
         self.dataset._steps = steps
+        self._replay = None if replay is None else Replay(
+            self.dataset, whole_number("replay", replay, _MAX_KEPT, " batches, or None"), steps
+        )  # fmt: skip
         self._device = None if device is None else torch.device(device)
         self._pin_memory = pin_memory
 
     def __iter__(self) -> Iterator[Tensors]:
-        return map(self._placed, Pass(self.dataset))
+        batches = Pass(self.dataset) if self._replay is None else self._replay
+        return map(self._placed, batches)
 
     def __len__(self) -> int:
         """`steps`. Raises :class:`TypeError` where there are none: then nobody knows the number of
@@ -131,6 +146,8 @@ class Loader:
                 for batch in loader:
                     train(batch["jpg"], batch["cls"])
         """
+        if self._replay is not None:
+            return self._replay.passes
         return self.dataset._coming_epoch()
 
     def set_epoch(self, epoch: int) -> None:
@@ -139,7 +156,14 @@ class Loader:
         self.dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: after the last batch that was yielded. Save it with the model."""
+        """Where to go on: after the last batch that was yielded. Save it with the model.
+
+        Raises :class:`pipemill.StateError` with `replay`: there is no place to go on at."""
+        if self._replay is not None:
+            raise StateError(
+                "a Loader with replay= delivers the same batches again and again, so it has no "
+                "place to go on at; leave out replay=, or save no state while you measure"
+            )
         return self.dataset.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -152,6 +176,12 @@ class Loader:
         """How many places of the input were left out so far as errors, because `on_error` or
         `on_plugin_error` say so: as :attr:`pipemill.Stream.skipped`."""
         return self.dataset.skipped
+
+    @property
+    def waits(self) -> Waits:
+        """How long this program has waited for each of its batches: p50, p95, p99 and more, see
+        :class:`pipemill.Waits`. Those of `replay` count once."""
+        return self.dataset.waits
 
     def close(self) -> None:
         """Hangs up, and ends the host that was started for this loader. The end of the program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
-from ..errors import HostDied, PipemillError, Refused
+from ..errors import DecodeError, HostDied, PipemillError, Refused
 from ..protocol import ENDED_EARLY, EpochEnd, Grant
 from .resume import LeftOut, check_not_empty
 from .tensors import Tensors, tensors
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..batch import Batch
     from ..stream import Epoch, Stream
     from .dataset import Dataset
+    from .ends import Ends
 
 
 class Progress:
@@ -34,6 +35,8 @@ class Progress:
         #: Whether a batch was yielded since the stop.
         self.has_yielded = False
         self.finished = False
+        #: Where the other ranks' passes end. None where nobody asks.
+        self.ends: Ends | None = None
 
 
 class Pass:
@@ -57,6 +60,7 @@ class Pass:
         try:
             return self._next()
         except PipemillError as error:
+            self._tell_others(error)
             if isinstance(error, Refused):
                 # A newer pass has begun. The host keeps what this one holds until it hangs up.
                 self._dataset._hang_up()
@@ -97,6 +101,8 @@ class Pass:
         if at.finished:
             raise StopIteration
         if at.epoch is None:
+            if not at.has_begun:
+                at.ends = dataset._begins_pass()
             self._begin()
         elif dataset._current is not at:
             raise PipemillError(
@@ -104,6 +110,8 @@ class Pass:
                 "at a time: make another Dataset to read the data twice at once"
             )
         while at.epoch is not None:
+            if at.ends is not None and _has_batch(at.epoch):
+                at.ends.takes_batch()
             batch = next(at.epoch, None)
             if batch is not None:
                 dataset._delivers(batch.epoch)
@@ -111,6 +119,8 @@ class Pass:
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
+                if at.finished and at.ends is not None:
+                    at.ends.at_end()
                 copy = dataset._copy or _takes_last_credit(batch)
                 return tensors(batch, copy, dataset._absent, dataset._dense)
             at.epoch = self._epoch_after(at.epoch)
@@ -118,7 +128,18 @@ class Pass:
             raise PipemillError(_data_are_over(dataset._connected()))
         at.finished = True
         dataset._rest()
+        if at.ends is not None:
+            at.ends.at_end()
         raise StopIteration
+
+    def _tell_others(self, error: PipemillError) -> None:
+        """Says an error to the other ranks that ends the pass of this one, as that of an empty
+        part of the objects does."""
+        ends = self._progress.ends
+        if ends is not None and (
+            type(error) is PipemillError or isinstance(error, (DecodeError, HostDied))
+        ):
+            ends.at_end(str(error))
 
     def _begin(self) -> None:
         dataset, at = self._dataset, self._progress
@@ -216,6 +237,15 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
         while stream._epoch is not None:
             stream._skip_batch(stream._epoch)
     return stream._receiver.peek()
+
+
+def _has_batch(epoch: Epoch) -> bool:
+    """Whether the epoch has a further batch. It waits for it as `next` does, and takes nothing."""
+    stream = epoch._stream
+    if stream._epoch is not epoch or epoch._skipped:
+        return False
+    stream._finish_batch()
+    return isinstance(stream._receiver.peek(), Grant)
 
 
 def coming_epoch(stream: Stream) -> int | None:

@@ -6,6 +6,7 @@ It can be pickled and forked. Each process connects for itself.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import uuid
@@ -23,6 +24,7 @@ from ..status import SkippedCount
 from ..stream import Stream, stream_of, wishes_of
 from ..toml_text import literal, toml
 from .count import DIFFERENT, NOWHERE
+from .ends import number_of
 from .resume import LeftOut
 
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
@@ -87,11 +89,15 @@ class Reading:
         self._own_part: dict[str, int] | None = None
         #: Whose part that is, for error texts.
         self._part: str | None = None
+        #: What is read, the same on all ranks that read parts of it. None where no part is read.
+        self._name: str | None = None
         own = rank_of(rank)
         self._is_channel = is_channel(source, decoder, socket)
         if self._is_channel:
             self._of_channel(source, socket, given)
             self._rank, self._world = own or (0, 1)
+            if own is not None:
+                self._name = _name_of(f"channel {source}")
             #: Whether the host deals out batches to this program alone.
             self._alone = own is None or (rank == "auto" and own[1] == 1)
             return
@@ -104,6 +110,9 @@ class Reading:
         asked: dict[str, Any] = {"epochs": None, **given}
         name, channel, node = plan(source, decoder, rank=own, credits=credits, **asked)
         self._own_part = channel["source"].get("part")
+        if self._own_part is not None:
+            whole = {**channel, "source": {**channel["source"], "part": None}}
+            self._name = _name_of(toml({"channel": [whole]}))
         self._part = part_name(channel, node)
         #: Whether objects are shuffled before they are dealt: epochs differ in their batches then.
         self._shuffles = channel["shuffle"] is not None
@@ -128,6 +137,12 @@ class Reading:
         self._host = Host.of_text(self._text, consumers_first=True)
         self._address = Address(self._host.socket)
         self._owner = f"process {os.getpid()}"
+
+    def name_of_unequal(self, world: int) -> str | None:
+        """What the `world` ranks of a process group call what they read, where they may get
+        different numbers of batches: they read parts of it, by several hosts. Else None."""
+        is_one_host = self._is_channel and self._world >= world
+        return None if is_one_host else self._name
 
     @property
     def can_start_again(self) -> bool:
@@ -269,3 +284,9 @@ class Reading:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_host": None}
+
+
+def _name_of(what: str) -> str:
+    """A short name of a dataset that reads this, the same on all ranks."""
+    digest = hashlib.sha256(what.encode()).hexdigest()[:20]
+    return f"{digest}-{number_of(digest)}"

@@ -1,0 +1,89 @@
+"""How long a program has waited for its batches, counted in constant memory."""
+
+from __future__ import annotations
+
+#: Bits of a time that tell its bucket, after its highest one: a bucket is 1/16 of an octave or more.
+_BITS = 4
+
+
+class Waits:
+    """How long a program has waited for each batch: :attr:`Stream.waits`. ::
+
+        with pipemill.open("train.csv") as stream:
+            for batch in stream:
+                pass
+            print(stream.waits)
+
+    A time runs from the program's asking for a batch to its coming, also across the end of an epoch.
+    A batch that has come before it was asked for takes a few microseconds. The first one takes as
+    long as the host needs to open the source. Times are in seconds. A percentile may be up to 1/16
+    above the true one, and never above `longest`.
+    """
+
+    def __init__(self) -> None:
+        #: Number of batches.
+        self.count = 0
+        self._nanoseconds = self._longest = 0
+        #: How many times fall into each bucket.
+        self._buckets: dict[int, int] = {}
+
+    @property
+    def total(self) -> float:
+        """The sum of all times."""
+        return self._nanoseconds / 1e9
+
+    @property
+    def longest(self) -> float:
+        """The longest time; 0 before the first batch."""
+        return self._longest / 1e9
+
+    @property
+    def p50(self) -> float:
+        """Half of the batches have not taken longer."""
+        return self.percentile(50)
+
+    @property
+    def p95(self) -> float:
+        """95 % of the batches have not taken longer."""
+        return self.percentile(95)
+
+    @property
+    def p99(self) -> float:
+        """99 % of the batches have not taken longer."""
+        return self.percentile(99)
+
+    def percentile(self, percent: float) -> float:
+        """The time that this percentage of the batches has not exceeded; 0 before the first batch.
+
+        Raises :class:`ValueError` where it is not from 0 to 100.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"percentile({percent!r}): expected a number from 0 to 100")
+        left = percent / 100 * self.count
+        for bucket, count in sorted(self._buckets.items()):
+            left -= count
+            if left <= 0:
+                return min(_end_of(bucket), self._longest) / 1e9
+        return self.longest
+
+    def __repr__(self) -> str:
+        return (
+            f"<waits for {self.count} batches: p50 {self.p50:.3g} s, p95 {self.p95:.3g} s, "
+            f"p99 {self.p99:.3g} s, longest {self.longest:.3g} s, together {self.total:.3g} s>"
+        )
+
+    def _add(self, nanoseconds: int) -> None:
+        """A batch has taken this time."""
+        self.count += 1
+        self._nanoseconds += nanoseconds
+        if nanoseconds > self._longest:
+            self._longest = nanoseconds
+        shift = max(nanoseconds.bit_length() - 1 - _BITS, 0)
+        bucket = (shift << _BITS) + (nanoseconds >> shift)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+
+def _end_of(bucket: int) -> int:
+    """The longest time of a bucket."""
+    shift = max((bucket >> _BITS) - 1, 0)
+    return ((bucket - (shift << _BITS) + 1) << shift) - 1
