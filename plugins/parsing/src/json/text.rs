@@ -68,7 +68,8 @@ fn check_utf8(text: &[u8], start: usize, end: usize) -> Result<(), SyntaxError> 
 }
 
 /// Checks the escape at `at`. Returns where it ends.
-fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
+#[inline(always)]
+pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => unicode(text, at).map(|(_, end)| end),
