@@ -219,9 +219,9 @@ const RECIPROCALS: [u64; 20] = {
 /// The nearest value of `value` divided by this power of ten, which is less than 20. `None` for a few
 /// values that are close to the middle of two.
 ///
-/// A reciprocal is too small by less than 1, and so is the product that is left after the lower 64
-/// bits are dropped. So the value without its power of two is at least `low`, and less than
-/// `low + 2`. Rounding never changes an order: if both are rounded to the same `f64`, the value is,
+/// A reciprocal is too small by less than 1, and the product by less than 2. So twice the value,
+/// without its power of two, is less than 3 above the product, and the value is at least `low`, and
+/// less than `low + 2`. Rounding never changes an order: if both are rounded to the same `f64`, the value is,
 /// too. The multiplication with a power of two is exact.
 #[inline(always)]
 fn scaled(value: u64, power: usize) -> Option<f64> {
@@ -237,15 +237,14 @@ fn scaled(value: u64, power: usize) -> Option<f64> {
     (low == high).then_some(low * factor)
 }
 
-/// The upper 64 bits of a product. WebAssembly has no instruction for it, and a call would be slower.
+/// The upper 64 bits of a product, or one less: the product of the lower halves is left out.
+/// WebAssembly has no instruction for it.
 #[inline(always)]
 fn high_product(a: u64, b: u64) -> u64 {
     let half = |value: u64| (value >> 32, value & 0xffff_ffff);
     let ((a_high, a_low), (b_high, b_low)) = (half(a), half(b));
-    let (carry, _) = half(a_low * b_low);
-    let (middle_high, middle_low) = half(a_high * b_low + carry);
-    let (carry, _) = half(a_low * b_high + middle_low);
-    a_high * b_high + middle_high + carry
+    let (middle_high, middle_low) = half(a_high * b_low);
+    a_high * b_high + middle_high + ((a_low * b_high + middle_low) >> 32)
 }
 
 /// Parses a decimal without an exponent, of at most 16 bytes (digits and dot), whose digits are at

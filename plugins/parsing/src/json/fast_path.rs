@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use super::bytes16::{Bytes16, LANES};
-use super::key_cache::{KeyCache, Known, Place, START};
+use super::key_cache::{KeyCache, Place, START, Window};
 use super::parser::{JsonValue, MAX_DEPTH, ValueKind};
 use super::text;
 use crate::pointers::{NO_NODE, PointerTree};
@@ -57,12 +57,12 @@ struct FastPath<'a> {
 /// The end of something that was parsed. `None`: it is not plain, or not valid.
 type End = Option<usize>;
 
-impl FastPath<'_> {
+impl<'a> FastPath<'a> {
     /// Parses the text in this range.
     #[inline(always)]
     fn whole(&mut self, range: Range<usize>) -> Option<()> {
         let (start, _) = self.skip_blanks(range.start)?;
-        let end = self.value(start, PointerTree::ROOT, 0)?;
+        let end = self.value(self.window(start)?, 0, start, PointerTree::ROOT, 0)?;
         // There is no such range if the value ends beyond it.
         if !self.text.get(end..range.end)?.iter().all(|byte| is_blank(*byte)) {
             return None;
@@ -78,29 +78,34 @@ impl FastPath<'_> {
         self.text.get(at).copied()
     }
 
+    #[inline(always)]
+    fn window(&self, at: usize) -> Option<&'a Window> {
+        self.text.get(at..)?.first_chunk()
+    }
+
     /// The first byte that is no blank, and its place.
     #[inline(always)]
     fn skip_blanks(&self, mut at: usize) -> Option<(usize, u8)> {
         loop {
             let byte = self.byte(at)?;
-            if !is_blank(byte) {
+            if byte > b' ' || !is_blank(byte) {
                 return Some((at, byte));
             }
             at += 1;
         }
     }
 
-    /// Parses the value at `start`, or after blanks there.
+    /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its end.
     #[inline(always)]
-    fn value(&mut self, start: usize, node: usize, depth: u32) -> End {
-        let byte = self.byte(start)?;
+    fn value(&mut self, window: &Window, offset: usize, at: usize, node: usize, depth: u32) -> End {
+        let (byte, start) = (window[offset], at + offset);
         let (kind, end) = if byte == b'"' {
-            let (end, escaped) = self.string(start)?;
+            let (end, escaped) = self.string(window, offset, at)?;
             (ValueKind::String { escaped }, end)
         } else if byte.wrapping_sub(b'0') <= 9 || byte == b'-' {
-            let (end, integer) = self.number(start, byte)?;
+            let (end, integer) = self.number(window, offset, at)?;
             (ValueKind::Number { integer }, end)
-        } else if is_blank(byte) {
+        } else if byte <= b' ' {
             return self.value_after_blanks(start, node, depth);
         } else {
             self.other_value(start, byte, node, depth)?
@@ -114,11 +119,13 @@ impl FastPath<'_> {
     /// Parses a value after blanks, where a key was known without them.
     #[cold]
     fn value_after_blanks(&mut self, start: usize, node: usize, depth: u32) -> End {
-        let (start, _) = self.skip_blanks(start)?;
-        self.value(start, node, depth)
+        let (value, _) = self.skip_blanks(start)?;
+        // Otherwise it is a control character.
+        if value > start { self.value(self.window(value)?, 0, value, node, depth) } else { None }
     }
 
     /// Parses a value that is no string and no number.
+    #[inline(always)]
     fn other_value(
         &mut self,
         start: usize,
@@ -148,42 +155,55 @@ impl FastPath<'_> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn object(&mut self, start: usize, node: usize, depth: u32) -> End {
-        let (mut at, mut place) = (start + 1, Place { node, first: true });
-        // An object mostly ends right after its last value.
-        while self.byte(at)? != b'}' {
-            let known = match self.keys.following(self.key, self.text, at, place) {
-                Some(known) => known,
-                None => match self.key(at, place)? {
-                    Ok(known) => known,
+        let (mut at, mut place) = (start + 1, Place::first(node));
+        loop {
+            let mut window = self.window(at)?;
+            // An object mostly ends right after its last value.
+            if window[0] == b'}' {
+                return Some(at + 1);
+            }
+            let (offset, child) = match self.keys.following(self.key, window, place) {
+                Some(known) => {
+                    self.key = known.entry;
+                    (known.length, known.child)
+                }
+                None => match self.key(at, node, place)? {
+                    Ok((value, child)) => {
+                        (at, window) = (value, self.window(value)?);
+                        (0, child)
+                    }
                     Err(end) => return Some(end),
                 },
             };
-            self.key = known.entry;
-            self.ascii &= known.ascii;
             // An earlier value of the same key no longer counts.
-            if known.child != NO_NODE {
-                self.found[self.tree.below(known.child)].fill(None);
+            if child != NO_NODE {
+                self.found[self.tree.below(child)].fill(None);
             }
-            at = self.value(known.value, known.child, depth)?;
-            place.first = false;
+            at = self.value(window, offset, at, child, depth)?;
+            place = Place::later(node);
         }
-        Some(at + 1)
     }
 
-    /// Parses what is before a value in an object: the comma, the key and the colon. If the object
-    /// ends here, its end is an error.
+    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the start
+    /// and the node of the value. If the object ends here, its end is an error.
     #[inline(never)]
-    fn key(&mut self, start: usize, place: Place) -> Option<Result<Known, usize>> {
-        if let Some(known) = self.keys.other(self.key, self.text, start, place) {
-            return Some(Ok(known));
+    fn key(
+        &mut self,
+        start: usize,
+        node: usize,
+        place: Place,
+    ) -> Option<Result<(usize, usize), usize>> {
+        if let Some(known) = self.keys.other(self.key, self.window(start)?, place) {
+            self.key = known.entry;
+            return Some(Ok((start + known.length, known.child)));
         }
         let (mut at, mut byte) = self.skip_blanks(start)?;
         if byte == b'}' {
             return Some(Err(at + 1));
         }
-        if !place.first {
+        if !place.is_first() {
             if byte != b',' {
                 return None;
             }
@@ -192,25 +212,25 @@ impl FastPath<'_> {
         if byte != b'"' {
             return None;
         }
-        let (end, escaped) = self.string(at)?;
+        let (end, escaped) = self.string(self.window(at)?, 0, at)?;
         let key = &self.text[at + 1..end - 1];
-        let child = if escaped && self.tree.has_children(place.node) {
+        let child = if escaped && self.tree.has_children(node) {
             let mut plain = Vec::new();
             text::unescape(key, &mut plain);
-            self.tree.key(place.node, &plain)
+            self.tree.key(node, &plain)
         } else {
-            self.tree.key(place.node, key)
+            self.tree.key(node, key)
         };
         let (colon, byte) = self.skip_blanks(end)?;
         if byte != b':' {
             return None;
         }
         let (value, _) = self.skip_blanks(colon + 1)?;
-        let entry = self.keys.remember(self.key, &self.text[start..value], place, child);
-        Some(Ok(Known { entry, value, child, ascii: true }))
+        self.key = self.keys.remember(self.key, &self.text[start..value], place, child);
+        Some(Ok((value, child)))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn array(&mut self, start: usize, node: usize, depth: u32) -> End {
         let (mut at, byte) = self.skip_blanks(start + 1)?;
         if byte == b']' {
@@ -219,10 +239,8 @@ impl FastPath<'_> {
         let wanted = self.tree.has_children(node);
         for index in 0.. {
             let child = if wanted { self.tree.index(node, index) } else { NO_NODE };
-            let (end, byte) = {
-                let end = self.value(at, child, depth)?;
-                self.skip_blanks(end)?
-            };
+            let end = self.value(self.window(at)?, 0, at, child, depth)?;
+            let (end, byte) = self.skip_blanks(end)?;
             if byte != b',' {
                 return (byte == b']').then_some(end + 1);
             }
@@ -231,33 +249,29 @@ impl FastPath<'_> {
         None
     }
 
-    /// Parses the string at `start`. Returns its end, and whether it has escapes.
+    /// Parses the string at this offset of the window at `at`. Returns its end, and whether it has
+    /// escapes.
     #[inline(always)]
-    fn string(&mut self, start: usize) -> Option<(usize, bool)> {
-        let at = start + 1;
-        let bytes = Bytes16::at(self.text, at)?;
-        if bytes.high() != 0 {
-            self.ascii = false;
+    fn string(&mut self, window: &Window, offset: usize, at: usize) -> Option<(usize, bool)> {
+        let first = offset + 1;
+        let stops = Bytes16::at(window, first)?.stops_or_high();
+        if stops == 0 {
+            return self.rest(at + first + LANES);
         }
-        let stops = bytes.stops();
-        let at = at + stops.trailing_zeros() as usize;
-        if stops != 0 && self.byte(at)? == b'"' {
-            Some((at + 1, false))
-        } else {
-            self.rest(start + 1)
-        }
+        let stop = first + stops.trailing_zeros() as usize;
+        if window[stop] == b'"' { Some((at + stop + 1, false)) } else { self.rest(at + stop) }
     }
 
-    /// Parses a string whose first characters are at `at`.
+    /// Parses the rest of a string, from `at` on.
     #[inline(never)]
     fn rest(&mut self, mut at: usize) -> Option<(usize, bool)> {
         let (mut escaped, mut high) = (false, 0);
         loop {
-            let bytes = Bytes16::at(self.text, at)?;
-            high |= bytes.high();
-            let stops = bytes.stops();
+            let bytes = [Bytes16::at(self.text, at)?, Bytes16::at(self.text, at + LANES)?];
+            high |= bytes[0].high() | bytes[1].high();
+            let stops = u32::from(bytes[0].stops()) | u32::from(bytes[1].stops()) << LANES;
             if stops == 0 {
-                at += LANES;
+                at += 2 * LANES;
                 continue;
             }
             at += stops.trailing_zeros() as usize;
@@ -274,31 +288,32 @@ impl FastPath<'_> {
         }
     }
 
-    /// Parses the number at `start`, whose first byte is `byte`. Returns its end, and whether it is
+    /// Parses the number at this offset of the window at `at`. Returns its end, and whether it is
     /// written as an integer.
     #[inline(always)]
-    fn number(&mut self, start: usize, byte: u8) -> Option<(usize, bool)> {
-        let start = start + usize::from(byte == b'-');
-        let digits = Bytes16::at(self.text, start)?.digits();
-        let whole = ones(digits);
-        let end = start + whole;
-        // A zero before other digits, too many of them, or none.
-        if whole.wrapping_sub(1) > 14 || (whole > 1 && self.byte(start)? == b'0') {
-            return self.other_number(start);
+    fn number(&mut self, window: &Window, offset: usize, at: usize) -> Option<(usize, bool)> {
+        // The sign counts as a digit: so no place depends on whether there is one.
+        let sign = u16::from(window[offset] == b'-');
+        let digits = Bytes16::at(window, offset)?.digits() | sign;
+        let (sign, whole) = (usize::from(sign), ones(digits));
+        let byte = window[offset + whole];
+        // Too many digits, no digit, a zero before other digits, or an exponent.
+        if whole > 14
+            || whole == sign
+            || (window[offset + sign] == b'0' && whole > sign + 1)
+            || byte | 0x20 == b'e'
+        {
+            return self.other_number(at + offset + sign);
         }
-        let byte = self.byte(end)?;
-        if byte == b'.' {
-            let fraction = ones(digits >> (whole + 1));
-            let end = end + 1 + fraction;
-            if fraction > 0 && whole + 1 + fraction < LANES && self.byte(end)? | 0x20 != b'e' {
-                return Some((end, false));
-            }
-            return self.other_number(start);
+        if byte != b'.' {
+            return Some((at + offset + whole, true));
         }
-        if byte | 0x20 == b'e' {
-            return self.other_number(start);
+        let fraction = ones(digits >> (whole + 1));
+        let length = whole + 1 + fraction;
+        if fraction == 0 || length > 15 || window[offset + length] | 0x20 == b'e' {
+            return self.other_number(at + offset + sign);
         }
-        Some((end, true))
+        Some((at + offset + length, false))
     }
 
     /// Parses a number of any length, after its sign.
@@ -352,9 +367,9 @@ impl FastPath<'_> {
     }
 }
 
-/// Number of set bits at the low end of a mask of at most 16 bits.
+/// Number of set bits at the low end of a mask.
 #[inline(always)]
-fn ones(mask: u32) -> usize {
+fn ones(mask: u16) -> usize {
     (!mask).trailing_zeros() as usize
 }
 

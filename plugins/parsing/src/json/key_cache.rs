@@ -7,8 +7,12 @@
 
 use super::bytes16::{Bytes16, LANES};
 
+/// The bytes from a place on: enough for a key with what is around it, and for the start of its value.
+/// So the places in them need no checks.
+pub(super) type Window = [u8; 64];
+
 /// Most bytes of a key with what is around it.
-const MAX_BYTES: usize = 2 * LANES;
+const MAX_BYTES: usize = 2 * LANES - 1;
 /// Number of entries, as many as a `u8` can name. The entry 0 stands for the start of a text.
 const ENTRIES: usize = 256;
 
@@ -24,31 +28,41 @@ pub(super) struct KeyCache {
 }
 
 /// A key with what is around it, from the end of the value before it, or from the brace, to the
-/// start of its value.
+/// start of its value. All bytes are ASCII.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(64))]
 struct Entry {
-    bytes: [u8; MAX_BYTES],
-    /// Number of the bytes.
-    length: u32,
-    /// The bits of the bytes after them.
-    ignored: u32,
+    bytes: [u8; 2 * LANES],
+    /// The bits of the bytes that are those of the key.
+    compared: [u16; 2],
     /// Where the key stands.
     place: Place,
     /// The node of its value.
     child: usize,
-    /// Whether all bytes are ASCII.
-    ascii: bool,
+    /// Number of the bytes.
+    length: u8,
     /// The last two entries that came after this one and do not follow it.
     next: [u8; 2],
 }
 
-/// Where a key stands.
+/// Where a key stands: in the object of this node, as its first key or as a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The node of the object.
-    pub(super) node: usize,
-    /// Whether it is the object's first key.
-    pub(super) first: bool,
+pub(super) struct Place(usize);
+
+impl Place {
+    #[inline(always)]
+    pub(super) fn first(node: usize) -> Self {
+        Self(node << 1 | 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn later(node: usize) -> Self {
+        Self(node << 1)
+    }
+
+    pub(super) fn is_first(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// A key that was found.
@@ -56,25 +70,22 @@ pub(super) struct Place {
 pub(super) struct Known {
     /// Its entry.
     pub(super) entry: u8,
-    /// The start of its value.
-    pub(super) value: usize,
+    /// Number of bytes up to its value: less than 32.
+    pub(super) length: usize,
     /// The node of its value.
     pub(super) child: usize,
-    /// Whether all bytes are ASCII.
-    pub(super) ascii: bool,
 }
 
 /// The entry before the first key of a text.
 pub(super) const START: u8 = 0;
 
 const EMPTY: Entry = Entry {
-    bytes: [0; MAX_BYTES],
-    length: 0,
-    ignored: 0,
+    bytes: [0; 2 * LANES],
+    compared: [0; 2],
     // No object has this node.
-    place: Place { node: usize::MAX - 1, first: false },
+    place: Place(usize::MAX / 4),
     child: 0,
-    ascii: true,
+    length: 0,
     next: [START; 2],
 };
 
@@ -86,43 +97,39 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    /// The key at `at`, if it is the one that follows the entry `last`.
+    /// The key at the start of the window, if it is the one that follows the entry `last`.
     #[inline(always)]
-    pub(super) fn following(
-        &self,
-        last: u8,
-        text: &[u8],
-        at: usize,
-        place: Place,
-    ) -> Option<Known> {
-        self.at(last.wrapping_add(1), text, at, place)
+    pub(super) fn following(&self, last: u8, window: &Window, place: Place) -> Option<Known> {
+        self.at(last.wrapping_add(1), window, place)
     }
 
-    /// The key at `at`, if it is another one that came after the entry `last`.
+    /// The key at the start of the window, if it is another one that came after the entry `last`.
     #[inline]
-    pub(super) fn other(&self, last: u8, text: &[u8], at: usize, place: Place) -> Option<Known> {
+    pub(super) fn other(&self, last: u8, window: &Window, place: Place) -> Option<Known> {
         let [one, other] = self.entries[usize::from(last)].next;
-        self.at(one, text, at, place).or_else(|| self.at(other, text, at, place))
+        self.at(one, window, place).or_else(|| self.at(other, window, place))
     }
 
     #[inline(always)]
-    fn at(&self, index: u8, text: &[u8], at: usize, place: Place) -> Option<Known> {
+    fn at(&self, index: u8, window: &Window, place: Place) -> Option<Known> {
         let entry = &self.entries[usize::from(index)];
-        if entry.place != place || !entry.is_at(text, at) {
+        if entry.place != place || !entry.is_at(window) {
             return None;
         }
-        let value = at + entry.length as usize;
-        Some(Known { entry: index, value, child: entry.child, ascii: entry.ascii })
+        let length = usize::from(entry.length) % (MAX_BYTES + 1);
+        Some(Known { entry: index, length, child: entry.child })
     }
 
     /// Remembers a key that came after the entry `last`: these bytes. Returns its entry.
     pub(super) fn remember(&mut self, last: u8, bytes: &[u8], place: Place, child: usize) -> u8 {
         let length = bytes.len();
-        let mut entry = Entry { length: length as u32, place, child, ..EMPTY };
-        let Some(to) = entry.bytes.get_mut(..length) else { return last };
-        to.copy_from_slice(bytes);
-        entry.ignored = u32::MAX.checked_shl(length as u32).unwrap_or(0);
-        entry.ascii = bytes.is_ascii();
+        if length > MAX_BYTES || !bytes.is_ascii() {
+            return last;
+        }
+        let compared = (1u32 << length) - 1;
+        let compared = [compared as u16, (compared >> LANES) as u16];
+        let mut entry = Entry { compared, place, child, length: length as u8, ..EMPTY };
+        entry.bytes[..length].copy_from_slice(bytes);
         let hash = entry.hash();
         let known = self.by_hash[hash];
         let next = self.entries[usize::from(known)].next;
@@ -151,22 +158,20 @@ impl KeyCache {
 }
 
 impl Entry {
-    /// Whether the text has these bytes at `at`.
+    /// Whether the window starts with these bytes.
     #[inline(always)]
-    fn is_at(&self, text: &[u8], at: usize) -> bool {
-        let ([first, second], _) = self.bytes.as_chunks() else { return false };
-        let Some(bytes) = Bytes16::at(text, at) else { return false };
-        let mut differences = bytes.differences(Bytes16::new(first));
-        if self.length as usize > LANES {
-            let Some(bytes) = Bytes16::at(text, at + LANES) else { return false };
-            differences |= bytes.differences(Bytes16::new(second)) << LANES;
-        }
-        differences & !self.ignored == 0
+    fn is_at(&self, window: &Window) -> bool {
+        let differs = |half: usize| {
+            let bytes = |of| Bytes16::at(of, LANES * half);
+            let (Some(own), Some(found)) = (bytes(&self.bytes), bytes(window)) else { return true };
+            found.differences(own) & self.compared[half] != 0
+        };
+        !differs(0) && (usize::from(self.length) <= LANES || !differs(1))
     }
 
     /// A number below [`ENTRIES`].
     fn hash(&self) -> usize {
-        let start = u32::from(self.place.first) + (self.place.node as u32).wrapping_mul(31);
+        let start = (self.place.0 as u32).wrapping_mul(31);
         let mix = |hash: u32, word: u32| ((hash ^ word).wrapping_mul(0x9e37_79b1)).rotate_left(13);
         let (words, _) = self.bytes.as_chunks();
         let hash = words.iter().fold(start, |hash, word| mix(hash, u32::from_le_bytes(*word)));
