@@ -136,10 +136,13 @@ fn integer(bytes: &[u8], start: usize, end: usize) -> Option<i64> {
 fn digits(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
     let window: &[u8; 16] = bytes.get(end.checked_sub(16)?..end)?.first_chunk()?;
     let keep = KEEP.get(end - start)?;
+    if end - start <= 8 {
+        let last = (word(window, 8) ^ ZEROS) & keep.1;
+        return (not_digits(last) == 0 && end > start).then(|| eight(last));
+    }
     let low = (word(window, 0) ^ ZEROS) & keep.0;
     let high = (word(window, 8) ^ ZEROS) & keep.1;
-    let are_digits = not_digits(low) | not_digits(high) == 0 && end > start;
-    are_digits.then(|| eight(low) * 100_000_000 + eight(high))
+    (not_digits(low) | not_digits(high) == 0).then(|| eight(low) * 100_000_000 + eight(high))
 }
 
 /// Parses a decimal without an exponent, of more than 16 bytes, with a dot: at most 15 digits before

@@ -116,12 +116,18 @@ impl<'a> FastPath<'a> {
         Some(end)
     }
 
+    /// Parses the value at `start`.
+    #[inline(never)]
+    fn value_at(&mut self, start: usize, node: usize, depth: u32) -> End {
+        self.value(self.window(start)?, 0, start, node, depth)
+    }
+
     /// Parses a value after blanks, where a key was known without them.
     #[cold]
     fn value_after_blanks(&mut self, start: usize, node: usize, depth: u32) -> End {
         let (value, _) = self.skip_blanks(start)?;
         // Otherwise it is a control character.
-        if value > start { self.value(self.window(value)?, 0, value, node, depth) } else { None }
+        if value > start { self.value_at(value, node, depth) } else { None }
     }
 
     /// Parses a value that is no string and no number.
@@ -309,11 +315,28 @@ impl<'a> FastPath<'a> {
             return Some((at + offset + whole, true));
         }
         let fraction = ones(digits >> (whole + 1));
-        let length = whole + 1 + fraction;
-        if fraction == 0 || length > 15 || window[offset + length] | 0x20 == b'e' {
+        let end = offset + whole + 1 + fraction;
+        if end == offset + LANES {
+            return self.fraction(at + end).map(|end| (end, false));
+        }
+        if fraction == 0 || window[end] | 0x20 == b'e' {
             return self.other_number(at + offset + sign);
         }
-        Some((at + offset + length, false))
+        Some((at + end, false))
+    }
+
+    /// Parses the rest of a number, from `at` on, which is after a digit of its fraction.
+    #[inline(never)]
+    fn fraction(&self, at: usize) -> Option<usize> {
+        let end = self.digits(at)?;
+        if self.byte(end)? | 0x20 == b'e' { self.exponent(end) } else { Some(end) }
+    }
+
+    /// Parses an exponent, whose letter is at `at`.
+    fn exponent(&self, at: usize) -> Option<usize> {
+        let from = at + 1 + usize::from(matches!(self.byte(at + 1)?, b'+' | b'-'));
+        let end = self.digits(from)?;
+        (end > from).then_some(end)
     }
 
     /// Parses a number of any length, after its sign.
@@ -336,12 +359,7 @@ impl<'a> FastPath<'a> {
             }
         }
         if self.byte(end)? | 0x20 == b'e' {
-            let from = end + 1 + usize::from(matches!(self.byte(end + 1)?, b'+' | b'-'));
-            end = self.digits(from)?;
-            integer = false;
-            if end == from {
-                return None;
-            }
+            return Some((self.exponent(end)?, false));
         }
         Some((end, integer))
     }
