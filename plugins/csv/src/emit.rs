@@ -14,9 +14,10 @@ use crate::dialect::Cell;
 use crate::guess::{is_null_word, parse_boolean};
 use crate::layout::{Layout, Pick};
 use crate::merged_rows;
-use crate::plain_rows::PlainRows;
+use crate::plain_rows::{AsWritten, PlainRows};
 use crate::row_context::{FirstRow, RowContext, Surplus};
 use crate::scan::{RowSink, StopReason};
+use crate::typed_rows::{TypedRows, is_code};
 use crate::written_numbers::parse_with_comma;
 use crate::{value_hint, width_hint};
 
@@ -213,15 +214,19 @@ pub(crate) struct AllFields<'a> {
     backoff: Backoff,
 }
 
+/// Whether there is a fast path for the dialect.
+fn has_fast_path(context: &RowContext) -> bool {
+    let dialect = &context.chunk.dialect;
+    dialect.escape.is_none() && !dialect.lone_cr
+}
+
 impl<'a> AllFields<'a> {
     pub(crate) fn new(
         context: RowContext<'a>,
         layout: &'a Layout,
         plain: &'a mut PlainRows,
     ) -> Self {
-        let dialect = &context.chunk.dialect;
-        let has_fast_path = dialect.escape.is_none() && !dialect.lone_cr;
-        let plain = has_fast_path.then_some(plain);
+        let plain = has_fast_path(&context).then_some(plain);
         // The fast path reads little of a row that it can't read.
         Self { context, layout, plain, backoff: Backoff::new(1) }
     }
@@ -267,7 +272,7 @@ impl RowSink for AllFields<'_> {
         if !backoff.is_over() {
             return StopReason::Fallback(start);
         }
-        let (rows, stop) = plain.read(context, layout.names.len(), start, counted);
+        let (rows, stop) = plain.read(&mut AsWritten, context, layout.names.len(), start, counted);
         backoff.start(rows);
         stop
     }
@@ -280,17 +285,33 @@ impl RowSink for AllFields<'_> {
 
 /// Emits the columns that the operator wants, with their types.
 pub(crate) struct Columns<'a> {
-    pub(crate) context: RowContext<'a>,
-    pub(crate) layout: &'a Layout,
+    context: RowContext<'a>,
+    layout: &'a Layout,
     /// Whether the chunk is known to be UTF-8. Then every value in it is.
-    pub(crate) is_utf8: bool,
+    is_utf8: bool,
+    /// The fast path, if the dialect and the options have one.
+    plain: Option<&'a mut PlainRows>,
+    backoff: Backoff,
     /// The fields of the current row.
-    pub(crate) cells: Vec<Cell>,
+    cells: Vec<Cell>,
     /// Buffer for the value of a raw field.
-    pub(crate) value: Vec<u8>,
+    value: Vec<u8>,
 }
 
-impl Columns<'_> {
+impl<'a> Columns<'a> {
+    pub(crate) fn new(
+        context: RowContext<'a>,
+        layout: &'a Layout,
+        is_utf8: bool,
+        plain: &'a mut PlainRows,
+    ) -> Self {
+        let is_plain = !context.flexible && !context.chunk.dialect.decimal_comma;
+        let plain = (is_plain && has_fast_path(&context)).then_some(plain);
+        // The fast path splits many rows before it reads the values of one.
+        let backoff = Backoff::new(16);
+        Self { context, layout, is_utf8, plain, backoff, cells: Vec::new(), value: Vec::new() }
+    }
+
     fn column(&mut self, pick: Pick) -> Result<(), ValueError> {
         let Pick { column, scalar, is_learnt } = pick;
         let Some(cell) = self.cells.get(column).copied() else {
@@ -303,7 +324,9 @@ impl Columns<'_> {
         }
         match scalar {
             Scalar::Int32 => self.number::<i32, 4>(column, cell, i32::to_le_bytes),
-            Scalar::Int64 if is_learnt && self.is_code(cell) => Err(self.code(column, cell)),
+            Scalar::Int64 if is_learnt && is_code(&self.context.chunk.bytes[cell.range()]) => {
+                Err(self.code(column, cell))
+            }
             Scalar::Int64 => self.number::<i64, 8>(column, cell, i64::to_le_bytes),
             Scalar::Float32 => self.number::<f32, 4>(column, cell, f32::to_le_bytes),
             Scalar::Float64 => self.number::<f64, 8>(column, cell, f64::to_le_bytes),
@@ -331,24 +354,6 @@ impl Columns<'_> {
     fn is_null(&mut self, cell: Cell) -> bool {
         let text = trimmed(value(self.context.chunk, cell, &mut self.value));
         self.context.null.iter().any(|word| word == text)
-    }
-
-    /// Whether the first rows would have made such a value text: `007`, or a phone number with `+`.
-    /// As a number it would lose what it begins with.
-    #[inline(always)]
-    fn is_code(&self, cell: Cell) -> bool {
-        let first = self.context.chunk.bytes.get(cell.start as usize);
-        // Nearly all integers begin like this.
-        !matches!(first, Some(b'1'..=b'9')) && self.begins_like_code(cell)
-    }
-
-    #[inline(never)]
-    fn begins_like_code(&self, cell: Cell) -> bool {
-        match &self.context.chunk.bytes[cell.range()] {
-            [b'0', b'0'..=b'9', ..] => true,
-            [b'+', rest @ ..] => rest.len() > 7,
-            _ => false,
-        }
     }
 
     #[cold]
@@ -407,6 +412,7 @@ impl RowSink for Columns<'_> {
     }
 
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError> {
+        self.backoff.row();
         let layout = self.layout;
         self.context.check_width(layout, self.cells.len(), &row, next)?;
         if !self.context.is_header(&row) {
@@ -428,6 +434,24 @@ impl RowSink for Columns<'_> {
 
     fn check_lines(&mut self, row: &Range<usize>) -> Result<(), DecodeError> {
         merged_rows::check(&self.context, self.layout, row)
+    }
+
+    fn fast_path(&mut self, start: usize, counted: &mut LineCount) -> StopReason {
+        let Self { context, layout, is_utf8, plain: Some(plain), backoff, .. } = self else {
+            return StopReason::Fallback(start);
+        };
+        if !backoff.is_over() {
+            return StopReason::Fallback(start);
+        }
+        let mut rows = TypedRows { layout, is_utf8: *is_utf8 };
+        let (rows, stop) = plain.read(&mut rows, context, layout.names.len(), start, counted);
+        backoff.start(rows);
+        stop
+    }
+
+    #[inline(always)]
+    fn fast_path_due(&self) -> bool {
+        self.backoff.is_over() && self.plain.is_some()
     }
 }
 

@@ -67,6 +67,7 @@ mod scan;
 mod search;
 mod settings;
 mod simd;
+mod typed_rows;
 mod value_hint;
 mod width_hint;
 mod written_numbers;
@@ -560,7 +561,6 @@ impl Csv {
         });
         let has_null = !settings.null.is_empty();
         let (row, plain) = (&mut self.cells, &mut self.plain);
-        let (cells, value) = (Vec::new(), Vec::new());
         match settings.emit {
             Emit::Row => scan::scan(chunk, at, row, counted, &mut WholeRows { context }),
             Emit::Fields if layout.all && is_plain && !settings.flexible && !has_null => {
@@ -568,7 +568,7 @@ impl Csv {
                 scan::scan(chunk, at, row, counted, rows)
             }
             Emit::Fields => {
-                let columns = &mut Columns { context, layout, is_utf8, cells, value };
+                let columns = &mut Columns::new(context, layout, is_utf8, plain);
                 scan::scan(chunk, at, row, counted, columns)
             }
             Emit::Dense => scan::scan(chunk, at, row, counted, &mut Dense::new(context, layout)),

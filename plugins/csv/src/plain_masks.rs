@@ -41,13 +41,13 @@ pub(crate) struct Masks {
 }
 
 impl Reader {
-    /// Reads from the start of a row on.
-    pub(crate) fn new(dialect: &Dialect) -> Self {
+    /// Reads from the start of a row on. `inner_lines` says whether line ends in quotes may be text.
+    pub(crate) fn new(dialect: &Dialect, inner_lines: bool) -> Self {
         Self {
             delimiter: dialect.delimiter,
             quote: dialect.quote.unwrap_or(0),
             has_quote: if dialect.quote.is_some() { !0 } else { 0 },
-            no_inner_lines: if dialect.delimiter == b'\t' { !0 } else { 0 },
+            no_inner_lines: if dialect.delimiter == b'\t' || !inner_lines { !0 } else { 0 },
             in_quotes: 0,
             field_starts: 1,
             after_opening: 0,

@@ -1,5 +1,5 @@
-//! The fast path for rows whose fields are emitted as they are written: it splits rows 64 bytes at a
-//! time, with no branch that depends on a field.
+//! The fast path that splits rows 64 bytes at a time, with no branch that depends on a field. The
+//! fields are emitted as they are written, or converted by `typed_rows.rs`.
 //!
 //! # Advice for the next person
 //!
@@ -53,6 +53,38 @@ pub(crate) struct PlainRows {
     has_crlf: bool,
 }
 
+/// Takes the rows.
+pub(crate) trait PlainSink {
+    /// Whether rows with line ends in quotes are for this sink, too. Tabs are in no text by chance: see
+    /// `merged_rows.rs`.
+    const TAKES_INNER_LINES: bool;
+    /// Emits rows, all of the layout's width. Returns how many: the next one is for the scanner.
+    fn rows(&mut self, context: &mut RowContext, places: &Places) -> usize;
+}
+
+/// The places of whole rows in the chunk, and of the values of their fields.
+pub(crate) struct Places<'a> {
+    /// The start of each row.
+    pub(crate) rows: &'a [u32],
+    /// The start of each value.
+    pub(crate) starts: &'a [u32],
+    /// The byte after each value.
+    pub(crate) ends: &'a [u32],
+}
+
+/// Emits the fields as they are written.
+pub(crate) struct AsWritten;
+
+impl PlainSink for AsWritten {
+    const TAKES_INNER_LINES: bool = true;
+
+    #[inline]
+    fn rows(&mut self, context: &mut RowContext, places: &Places) -> usize {
+        context.out.spans(places.rows, places.starts, places.ends);
+        places.rows.len()
+    }
+}
+
 /// Why a pass stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -67,8 +99,9 @@ enum Stop {
 impl PlainRows {
     /// Emits the rows from `start` on, which is the start of a row. Each has `width` fields. Returns
     /// the number of rows, and why it stopped.
-    pub(crate) fn read(
+    pub(crate) fn read<S: PlainSink>(
         &mut self,
+        sink: &mut S,
         context: &mut RowContext,
         width: usize,
         start: usize,
@@ -79,11 +112,11 @@ impl PlainRows {
             let lfs = counted.up_to(context.chunk.bytes, row);
             let mut pass = Pass { width, base: row, lfs, row, ..Pass::default() };
             let stop = if self.has_crlf {
-                pass.read::<true>(self, context)
+                pass.read::<S, true>(self, sink, context)
             } else {
-                pass.read::<false>(self, context)
+                pass.read::<S, false>(self, sink, context)
             };
-            pass.emit(self, context);
+            let stop = pass.emit(self, sink, context).unwrap_or(stop);
             *counted = LineCount { to: pass.base, lines: pass.lfs };
             (row, records) = (pass.row, records + pass.records);
             match stop {
@@ -136,12 +169,17 @@ struct Pass {
 
 impl Pass {
     #[inline(never)]
-    fn read<const CRLF: bool>(&mut self, memory: &mut PlainRows, context: &mut RowContext) -> Stop {
+    fn read<S: PlainSink, const CRLF: bool>(
+        &mut self,
+        memory: &mut PlainRows,
+        sink: &mut S,
+        context: &mut RowContext,
+    ) -> Stop {
         let bytes = context.chunk.bytes;
         if self.is_comment(context, self.row) {
             return Stop::Row;
         }
-        let mut reader = Reader::new(&context.chunk.dialect);
+        let mut reader = Reader::new(&context.chunk.dialect, S::TAKES_INNER_LINES);
         loop {
             let rest = &bytes[self.base..];
             let (masks, size) = if let Some(block) = rest.first_chunk::<64>() {
@@ -160,8 +198,10 @@ impl Pass {
             }
             self.lfs += u64::from(masks.lfs.count_ones());
             self.base += size;
-            if self.fields >= EMIT_FIELDS {
-                self.emit(memory, context);
+            if self.fields >= EMIT_FIELDS
+                && let Some(stop) = self.emit(memory, sink, context)
+            {
+                return stop;
             }
         }
     }
@@ -217,17 +257,35 @@ impl Pass {
         comment.is_some() && context.chunk.bytes.get(row).copied() == comment
     }
 
-    /// Emits the whole rows. The places after them stay.
+    /// Emits the whole rows. The places after them stay. Returns why to stop, if the sink leaves a row
+    /// to the scanner.
     #[inline(never)]
-    fn emit(&mut self, memory: &mut PlainRows, context: &mut RowContext) {
+    fn emit<S: PlainSink>(
+        &mut self,
+        memory: &mut PlainRows,
+        sink: &mut S,
+        context: &mut RowContext,
+    ) -> Option<Stop> {
         let PlainRows { starts, ends, rows, .. } = memory;
-        context.out.spans(&rows[..self.rows], &starts[..self.fields], &ends[..self.fields]);
+        let places = Places {
+            rows: &rows[..self.rows],
+            starts: &starts[..self.fields],
+            ends: &ends[..self.fields],
+        };
+        let taken = sink.rows(context, &places);
+        self.records += taken as u64;
+        if let Some(row) = places.rows.get(taken) {
+            // Nothing of what follows was emitted.
+            self.row = *row as usize;
+            (self.rows, self.fields) = (0, 0);
+            return Some(Stop::Row);
+        }
         starts.copy_within(self.fields..self.starts, 0);
         ends.copy_within(self.fields..self.ends, 0);
         self.starts -= self.fields;
         self.ends -= self.fields;
-        self.records += self.rows as u64;
         (self.fields, self.rows) = (0, 0);
+        None
     }
 }
 
@@ -303,7 +361,7 @@ mod tests {
             out: &mut out,
         };
         let mut counted = LineCount::default();
-        let read = PlainRows::default().read(&mut context, width, 0, &mut counted);
+        let read = PlainRows::default().read(&mut AsWritten, &mut context, width, 0, &mut counted);
         assert_eq!(
             counted.up_to(bytes, bytes.len()),
             LineCount::default().up_to(bytes, bytes.len())

@@ -8,8 +8,8 @@
 //! lookups: clear the bytes before the number, find the dot, close its gap, convert eight digits at
 //! a time, divide by a power of ten. Everything else is left to Rust's `parse`.
 //!
-//! **Invariants.** `plain` may return `None` for any text, but a value that it returns is the
-//! nearest one. That holds because the digits (at most 2^53) and the power of ten (at most 10^15)
+//! **Invariants.** `plain` and `long` may return `None` for any text, but a value that they return is
+//! the nearest one. For `long` the reason stands at `scaled`. For `plain` it holds because the digits (at most 2^53) and the power of ten (at most 10^15)
 //! are exact as `f64`, and one division of exact numbers rounds once. Sign, length and place of the
 //! dot differ from number to number, so no branch may depend on them: one mispredicted branch costs
 //! as much as the rest.
@@ -50,11 +50,24 @@ macro_rules! parse_with_rust {
 impl Number for i64 {
     const NAME: &'static str = "int64";
     parse_with_rust!(i64);
+
+    #[inline(always)]
+    fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
+        integer(bytes, start, end).or_else(|| rarely::<Self>(bytes, start, end))
+    }
 }
 
 impl Number for i32 {
     const NAME: &'static str = "int32";
     parse_with_rust!(i32);
+
+    #[inline(always)]
+    fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
+        match integer(bytes, start, end) {
+            Some(value) => value.try_into().ok(),
+            None => rarely::<Self>(bytes, start, end),
+        }
+    }
 }
 
 impl Number for f64 {
@@ -63,7 +76,7 @@ impl Number for f64 {
 
     #[inline(always)]
     fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
-        plain(bytes, start, end).or_else(|| Self::parse(trimmed(&bytes[start..end])))
+        decimal(bytes, start, end).or_else(|| rarely::<Self>(bytes, start, end))
     }
 }
 
@@ -73,15 +86,28 @@ impl Number for f32 {
 
     #[inline(always)]
     fn read(bytes: &[u8], start: usize, end: usize) -> Option<Self> {
-        match plain(bytes, start, end) {
+        match decimal(bytes, start, end) {
             // Rounding twice, to `f64` and then to `f32`, is wrong only if the `f64` is exactly
             // half between two `f32`s: only there can the first rounding have moved the value onto
             // the middle from one side. Subnormals have no part in this: the smallest value of
-            // `plain` except 0 is 1e-15.
+            // `decimal` except 0 is 1e-19.
             Some(value) if value.to_bits() & 0x1fff_ffff != 0x1000_0000 => Some(value as f32),
-            _ => Self::parse(trimmed(&bytes[start..end])),
+            _ => rarely::<Self>(bytes, start, end),
         }
     }
+}
+
+/// Parses a number that is not plain, or that is none.
+#[cold]
+#[inline(never)]
+fn rarely<N: Number>(bytes: &[u8], start: usize, end: usize) -> Option<N> {
+    N::parse(trimmed(&bytes[start..end]))
+}
+
+/// Parses a decimal without an exponent, if it is plain or long.
+#[inline(always)]
+fn decimal(bytes: &[u8], start: usize, end: usize) -> Option<f64> {
+    if end - start <= 16 { plain(bytes, start, end) } else { long(bytes, start, end) }
 }
 
 /// `text` without the spaces and tabs around it. Other white space is a part of the text.
@@ -96,6 +122,133 @@ pub fn trimmed(mut text: &[u8]) -> &[u8] {
 /// Powers of ten up to the number of digits that [`plain`] takes. Each is exact.
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// Parses an integer of at most 16 digits. `None` for any other text, and if `end` is less than 16.
+#[inline(always)]
+fn integer(bytes: &[u8], start: usize, end: usize) -> Option<i64> {
+    let negative = end > start && bytes[start] == b'-';
+    let value = digits(bytes, start + usize::from(negative), end)? as i64;
+    Some(if negative { -value } else { value })
+}
+
+/// The value of 1 to 16 digits. `None` for any other text, and if `end` is less than 16.
+#[inline(always)]
+fn digits(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
+    let window: &[u8; 16] = bytes.get(end.checked_sub(16)?..end)?.first_chunk()?;
+    let keep = KEEP.get(end - start)?;
+    if end - start <= 8 {
+        let last = (word(window, 8) ^ ZEROS) & keep.1;
+        return (not_digits(last) == 0 && end > start).then(|| eight(last));
+    }
+    let low = (word(window, 0) ^ ZEROS) & keep.0;
+    let high = (word(window, 8) ^ ZEROS) & keep.1;
+    (not_digits(low) | not_digits(high) == 0).then(|| eight(low) * 100_000_000 + eight(high))
+}
+
+/// Parses a decimal without an exponent, of more than 16 bytes, with a dot: at most 15 digits before
+/// it, and at most 19 digits in all. `None` for any other text, and if there are too few bytes before
+/// it.
+#[inline(always)]
+fn long(bytes: &[u8], start: usize, end: usize) -> Option<f64> {
+    let negative = bytes[start] == b'-';
+    let first = start + usize::from(negative);
+    let head: &[u8; 16] = bytes.get(first..end)?.first_chunk()?;
+    let dot = match (dots(word(head, 0) ^ ZEROS), dots(word(head, 8) ^ ZEROS)) {
+        (0, 0) => return None,
+        (0, high) => 8 + high.trailing_zeros() as usize / 8,
+        (low, _) => low.trailing_zeros() as usize / 8,
+    };
+    let fraction = first + dot + 1;
+    let places = end - fraction;
+    // The first digits of the fraction, if there are more than 16, then the others.
+    let last = fraction.max(end - 16);
+    let above = if last > fraction { digits(bytes, fraction, last)? } else { 0 };
+    let below = digits(bytes, last, end)?;
+    let whole = digits(bytes, first, first + dot)?;
+    // So there are at most 19 digits in all.
+    if whole >= *LIMITS.get(places)? {
+        return None;
+    }
+    let value = whole * TENS[places] + above * TENS[16] + below;
+    let value = scaled(value, places)?;
+    Some(f64::from_bits(value.to_bits() | u64::from(negative) << 63))
+}
+
+/// Powers of ten.
+const TENS: [u64; 20] = {
+    let mut all = [1; 20];
+    let mut power = 1;
+    while power < 20 {
+        all[power] = all[power - 1] * 10;
+        power += 1;
+    }
+    all
+};
+
+/// What the part of a number before the dot is less than, by the digits after the dot, if the number
+/// has at most 19 digits.
+const LIMITS: [u64; 20] = {
+    let mut all = [0; 20];
+    let mut places = 0;
+    while places < 20 {
+        all[places] = TENS[19 - places];
+        places += 1;
+    }
+    all
+};
+
+/// The power of two that each reciprocal of [`RECIPROCALS`] is multiplied with.
+const SCALES: [u32; 20] = {
+    let mut all = [63; 20];
+    let mut power = 1;
+    while power < 20 {
+        all[power] = 63 + (u64::BITS - TENS[power].leading_zeros());
+        power += 1;
+    }
+    all
+};
+
+/// Reciprocals of the powers of ten, rounded down: each has 64 bits.
+const RECIPROCALS: [u64; 20] = {
+    let mut all = [0; 20];
+    let mut power = 0;
+    while power < 20 {
+        all[power] = ((1u128 << SCALES[power]) / TENS[power] as u128) as u64;
+        power += 1;
+    }
+    all
+};
+
+/// The nearest value of `value` divided by this power of ten, which is less than 20. `None` for a few
+/// values that are close to the middle of two.
+///
+/// A reciprocal is too small by less than 1, and the product by less than 2. So twice the value,
+/// without its power of two, is less than 3 above the product, and the value is at least `low`, and
+/// less than `low + 2`. Rounding never changes an order: if both are rounded to the same `f64`, the value is,
+/// too. The multiplication with a power of two is exact.
+#[inline(always)]
+fn scaled(value: u64, power: usize) -> Option<f64> {
+    if value == 0 {
+        return Some(0.0);
+    }
+    let zeros = value.leading_zeros();
+    // Without the lowest bit it is an `i64`, which processors convert in one step.
+    let low = (high_product(value << zeros, RECIPROCALS[power]) >> 1) as i64;
+    let (low, high) = (low as f64, low.wrapping_add(2) as f64);
+    let exponent = 65 - SCALES[power] as i64 - i64::from(zeros);
+    let factor = f64::from_bits(((1023 + exponent) as u64) << 52);
+    (low == high).then_some(low * factor)
+}
+
+/// The upper 64 bits of a product, or one less: the product of the lower halves is left out.
+/// WebAssembly has no instruction for it.
+#[inline(always)]
+fn high_product(a: u64, b: u64) -> u64 {
+    let half = |value: u64| (value >> 32, value & 0xffff_ffff);
+    let ((a_high, a_low), (b_high, b_low)) = (half(a), half(b));
+    let (middle_high, middle_low) = half(a_high * b_low);
+    a_high * b_high + middle_high + ((a_low * b_high + middle_low) >> 32)
+}
 
 /// Parses a decimal without an exponent, of at most 16 bytes (digits and dot), whose digits are at
 /// most 2^53: then one division of two exact numbers gives the nearest value (Clinger's fast path).
@@ -203,7 +356,7 @@ mod tests {
 
     /// Asserts that the text is read as Rust reads it, after different preceding bytes.
     fn assert_same_as_rust(text: &str) {
-        for before in ["", "1", "-", ".", "1234567890.-1234567"] {
+        for before in ["", "1", "-", ".", "1234567890.-1234567", "99999999999999999999999999"] {
             let bytes = [before, text].concat().into_bytes();
             let (start, end) = (before.len(), bytes.len());
             let bits = |value: Option<f32>| value.map(f32::to_bits);
@@ -212,6 +365,10 @@ mod tests {
             let bits = |value: Option<f64>| value.map(f64::to_bits);
             let expected = bits(text.trim_matches([' ', '\t']).parse().ok());
             assert_eq!(bits(f64::read(&bytes, start, end)), expected, "{text:?} after {before:?}");
+            let expected = text.trim_matches([' ', '\t']).parse().ok();
+            assert_eq!(i64::read(&bytes, start, end), expected, "{text:?} after {before:?}");
+            let expected = text.trim_matches([' ', '\t']).parse().ok();
+            assert_eq!(i32::read(&bytes, start, end), expected, "{text:?} after {before:?}");
         }
     }
 
@@ -252,6 +409,31 @@ mod tests {
             "00000000.0000001",
             "12345678.12345678",
             "1.17549435e-38",
+            "123456789012345.5",
+            "1234567890123456.5",
+            "0.12345678901234567",
+            "-0.1234567890123456789",
+            "0.12345678901234567890",
+            "0.00000000000000000",
+            "-0.000000000000000000",
+            "--0.12345678901234567",
+            "0.1234567890123456.7",
+            ".12345678901234567",
+            "1234567890123456.",
+            "12345678901234567",
+            "+1.2345678901234567",
+            "9.999999999999999999",
+            "999999999999.9999999",
+            "0.9999999999999999999",
+            "0.50000000000000000",
+            "1.00000000000000011102",
+            "9007199254740993.00",
+            "900719925474099.350",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+            "2147483648",
+            "-2147483648",
         ] {
             assert_same_as_rust(text);
         }
@@ -261,6 +443,31 @@ mod tests {
         #[test]
         fn decimals(text in "-?[0-9]{0,18}\\.?[0-9]{0,18}(e-?[0-9]{1,2})?") {
             assert_same_as_rust(&text);
+        }
+
+        #[test]
+        fn floats_as_python_writes_them(value in -1e12f64..1e12, power in -15i32..15) {
+            assert_same_as_rust(&format!("{value}"));
+            assert_same_as_rust(&format!("{}", value * 10f64.powi(power)));
+            assert_same_as_rust(&format!("{}", value / 1e12));
+        }
+
+        #[test]
+        fn values_near_the_middle_of_two(value: u64, places in 0usize..20, near in -2i128..3) {
+            // The nearest decimals of `places` places to a value half between two `f64`s.
+            let float = (value as f64) / 10f64.powi(places as i32);
+            let next = f64::from_bits(float.to_bits() + 1);
+            let half = (next - float) * 10f64.powi(places as i32) / 2.0;
+            let digits = (i128::from(value) + half as i128 + near).max(0);
+            let text = format!("{digits:0>width$}", width = places + 1);
+            let (whole, fraction) = text.split_at(text.len() - places);
+            assert_same_as_rust(&format!("{whole}.{fraction}"));
+        }
+
+        #[test]
+        fn integers(value: i64, shift in 0u32..64) {
+            assert_same_as_rust(&(value >> shift).to_string());
+            assert_same_as_rust(&format!("{:.3}", (value >> shift) as f64));
         }
 
         #[test]

@@ -123,4 +123,57 @@ proptest! {
         options.push(("escape", "\x01"));
         prop_assert_eq!(fast, outcome(&options));
     }
+
+    /// The same for typed columns, whose fast path converts the values of many rows.
+    #[test]
+    fn typed_fast_path_and_reference_agree(
+        rows in prop::collection::vec(typed_row(), 1..200),
+        types in prop::sample::select(&TYPES[..]),
+        null: bool,
+        crlf: bool,
+        comment: bool,
+        skip: bool,
+        max_record in prop_oneof![3 => Just(1u64 << 20), 1 => 20u64..90],
+    ) {
+        let end = if crlf { "\r\n" } else { "\n" };
+        let input: String = rows.iter().map(|row| row.join(",") + end).collect();
+        let mut options = vec![("types", types), ("comment", if comment { "#" } else { "none" })];
+        options.extend(null.then_some(("null", "NA,-")));
+        let outcome = |options: &[(&str, &str)]| {
+            let mut setup = Setup::new(options);
+            (setup.skip, setup.max_record) = (skip, max_record);
+            decode_whole::<Csv>(&setup, input.as_bytes())
+        };
+        let fast = outcome(&options);
+        options.push(("escape", "\x01"));
+        prop_assert_eq!(fast, outcome(&options));
+    }
+}
+
+/// Types of the columns of [`typed_row`].
+const TYPES: [&str; 5] = [
+    "utf8,0:int64,1:float64,3:int32,4:boolean",
+    "bytes,0:float32,1:float64,3:int64",
+    "utf8,0:int64,2:bytes,4:boolean",
+    "float64,2:utf8,4:boolean",
+    "auto",
+];
+
+/// A row whose values mostly fit these types.
+fn typed_row() -> impl Strategy<Value = Vec<&'static str>> {
+    let any = |values: &[&'static str]| prop::sample::select(values.to_vec());
+    let rare =
+        &["x", "1.5", "\"2\"", "\"a\"\"b\"", "\"a\nb\"", "1e400", " 7 ", "007", "#1", "a\"b", "ä"]
+            [..];
+    let mixed = move |values: &[&'static str]| prop_oneof![60 => any(values), 1 => any(rare)];
+    let row = (
+        mixed(&["1", "22", "-333", "9223372036854775807", "+5"]),
+        mixed(&["0.5", "1131.2857142857142", "-1e-5", "", "NA", "nan", "12", "\"3.5\""]),
+        mixed(&["text", "", "\"a, b\"", "longer text than sixteen bytes", "-", "é"]),
+        mixed(&["1", "", "NA", "-70000", "\"8\""]),
+        mixed(&["true", "False", "", "-"]),
+    );
+    let row = row.prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e]);
+    let wrong_width = row.clone().prop_map(|row| row[1..].to_vec());
+    prop_oneof![80 => row, 1 => wrong_width, 1 => Just(vec![""])]
 }

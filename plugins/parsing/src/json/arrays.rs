@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::bytes16::Bytes16;
 use super::convert::{FieldError, JsonField};
 
 /// Most dimensions of a field.
@@ -135,6 +136,20 @@ impl JsonField {
 /// there is no number.
 #[inline(always)]
 fn number_end(chunk: &[u8], at: usize) -> (usize, bool) {
+    let start = at + usize::from(chunk[at] == b'-');
+    let Some(bytes) = Bytes16::at(chunk, start) else { return long_number_end(chunk, at) };
+    let (digits, separators) = (bytes.digits(), bytes.separators());
+    if digits & 1 == 0 || separators == 0 {
+        return long_number_end(chunk, at);
+    }
+    let length = separators.trailing_zeros();
+    (start + length as usize, (!digits).trailing_zeros() == length)
+}
+
+/// The same for any number.
+#[cold]
+#[inline(never)]
+fn long_number_end(chunk: &[u8], at: usize) -> (usize, bool) {
     let (mut end, mut integer) = (at, true);
     loop {
         match chunk[end] {

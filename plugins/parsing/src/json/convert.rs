@@ -42,6 +42,19 @@ pub struct JsonField {
     pub(super) nan: bool,
     /// The node of the pointer tree for its value.
     node: usize,
+    /// The values that are plain for it.
+    plain: Plain,
+}
+
+/// The values of a field that need nothing but their type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plain {
+    /// Strings without escapes.
+    Text,
+    /// Numbers.
+    Number,
+    /// None.
+    Other,
 }
 
 /// Why a text has no value for a field. Ranges are in the chunk.
@@ -97,7 +110,22 @@ impl JsonField {
             }
             _ => {
                 let (scalar, shape) = (field_type.scalar, field_type.shape.clone());
-                return Ok(Self { name, selector, optional, scalar, shape, nan: false, node });
+                let plain = match scalar {
+                    _ if !shape.is_empty() => Plain::Other,
+                    Scalar::Bytes | Scalar::Boolean => Plain::Other,
+                    Scalar::Utf8 => Plain::Text,
+                    _ => Plain::Number,
+                };
+                return Ok(Self {
+                    name,
+                    selector,
+                    optional,
+                    scalar,
+                    shape,
+                    nan: false,
+                    node,
+                    plain,
+                });
             }
         };
         Err(format!("option `fields`: `{selector}` {why}"))
@@ -177,6 +205,16 @@ impl JsonField {
     ) -> Result<(), FieldError> {
         let Some(value) = value else { return self.absent(FieldError::Missing, out) };
         let range = value.range();
+        // Most values: these tests cost less than the choice among all.
+        if self.plain == Plain::Number
+            && let ValueKind::Number { integer } = value.kind
+        {
+            return out.field_made(|payload| self.number(chunk, range, integer, payload));
+        }
+        if self.plain == Plain::Text && value.kind == (ValueKind::String { escaped: false }) {
+            out.field(range.start + 1..range.end - 1);
+            return Ok(());
+        }
         match (self.scalar, value.kind) {
             (Scalar::Bytes, ValueKind::Null) if !self.optional => out.field(range),
             (_, ValueKind::Null) => return self.absent(FieldError::Null(range), out),
@@ -185,19 +223,13 @@ impl JsonField {
                 return out.field_made(|payload| self.strings(chunk, range, payload));
             }
             (Scalar::Utf8, _) if self.is_array() => return Err(FieldError::Type(range)),
-            (Scalar::Utf8, ValueKind::String { escaped: false }) => {
-                out.field(range.start + 1..range.end - 1);
-            }
-            (Scalar::Utf8, ValueKind::String { escaped: true }) => {
+            (Scalar::Utf8, ValueKind::String { .. }) => {
                 let text = &chunk[range.start + 1..range.end - 1];
                 out.field_made(|payload| unescape(text, payload));
             }
             (Scalar::Boolean, ValueKind::True) => out.field_bytes(&[1]),
             (Scalar::Boolean, ValueKind::False) => out.field_bytes(&[0]),
             (Scalar::Utf8 | Scalar::Boolean, _) => return Err(FieldError::Type(range)),
-            (_, ValueKind::Number { integer }) if !self.is_array() => {
-                return out.field_made(|payload| self.number(chunk, range, integer, payload));
-            }
             (_, ValueKind::Array) if self.shape.len() == 1 => {
                 return out.field_made(|payload| self.numbers(chunk, range, payload));
             }

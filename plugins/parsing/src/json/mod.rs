@@ -2,7 +2,12 @@
 //! For decoders whose records have JSON in them.
 
 mod arrays;
+mod bytes16;
+#[cfg(test)]
+mod comparison;
 mod convert;
+mod fast_path;
+mod key_cache;
 mod parser;
 mod syntax_error;
 mod text;

@@ -41,6 +41,12 @@ pub struct JsonValue {
 }
 
 impl JsonValue {
+    /// The value in this range of the chunk.
+    #[inline(always)]
+    pub(super) fn new(kind: ValueKind, range: Range<usize>) -> Self {
+        Self { kind, start: range.start as u32, end: range.end as u32 }
+    }
+
     /// The bytes of the value.
     pub(super) fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
@@ -125,7 +131,7 @@ impl Parser<'_> {
             _ => self.word_of_python("a value")?,
         };
         if let Some(place) = self.found.get_mut(node) {
-            *place = Some(JsonValue { kind, start: start as u32, end: self.at as u32 });
+            *place = Some(JsonValue::new(kind, start..self.at));
         }
         Ok(())
     }

@@ -68,7 +68,8 @@ fn check_utf8(text: &[u8], start: usize, end: usize) -> Result<(), SyntaxError> 
 }
 
 /// Checks the escape at `at`. Returns where it ends.
-fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
+#[inline(always)]
+pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => unicode(text, at).map(|(_, end)| end),
@@ -93,11 +94,33 @@ fn unicode(text: &[u8], at: usize) -> Result<(char, usize), SyntaxError> {
 }
 
 /// The value of the four hexadecimal digits of the `\u` at `at`.
+#[inline(always)]
 fn hex_digits(text: &[u8], at: usize) -> Result<u32, SyntaxError> {
-    let digits = text.get(at + 2..at + 6).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-    let code = digits.and_then(|digits| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
-    code.ok_or(SyntaxError { at, expected: "four hexadecimal digits after `\\u`" })
+    let digits: Option<&[u8; 4]> = text.get(at + 2..).and_then(<[u8]>::first_chunk);
+    let code = digits.map_or(NO_DIGIT, |digits| {
+        digits.iter().fold(0, |code, digit| code << 4 | HEX[usize::from(*digit)])
+    });
+    if code >= NO_DIGIT {
+        return Err(SyntaxError { at, expected: "four hexadecimal digits after `\\u`" });
+    }
+    Ok(code)
 }
+
+/// No four digits have a value as large as this.
+const NO_DIGIT: u32 = 1 << 16;
+
+/// The values of hexadecimal digits. That of any other byte makes a value of [`NO_DIGIT`] or more, wherever
+/// it is.
+const HEX: [u32; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u32;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u32;
+        value += 1;
+    }
+    values
+};
 
 /// Appends the value of a string, without its escapes. `text` is the bytes between the quotes,
 /// which [`check_string`] accepted.

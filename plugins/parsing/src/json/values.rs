@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use pipemill_plugin::OptionSpec;
 
+use super::fast_path;
+use super::key_cache::KeyCache;
 use super::parser::{JsonValue, parse};
 use super::syntax_error::SyntaxError;
 use crate::pointers::PointerTree;
@@ -13,6 +15,8 @@ use crate::shown;
 #[derive(Debug)]
 pub struct JsonValues {
     tree: PointerTree,
+    /// The keys of the texts so far.
+    keys: KeyCache,
     /// The value of each node of the tree.
     found: Vec<Option<JsonValue>>,
     /// Whether NaN and infinite numbers are taken, as Python writes them.
@@ -23,7 +27,7 @@ impl JsonValues {
     /// Values at the pointers, each given by its keys: see [`pointer_keys`](crate::pointers::pointer_keys).
     pub fn new(pointers: &[Vec<String>]) -> Self {
         let tree = PointerTree::new(pointers);
-        Self { found: vec![None; tree.count()], tree, nan: false }
+        Self { found: vec![None; tree.count()], tree, keys: KeyCache::default(), nan: false }
     }
 
     /// The same values, of texts that may have NaN, Infinity and -Infinity.
@@ -43,6 +47,10 @@ impl JsonValues {
     /// It is not JSON. Then the values are of no use.
     #[inline]
     pub fn parse(&mut self, chunk: &[u8], range: Range<usize>) -> Result<(), SyntaxError> {
+        let Self { tree, keys, found, nan } = self;
+        if fast_path::parse(chunk, range.clone(), tree, keys, found, *nan) {
+            return Ok(());
+        }
         parse(chunk, range, &self.tree, &mut self.found, self.nan)
     }
 
