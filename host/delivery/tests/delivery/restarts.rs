@@ -225,9 +225,9 @@ fn an_epoch_without_the_batch_of_a_state_is_an_error() {
 #[test]
 fn ranks_get_their_batches_and_go_on_after_their_states() {
     let host = writing_host(Tail::Drop);
-    let rank = |rank| Some(Rank { number: rank, world: 2 });
+    let of_two = |number| Some(Rank { number, world: 2 });
     let connect = |states: [Option<&State>; 2]| {
-        [0, 1].map(|rank| ask(&host, rank(rank), states[rank as usize]).unwrap())
+        [0, 1].map(|rank| ask(&host, of_two(rank), states[rank as usize]).unwrap())
     };
     let mut readers = connect([None, None]);
     assert_eq!(readers[0].welcome().mode, Mode::Rank);

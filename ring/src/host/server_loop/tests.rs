@@ -25,7 +25,7 @@ fn server(folder: &Path, max_connections: usize) -> ServerLoop {
     });
     let channels = HashMap::from([("train".to_owned(), ring.unwrap())]);
     let endpoint = Endpoint::bind(&folder.join("socket"), SockType::SeqPacket, false).unwrap();
-    let config = ServerConfig { allow_other_users: false, max_connections };
+    let config = ServerConfig { max_connections, ..ServerConfig::default() };
     let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
     let status: StatusText = Box::new(|| vec![b'x'; 300_000]);
     ServerLoop::new(endpoint, &config, channels, Some(status), &stop).unwrap()
