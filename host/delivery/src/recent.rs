@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pipemill_ring::protocol::{MAX_SCHEMA, Resumed, Shard};
+use pipemill_ring::protocol::{MAX_SCHEMA, Resumed, Rank};
 
 /// Places that are kept, at most.
 const MOST: usize = 4096;
@@ -16,7 +16,7 @@ pub fn state_bytes(slots: u32, inputs: usize) -> u64 {
     // Those that were filled last, and those that are not done.
     let positions = (MOST as u64).max(2 * u64::from(slots)) + 2 * u64::from(slots);
     // The place of each rank, and the state that it asked for, each with its schema.
-    let schemas = 2 * u64::from(Shard::MAX_WORLD) * MAX_SCHEMA as u64;
+    let schemas = 2 * u64::from(Rank::MAX_WORLD) * MAX_SCHEMA as u64;
     positions * POSITION_BYTES * inputs as u64 + schemas
 }
 
