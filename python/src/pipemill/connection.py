@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _RECEIVE = int(socket.MSG_CMSG_CLOEXEC)
 _DONT_WAIT = int(socket.MSG_DONTWAIT)
+_PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 #: Seconds between two tries to send what did not fit the socket.
 POLL_INTERVAL = 1.0
@@ -105,6 +106,14 @@ class Connection:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
         return size, fd
+
+    def coming(self) -> int | None:
+        """The type of the next message, which stays there. None where none has come."""
+        try:
+            head = self._sock.recv(protocol.TYPE.size, _PEEK)
+        except OSError:
+            return None  # nothing yet, or the host has hung up: `receive` says it
+        return protocol.TYPE.unpack(head)[0] if len(head) == protocol.TYPE.size else None
 
     def wait(self, seconds: float) -> None:
         """Waits for a message, at most `seconds`."""

@@ -18,7 +18,7 @@ import fcntl
 import mmap
 import os
 import weakref
-from typing import Any, List, Tuple  # noqa: UP035
+from typing import Any, Callable, List, Tuple  # noqa: UP035
 
 from .errors import ProtocolError
 
@@ -60,6 +60,8 @@ class Mapping:
         #: The shared memory's, or where this is private, that of the process's page table.
         self._fd = -1
         self._private: Mapping | None = None
+        #: Called before the addresses show other memory or none.
+        self.before_end: Callable[[], None] | None = None
         self._protection = mmap.PROT_READ | (mmap.PROT_WRITE if private else 0)
         if size == 0:
             return  # a ring without slots: every batch has a dedicated buffer
@@ -148,11 +150,18 @@ class Mapping:
         were copied meanwhile. What they write to the private mapping meanwhile may be lost.
         """
         own, private = copy or ([], [])
+        self.end_uses()
         if self._address:
             self._replace_by(own)
         if self._private is not None:
             self._private._replace_by(private)
         self.close_descriptor()
+
+    def end_uses(self) -> None:
+        """Calls `before_end`, if it has not been called yet."""
+        end, self.before_end = self.before_end, None
+        if end is not None:
+            end()
 
     def _replace_by(self, copies: list[Run]) -> None:
         done = 0
@@ -181,6 +190,10 @@ class Mapping:
             self._fd = -1
 
     def __del__(self, munmap: Any = _libc.munmap, close: Any = os.close) -> None:
+        try:
+            self.end_uses()
+        except Exception:
+            pass  # at the end of the interpreter, whose modules are empty
         if self._address:
             munmap(self._address, self._size)
         if self._fd >= 0:

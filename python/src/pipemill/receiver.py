@@ -71,6 +71,14 @@ class Receiver:
             self._peeked = self._next()
         return self._peeked
 
+    def look(self) -> Grant | None:
+        """As `peek`, for a GRANT that has come already. It neither waits nor raises an error of the
+        host."""
+        if self._peeked is None and self.fields and self._final is None:
+            if self._connection.coming() == protocol.GRANT:
+                self.peek()
+        return self._peeked if isinstance(self._peeked, Grant) else None
+
     @property
     def has_ended(self) -> bool:
         """Whether the host has sent the end of the stream."""

@@ -211,6 +211,7 @@ class Stream:
         self._receiver = receiver
         self._lease: Lease | None = None  # of the current batch
         self._epoch: Epoch | None = None  # the current epoch
+        self._ahead: Batch | None = None  # the next batch, see `_look_ahead`
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
         self._skips = SkippedCount(None, channel)
@@ -381,6 +382,9 @@ class Stream:
         """
         if self._may_skip and not self._receiver.has_ended and not self._connection.is_closing:
             self._skips.now()
+        if self._ahead is not None:
+            self._ahead = None
+            self._receiver.take()  # its descriptor is closed already
         self._receiver.discard()
         self._connection.close()
         if self._host is None or not self._owns_host:
@@ -435,22 +439,42 @@ class Stream:
         grant = self._next_grant(epoch)
         if grant is None:
             return None
-        lease, window = self._connection.lease(grant)
-        batch = Batch(lease, window, self._receiver.fields)
+        batch, self._ahead = self._ahead, None
+        if batch is None:
+            batch = self._opened(grant)
         self._set_epoch = None
-        lease.batch = weakref.ref(batch)
-        self._lease = lease
+        self._lease = batch._lease
         self._tracker.batch(batch)
         self._receiver.batches += 1
         self._receiver.records += batch._header.records
         return batch
+
+    def _opened(self, grant: Grant) -> Batch:
+        lease, window = self._connection.lease(grant)
+        batch = Batch(lease, window, self._receiver.fields)
+        lease.batch = weakref.ref(batch)
+        return batch
+
+    def _look_ahead(self) -> Batch | None:
+        """The next batch of the current epoch, if it has come already. The program is not given it
+        yet: the current one is not ACKed, and the state does not have it."""
+        if self._ahead is None and self._epoch is not None:
+            grant = self._receiver.look()
+            if grant is not None and grant.epoch == self._epoch.number:
+                self._ahead = self._opened(grant)
+        return self._ahead
 
     def _skip_batch(self, epoch: Epoch) -> bool:
         """RELEASEs the next batch of the current epoch unread. False at the epoch's end."""
         grant = self._next_grant(epoch)
         if grant is not None:
             self._tracker.skipped(grant.batch)
-            self._connection.skip(grant)
+            ahead, self._ahead = self._ahead, None
+            if ahead is None:
+                self._connection.skip(grant)
+            else:
+                ahead._close()
+                self._connection.ack(ahead._lease)
         return grant is not None
 
     def _next_grant(self, epoch: Epoch) -> Grant | None:

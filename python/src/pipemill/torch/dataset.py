@@ -20,6 +20,7 @@ from ..sources import Source
 from ..state import START_OF_EPOCH
 from ..waits import Waits
 from .count import SINCE, Count
+from .direct import Direct
 from .ends import Ends, ends_of_pass, world
 from .passes import Pass, Progress, coming_epoch, pass_over_left_epoch
 from .reading import Reading
@@ -160,6 +161,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
         self._waits = Waits()
+        #: What copies batches from the ring to a GPU. None where nothing does.
+        self._direct: Direct | None = None
         self._equal_steps = equal_steps
         #: The number of passes that have begun in this process.
         self._passes = 0
@@ -215,7 +218,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._reading.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stream": None, "_current": None}
+        return {**self.__dict__, "_stream": None, "_current": None, "_direct": None}
 
     # --- for `Pass`
 
@@ -267,6 +270,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
                     self._left_at = stream.state_dict()
                 except StateError:
                     raise error from None
+            if self._direct is not None:
+                self._direct.leave()
             stream.close()
         warn(f"{error}. Another host goes on there")
         self._reading.start_again()
@@ -297,6 +302,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._left_at = state
 
     def _hang_up(self) -> None:
+        if self._direct is not None:
+            self._direct.leave()
         if self._stream is not None and not self._stream._connection.is_others():
             self._stream.close()
         self._stream = self._current = None

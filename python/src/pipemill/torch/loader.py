@@ -14,6 +14,8 @@ from ..sources import Source
 from ..stream import whole_number
 from ..waits import Waits
 from .dataset import Dataset
+from .direct import Direct
+from .driver import CudaDriver
 from .passes import Pass
 from .replay import Replay
 from .tensors import Tensors
@@ -124,6 +126,10 @@ class Loader:
         )  # fmt: skip
         self._device = None if device is None else torch.device(device)
         self._pin_memory = pin_memory
+        if self._device is not None and self._device.type == "cuda" and self._replay is None:
+            self.dataset._direct = Direct(
+                CudaDriver(self._device), self.dataset._absent, self.dataset._dense
+            )
 
     def __iter__(self) -> Iterator[Tensors]:
         batches = Pass(self.dataset) if self._replay is None else self._replay
@@ -189,6 +195,9 @@ class Loader:
         self.dataset.close()
 
     def _placed(self, batch: Tensors) -> Tensors:
+        direct = self.dataset._direct
+        if direct is not None and direct.is_registered:
+            return batch  # it is there
         if self._device is not None:
             return batch.to(self._device, non_blocking=True)
         return batch.pin_memory() if self._pin_memory else batch

@@ -121,8 +121,7 @@ class Pass:
                 at.finished = at.step == self._steps
                 if at.finished and at.ends is not None:
                     at.ends.at_end()
-                copy = dataset._copy or _takes_last_credit(batch)
-                return tensors(batch, copy, dataset._absent, dataset._dense)
+                return self._made(batch)
             at.epoch = self._epoch_after(at.epoch)
         if not at.has_yielded and not self._may_be_empty:
             raise PipemillError(_data_are_over(dataset._connected()))
@@ -131,6 +130,15 @@ class Pass:
         if at.ends is not None:
             at.ends.at_end()
         raise StopIteration
+
+    def _made(self, batch: Batch) -> Tensors:
+        dataset = self._dataset
+        if dataset._direct is not None:
+            placed = dataset._direct.placed(batch, dataset._connected())
+            if placed is not None:
+                return placed
+        copy = dataset._copy or _takes_last_credit(batch)
+        return tensors(batch, copy, dataset._absent, dataset._dense)
 
     def _tell_others(self, error: PipemillError) -> None:
         """Says an error to the other ranks that ends the pass of this one, as that of an empty

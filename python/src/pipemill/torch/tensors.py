@@ -103,6 +103,16 @@ def tensors(
     payload = None if copy else batch._writable_payload()
     if payload is None:
         payload = memoryview(bytearray(batch.payload))
+    return tensors_over(batch, payload, absent, dense)
+
+
+def tensors_over(
+    batch: Batch,
+    payload: memoryview,
+    absent: Mapping[str, Any] | AbsentValues | None,
+    dense: Sequence[str] | str,
+) -> Tensors:
+    """The fields of a batch as tensors: see :func:`tensors`. They are views of `payload`."""
     raw = payload_array(payload)
     if absent is not None and not isinstance(absent, AbsentValues):
         absent = AbsentValues(absent)
