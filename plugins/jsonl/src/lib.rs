@@ -203,7 +203,10 @@ impl Lines<'_> {
         if line.len() > self.max_record {
             return Err(errors::too_long(line.start, self.max_record, Resume::At(next as u64)));
         }
+        let text = &self.chunk[line.clone()];
         let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
-        if self.chunk[line.clone()].iter().all(is_blank) { Ok(()) } else { take(line, next) }
+        // Nearly all lines begin with a brace.
+        let has_text = text.first().is_some_and(|byte| *byte > b' ');
+        if has_text || !text.iter().all(is_blank) { take(line, next) } else { Ok(()) }
     }
 }

@@ -85,14 +85,19 @@ impl<'a> FastPath<'a> {
 
     /// The first byte that is no blank, and its place.
     #[inline(always)]
-    fn skip_blanks(&self, mut at: usize) -> Option<(usize, u8)> {
-        loop {
-            let byte = self.byte(at)?;
-            if byte > b' ' || !is_blank(byte) {
-                return Some((at, byte));
-            }
-            at += 1;
+    fn skip_blanks(&self, at: usize) -> Option<(usize, u8)> {
+        // Mostly there is none, or one. In WebAssembly a loop costs more than its first rounds.
+        let byte = self.byte(at)?;
+        if byte > b' ' {
+            return Some((at, byte));
         }
+        let next = self.byte(at + 1)?;
+        if byte == b' ' && next > b' ' {
+            return Some((at + 1, next));
+        }
+        let rest = self.text.get(at..)?;
+        let count = rest.iter().position(|byte| !is_blank(*byte))?;
+        Some((at + count, rest[count]))
     }
 
     /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its end.
