@@ -454,7 +454,7 @@ def done_by(kept, mode):
     """The numbers of the batches that are done."""
     done = set()
     for state in kept:
-        last = state["batch"] + (state["given"] > 0)
+        last = state["batch"] + (state["delivered"] > 0)
         own = range(24) if mode != "rank" else range(state["rank"], 24, 2)
         done |= {number for number in own if number < last} | set(state["done"])
     return done

@@ -330,7 +330,7 @@ def test_a_consumer_goes_on_where_an_epoch_begins_after_one_that_it_ended_early(
         epoch.end()
         assert list(epoch) == [] and epoch.ended_early
         state = stream.state_dict()
-    assert (state["epoch"], state["given"]) == (1, 0)
+    assert (state["epoch"], state["delivered"]) == (1, 0)
     with host.connect(state=state) as stream:
         given, later = [], None
         for batch in stream:

@@ -178,7 +178,7 @@ def test_in_any_order_a_state_is_between_two_epochs(start, tmp_path):  # noqa: F
     host.end()
     assert {epoch for epoch, _, _ in given} == {1}
     assert sorted(row for _, _, batch in given for row in batch) == rows(sum(SIZES))
-    inside = {**state, "given": 3, "batch": state["batch"] - 1, "epoch": 0}
+    inside = {**state, "delivered": 3, "batch": state["batch"] - 1, "epoch": 0}
     host = start(any_order(tmp_path, "batch = 5\n"))
     with pytest.raises(pipemill.Refused, match="no place inside of an epoch says what came"):
         host.connect(state=inside)

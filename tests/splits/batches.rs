@@ -43,7 +43,7 @@ impl Cut {
     pub fn resume(&self, schema: Option<&[Field]>) -> Resume {
         Resume {
             position: self.start.position.clone(),
-            given: (self.records.len() - self.padding) as u64,
+            delivered: (self.records.len() - self.padding) as u64,
             schema: schema.and_then(schema_extension).map(|(_, text)| text),
             accepted: Accepted::default(),
         }

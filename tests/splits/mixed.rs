@@ -217,12 +217,12 @@ impl Ran {
         match &self.given[at] {
             (Given::EpochEnd { epoch, .. }, _) => {
                 let position = BatchPosition::of_epoch(epoch + 1);
-                Resume { position, given: 0, schema, accepted: Accepted::default() }
+                Resume { position, delivered: 0, schema, accepted: Accepted::default() }
             }
             (Given::Batch { lines, padding, .. }, start) => {
                 let position = start.clone().expect("a batch has a start").position;
-                let (given, accepted) = ((lines.len() - padding) as u64, Accepted::default());
-                Resume { position, given, schema, accepted }
+                let (delivered, accepted) = ((lines.len() - padding) as u64, Accepted::default());
+                Resume { position, delivered, schema, accepted }
             }
         }
     }

@@ -14,7 +14,7 @@ pub struct Resume {
     /// epoch.
     pub position: BatchPosition,
     /// Number of records of that batch that were given.
-    pub given: u64,
+    pub delivered: u64,
     /// The fields of the records, as decoders get them: see
     /// [`schema_extension`](pipemill_types::schema_extension).
     pub schema: Option<String>,
@@ -37,7 +37,7 @@ impl Resume {
     pub fn at_start() -> Resume {
         Resume {
             position: BatchPosition::default(),
-            given: 0,
+            delivered: 0,
             schema: None,
             accepted: Accepted::default(),
         }
@@ -60,7 +60,7 @@ impl Resume {
 
     /// Records from there on that were given already.
     pub(super) fn to_skip(&self) -> u64 {
-        self.position.records.saturating_add(self.given)
+        self.position.records.saturating_add(self.delivered)
     }
 
     /// What a stream is told that begins in the middle of the object.

@@ -251,9 +251,9 @@ fn set_wanted(table: &mut Table, start: &StreamConfig, only: Option<u32>) {
 /// has records that are not in this run.
 fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
     let shown = |place: &Resumed| {
-        let Resumed { given, position, .. } = place;
+        let Resumed { delivered, position, .. } = place;
         format!(
-            "{given} records from record {} of {} in epoch {} on",
+            "{delivered} records from record {} of {} in epoch {} on",
             position.first_record, position.object, position.epoch
         )
     };

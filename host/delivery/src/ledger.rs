@@ -59,7 +59,7 @@ impl Ledger {
             return;
         }
         let rank = part.place.rank;
-        let after = (place.given > 0).then_some(Resumed { rank, ..place });
+        let after = (place.delivered > 0).then_some(Resumed { rank, ..place });
         part.rest.insert((number, Kind::Batch), Entry { after, is_done: false });
     }
 
@@ -158,8 +158,8 @@ mod tests {
     use pipemill_ring::protocol::{BatchSize, Mode, Rank, Tail};
     use pipemill_types::BatchAcross;
 
-    fn place(epoch: u32, batch: u64, given: u64) -> Resumed {
-        let mut place = Resumed { given, ..Resumed::default() };
+    fn place(epoch: u32, batch: u64, delivered: u64) -> Resumed {
+        let mut place = Resumed { delivered, ..Resumed::default() };
         (place.position.epoch, place.position.batch) = (epoch, batch);
         place
     }
@@ -173,7 +173,7 @@ mod tests {
 
     fn places(ledger: &Ledger) -> Vec<(u32, u64, u64, Vec<u64>)> {
         let shown = |one: Checkpoint| {
-            (one.place.position.epoch, one.place.position.batch, one.place.given, one.done)
+            (one.place.position.epoch, one.place.position.batch, one.place.delivered, one.done)
         };
         ledger.checkpoints().into_iter().map(shown).collect()
     }

@@ -123,7 +123,8 @@ impl Placement<'_, '_> {
     /// filled. A batch that was filled and is not known any more may be any.
     fn may_be_of_this_run(&self, asked: &Resumed) -> bool {
         let can_restart = self.policy.can_restart();
-        let is_own = |own: &Resumed| (own.given, &own.position) == (asked.given, &asked.position);
+        let is_own =
+            |own: &Resumed| (own.delivered, &own.position) == (asked.delivered, &asked.position);
         if !is_inside(asked) {
             // It may name the list of its epoch, with which nothing here can be compared.
             return asked.position.identity_text().is_empty() || !can_restart;

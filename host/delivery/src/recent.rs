@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pipemill_ring::protocol::{MAX_SCHEMA, Resumed, Rank};
+use pipemill_ring::protocol::{MAX_SCHEMA, Rank, Resumed};
 
 /// Places that are kept, at most.
 const MOST: usize = 4096;
@@ -51,7 +51,7 @@ impl RecentBatches {
 
     /// A consumer of this rank goes on after its state's last batch, if the state has one.
     pub(crate) fn expect(&mut self, rank: u32, state: &Resumed) {
-        if state.given > 0 {
+        if state.delivered > 0 {
             self.expected.insert(rank, state.clone());
         } else {
             self.expected.remove(&rank);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn place(batch: u64) -> Resumed {
-        let mut place = Resumed { given: 1, ..Resumed::default() };
+        let mut place = Resumed { delivered: 1, ..Resumed::default() };
         place.position.batch = batch;
         place
     }

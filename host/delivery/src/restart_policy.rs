@@ -54,9 +54,9 @@ pub fn configured(channel: &Channel, decoders: &[DecoderIdentity]) -> StreamConf
 
 /// Where the channel's thread begins.
 pub fn resume(resumed: Resumed) -> Resume {
-    let Resumed { given, schema, position, accepted, .. } = resumed;
+    let Resumed { delivered, schema, position, accepted, .. } = resumed;
     let schema = Some(schema).filter(|schema| !schema.is_empty());
-    Resume { position, given, schema, accepted }
+    Resume { position, delivered, schema, accepted }
 }
 
 /// The policy of a channel with this configuration.
@@ -168,7 +168,7 @@ impl RestartPolicy for ConfiguredPolicy {
         let place = |at: &Resumed| {
             let BatchPosition { epoch, object_number, first_record, .. } = at.position;
             let record = (object_number, first_record);
-            (at.given, epoch, if comparison == Comparison::Lists { (0, 0) } else { record })
+            (at.delivered, epoch, if comparison == Comparison::Lists { (0, 0) } else { record })
         };
         let (then, now) = (&state.position, &batch.position);
         place(state) == place(batch)

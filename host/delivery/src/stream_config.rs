@@ -28,7 +28,7 @@ impl StreamConfig {
     /// Number of the first batch that is decoded.
     pub fn first_batch(&self) -> u64 {
         let Some(resumed) = self.decoded_from() else { return 0 };
-        let is_whole = resumed.given == 0 && !self.decodes_last_again();
+        let is_whole = resumed.delivered == 0 && !self.decodes_last_again();
         let (first, world) = (resumed.first_batch(), self.rank(0).world);
         // An epoch's first batch belongs to rank 0.
         let of_rank_0 = first.checked_next_multiple_of(world.into());
@@ -38,8 +38,8 @@ impl StreamConfig {
     /// The place at which decoding begins.
     pub fn decoded_from(&self) -> Option<Resumed> {
         let resumed = self.resumed.clone()?;
-        let given = if self.decodes_last_again() { 0 } else { resumed.given };
-        Some(Resumed { given, ..resumed })
+        let delivered = if self.decodes_last_again() { 0 } else { resumed.delivered };
+        Some(Resumed { delivered, ..resumed })
     }
 
     /// Whether the state's last batch is decoded again: if it is the last one of its epoch, its
@@ -93,5 +93,5 @@ impl StreamConfig {
 
 /// Whether the state is in the middle of an epoch.
 pub(crate) fn is_inside(state: &Resumed) -> bool {
-    state.given > 0
+    state.delivered > 0
 }

@@ -163,7 +163,7 @@ STATE_KEYS = {
     "schema": str,
     "rank": int,
     "world": int,
-    "given": int,
+    "delivered": int,
     **POSITION_KEYS,
 }
 

@@ -18,7 +18,7 @@ VERSION = 3
 ACCEPTED = ("objects", "decoder", "options", "schema")
 #: What a state says that is the beginning of its epoch, in addition to the epoch and its first batch.
 START_OF_EPOCH: dict[str, Any] = {
-    "given": 0,
+    "delivered": 0,
     **{key: kind() for key, kind in POSITION_KEYS.items() if key not in ("epoch", "batch")},
 }
 
@@ -41,9 +41,9 @@ class Tracker:
         self._rank, self._world = rank["rank"], rank["world"]
         #: Where this program, or the host's run, began. The state, before the first batch.
         self._resumed = connection.welcome.resumed if state is None else state
-        resumed = self._resumed or {"batch": 0, "given": 0, "epoch": 0}
+        resumed = self._resumed or {"batch": 0, "delivered": 0, "epoch": 0}
         #: The next batch, if this program is given all batches.
-        self._next_batch = resumed["batch"] + (resumed["given"] > 0)
+        self._next_batch = resumed["batch"] + (resumed["delivered"] > 0)
         #: Set where a batch was missing.
         self._gap: str | None = None
         #: Of the last batch that was given: its header, and the object's name and identity.
@@ -107,7 +107,7 @@ class Tracker:
             return {**START_OF_EPOCH, "epoch": self._epoch, "batch": self._next_batch}
         header, name, identity = self._last
         position = position_of(header, name, identity)
-        return {"given": header.records - header.padding, **position._asdict()}
+        return {"delivered": header.records - header.padding, **position._asdict()}
 
     def _passed(self, number: int) -> None:
         if self._world > 1:

@@ -41,8 +41,8 @@ impl BatchInfo<'_> {
     /// The place of a batch, with the number of its real records.
     fn place(&self, batch: u64, records: usize) -> Resumed {
         let position = BatchPosition { batch, ..self.position.clone() };
-        let given = (records as u64).saturating_sub(self.padding.into());
-        Resumed { given, position, ..Resumed::default() }
+        let delivered = (records as u64).saturating_sub(self.padding.into());
+        Resumed { delivered, position, ..Resumed::default() }
     }
 
     /// Bytes of the object's name, its metadata and its identity.

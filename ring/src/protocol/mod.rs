@@ -184,7 +184,7 @@ pub struct BatchPlace {
 pub struct Resumed {
     /// Number of records of the state's last batch that the program was given; 0 at the start of an
     /// epoch, where there is no last batch.
-    pub given: u64,
+    pub delivered: u64,
     /// The fields of the records, as decoders get them; empty if the program had none yet.
     pub schema: String,
     /// Which rank the program was.
@@ -201,13 +201,13 @@ pub struct Resumed {
 impl Resumed {
     /// Number of the run's first batch.
     pub fn first_batch(&self) -> u64 {
-        self.position.batch.saturating_add(u64::from(self.given > 0))
+        self.position.batch.saturating_add(u64::from(self.delivered > 0))
     }
 
     /// The first batch that this rank gets. At the start of an
     /// epoch that is all of the epoch.
     pub fn first_batch_of(&self, rank: Rank) -> BatchPlace {
-        let number = match self.given {
+        let number = match self.delivered {
             0 => 0,
             _ => rank.next_after(self.position.batch),
         };

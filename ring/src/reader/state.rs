@@ -57,7 +57,7 @@ impl Tracker {
             return self.begin_epoch(batch.epoch().saturating_add(1));
         }
         self.last = Resumed {
-            given: batch.valid() as u64,
+            delivered: batch.valid() as u64,
             schema: String::new(),
             rank: self.rank,
             position: batch.position(),
@@ -84,7 +84,7 @@ impl Tracker {
             return Err(ReaderError::Gap { channel: self.channel.clone(), batch: found });
         }
         let is_any = self.settings.get(State::ORDER).is_some_and(|order| order == State::ANY_ORDER);
-        if is_any && self.last.given > 0 {
+        if is_any && self.last.delivered > 0 {
             return Err(ReaderError::AnyOrder { channel: self.channel.clone() });
         }
         let mut resumed = self.last.clone();

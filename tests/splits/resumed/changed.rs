@@ -137,7 +137,7 @@ fn changes(case: &Case, states: &[Value], is_plugin: bool) -> Vec<Change> {
 /// The inputs whose lists the states name: those of a mix that it has begun to read.
 fn begun<'c>(case: &'c Case, states: &'c [Value]) -> impl Iterator<Item = usize> + 'c {
     let names = |input: usize| {
-        states.iter().filter(|state| state["given"] != 0).any(|state| {
+        states.iter().filter(|state| state["delivered"] != 0).any(|state| {
             let identity = state["identity"].as_str().unwrap_or_default();
             let Ok(Value::Array(positions)) = serde_json::from_str(identity) else {
                 return identity.starts_with("list:");
@@ -179,7 +179,7 @@ fn apply(
         Change::Rewritten => {
             let is_stood_in = states.iter().any(|state| {
                 let object = state["object"].as_str().unwrap_or_default();
-                state["given"] != 0 && object.ends_with(&format!("/{one}"))
+                state["delivered"] != 0 && object.ends_with(&format!("/{one}"))
             });
             objects[one].iter_mut().for_each(|byte| *byte ^= 1);
             if !is_stood_in || objects[one].is_empty() || inputs.len() > 1 {
@@ -332,7 +332,7 @@ impl Job<'_> {
         }
         let is_one = ranks.iter().all(|rank| rank.kept == ranks[0].kept);
         let stands_inside =
-            |rank: &RankProgress| rank.state.as_ref().is_some_and(|state| state["given"] != 0);
+            |rank: &RankProgress| rank.state.as_ref().is_some_and(|state| state["delivered"] != 0);
         let is_good = self.case.mode != Mode::Broadcast || is_one;
         (is_good && ranks.iter().any(stands_inside)).then_some(ranks)
     }

@@ -174,8 +174,8 @@ impl Mix {
                 let (sink, mut reader) = connect();
                 reader.begin_at(position.clone(), has_ended);
                 readers.push(reader);
-                let (given, schema, accepted) = (0, place.schema.clone(), place.accepted);
-                input.channel.resume = Some(Resume { position, given, schema, accepted });
+                let (delivered, schema, accepted) = (0, place.schema.clone(), place.accepted);
+                input.channel.resume = Some(Resume { position, delivered, schema, accepted });
                 let name = format!("channel-{}", input.channel.name);
                 let work = || run_input(input, sink);
                 if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {

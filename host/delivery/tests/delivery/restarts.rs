@@ -37,7 +37,7 @@ impl RestartPolicy for Any {
 
     fn is_same_batch(&self, state: &Resumed, batch: &Resumed, _: Match) -> bool {
         let what =
-            |place: &Resumed| (place.given, place.position.epoch, place.position.first_record);
+            |place: &Resumed| (place.delivered, place.position.epoch, place.position.first_record);
         what(state) == what(batch)
     }
 }
@@ -148,7 +148,7 @@ fn a_reader_goes_on_after_its_state_in_a_host_that_lives() {
     }
     let known = state.clone().unwrap();
     assert_eq!(known.settings["decoder"], "numbers");
-    assert_eq!((known.place.given, known.place.position.batch), (RECORDS, 7));
+    assert_eq!((known.place.delivered, known.place.position.batch), (RECORDS, 7));
     seen.extend(rest(&mut ask(&host, None, state.as_ref()).unwrap()));
     assert!(seen.into_iter().eq(0..2 * BATCHES));
 }
@@ -168,7 +168,7 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
     host.ring.end_epoch(0, true).unwrap();
     assert!(matches!(reader.next().unwrap(), Event::EpochEnd(end) if end.early));
     let state = reader.state().unwrap();
-    assert_eq!((state.place.position.batch, state.place.given), (1, 0));
+    assert_eq!((state.place.position.batch, state.place.delivered), (1, 0));
     // The host has counted the two batches that it dropped.
     grant(&host.ring, 1, 0, RECORDS).unwrap();
     drop(reader);
@@ -180,7 +180,7 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
 /// The state of a run that has ended an epoch early, after its second batch of epoch 1, which had
 /// number 2.
 fn state_of_a_shorter_run() -> State {
-    let mut place = Resumed { given: RECORDS, ..Resumed::default() };
+    let mut place = Resumed { delivered: RECORDS, ..Resumed::default() };
     (place.position.epoch, place.position.batch) = (1, 2);
     place.position.first_record = RECORDS;
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);

@@ -50,7 +50,7 @@ class Count:
         :param crosses_epochs: whether its passes go on after the end of an epoch.
         """
         epoch = stream["epoch"]
-        is_inside = bool(stream["given"]) and epoch == self.epoch
+        is_inside = bool(stream["delivered"]) and epoch == self.epoch
         since = self.since_epoch, self.since, self.each, self.crosses_epochs
         if not is_inside and (self.epoch is None or not crosses_epochs):
             since = self._at_beginning(epoch)

@@ -249,7 +249,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
                     self._count.begin_again()
             self._stream = self._reading.connect(at, count, number, state)
             self._stream._receiver.waits = self._waits
-            if state is not None and not state["given"]:
+            if state is not None and not state["delivered"]:
                 self._first_epoch = state["epoch"]
             self._resumed, self._left_at = state is not None, None
         return self._stream

@@ -240,7 +240,7 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
     if not isinstance(first, EpochEnd):
         return first
     is_left = first.flags & ENDED_EARLY or first.batches
-    if is_left or (began and began["given"] and began["epoch"] == first.epoch):
+    if is_left or (began and began["delivered"] and began["epoch"] == first.epoch):
         next(stream.epochs(), None)
         while stream._epoch is not None:
             stream._skip_batch(stream._epoch)

@@ -187,9 +187,9 @@ class Reading:
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
         own, count = (self._own_part["index"], self._own_part["count"]) if self._own_part else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
-        is_start = not stream["given"] and not since["batches"]
+        is_start = not stream["delivered"] and not since["batches"]
         if parts != count or stream["world"] != world:
-            if stream["given"] or (parts != count and not is_start):
+            if stream["delivered"] or (parts != count and not is_start):
                 raise ValueError(_other_ranks(stream, parts, count, world))
             # An epoch's first batch is that of rank 0.
             stream["batch"] += -stream["batch"] % world
@@ -227,7 +227,7 @@ class Reading:
             )
         # That it is where the other rank's numbers begin matters to no record.
         end = stream["batch"]
-        if stream["given"]:
+        if stream["delivered"]:
             end += stream["world"] - stream["rank"]
         first = max(end - since["batches"] * stream["world"], 0)
         # The objects of the epoch have to be the same, whichever of them the other rank was in.
