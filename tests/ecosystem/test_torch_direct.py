@@ -80,7 +80,7 @@ def loader(tmp_path):
     def make(source, decoder, refuses=False, dense=(), **how):
         one = Loader(source, decoder, timeout=PATIENCE, dense=dense, **how)
         one.driver = Driver(refuses)
-        one.dataset._direct = Direct(one.driver, one.dataset._absent, dense)
+        one.dataset._direct = Direct(lambda: one.driver, one.dataset._absent, dense)
         made.append(one)
         return one
 
@@ -176,7 +176,7 @@ def test_a_loader_that_is_dropped_waits_for_its_copies(numbers):
     rows, path = numbers
     one = Loader(path, "npy", batch=4, timeout=PATIENCE)
     driver = Driver()
-    one.dataset._direct = Direct(driver)
+    one.dataset._direct = Direct(lambda: driver)
     batch = next(iter(one))
     host = one.dataset._reading._host
     del one

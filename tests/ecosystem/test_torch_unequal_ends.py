@@ -128,3 +128,16 @@ def test_a_part_without_records_is_named_to_the_others(ranks):
     assert ended[1].startswith("SourceError") and "got no batch of epoch 0" in ended[1]
     assert "rank 1 got an error after step 0: " in ended[0] and "got no batch of epoch 0" in ended[0]
 
+
+def test_ranks_of_one_host_ask_nobody(ranks):
+    taken, ended = ranks(UNEQUAL, {"host": "per-node"}, passes=2)
+    assert taken == [[4, 4]] * 2 and ended == ["done"] * 2
+
+
+@pytest.mark.parametrize("counts, equal", [((16, 9, 16, 9), False), ((16, 9, 9, 16), True)], ids=["unequal", "equal"])
+def test_machines_with_a_host_each_are_compared(ranks, counts, equal):
+    taken, ended = ranks(counts, {"host": "per-node"}, world=4)
+    if equal:
+        assert ended == ["done"] * 4 and taken == [[3]] * 4
+    else:
+        assert all("of 4" in error and "step 2" in error for error in ours(ended))
