@@ -3,6 +3,7 @@ how many steps of each pass it took, and how it ended."""
 
 import contextlib
 import json
+import logging
 import os
 
 import pipemill
@@ -34,7 +35,10 @@ def train(rank, world, port, folder, source, how, passes, every, gates):
         more = {"batch": BATCH, "tail": "drop", "timeout": PATIENCE, **how}
         return Loader(source, "csv", options={"types": "int64"}, **more)
 
-    data, taken = loader(), []
+    data, taken, log = loader(), [], []
+    shown = logging.Handler()
+    shown.emit = lambda record: log.append(record.getMessage())
+    logging.getLogger("pipemill").addHandler(shown)
     if before:
         one = iter(data)
         for _ in range(before):
@@ -55,7 +59,7 @@ def train(rank, world, port, folder, source, how, passes, every, gates):
     except RuntimeError as error:
         # Another rank has ended its process, and gloo says so.
         ended = f"cut off: {error}"
-    (folder / f"{rank}.json").write_text(json.dumps({"taken": taken, "ended": ended}))
+    (folder / f"{rank}.json").write_text(json.dumps({"taken": taken, "ended": ended, "state": data.state_dict(), "log": log}))
     if ended == "done":
         with contextlib.suppress(RuntimeError):  # another rank has got an error since
             distributed.barrier()
