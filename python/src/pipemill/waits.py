@@ -78,8 +78,8 @@ class Waits:
         self._nanoseconds += nanoseconds
         if nanoseconds > self._longest:
             self._longest = nanoseconds
-        shift = max(nanoseconds.bit_length() - 1 - _BITS, 0)
-        bucket = (shift << _BITS) + (nanoseconds >> shift)
+        shift = nanoseconds.bit_length() - 1 - _BITS
+        bucket = nanoseconds if shift <= 0 else (shift << _BITS) + (nanoseconds >> shift)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
 
