@@ -2,8 +2,8 @@
 
 The mapping of the ring, which is for reading alone, is registered once for each connection. A copy
 goes on after the call that begins it. So a batch is held until the event after its copy: the host
-writes nothing there before that. The next batch is copied, too, if it has come already. The program
-is not given it yet, and the state does not have it.
+writes nothing there before that. The next batch is copied, too, if it has come already. It is not
+delivered yet, and the state does not have it.
 
 Where the driver can't register the mapping, `staging` has the way through pinned memory.
 """
