@@ -2,6 +2,7 @@
 says so: so a copy is under way as long as it can be."""
 
 import ctypes
+import gc
 import json
 import os
 
@@ -80,7 +81,7 @@ def loader(tmp_path):
     def make(source, decoder, refuses=False, dense=(), **how):
         one = Loader(source, decoder, timeout=PATIENCE, dense=dense, **how)
         one.driver = Driver(refuses)
-        one.dataset._direct = Direct(one.driver, one.dataset._absent, dense)
+        one.dataset._direct = Direct(lambda: one.driver, one.dataset._absent, dense)
         made.append(one)
         return one
 
@@ -176,12 +177,13 @@ def test_a_loader_that_is_dropped_waits_for_its_copies(numbers):
     rows, path = numbers
     one = Loader(path, "npy", batch=4, timeout=PATIENCE)
     driver = Driver()
-    one.dataset._direct = Direct(driver)
+    one.dataset._direct = Direct(lambda: driver)
     batch = next(iter(one))
     host = one.dataset._reading._host
     del one
     assert driver.done == len(driver.copies) > 0 and numpy.array_equal(batch["data"], rows[:4])
     host.close()
+    gc.collect()  # Python warns of its socket here, and not in another test
 
 
 def test_a_forked_child_leaves_the_registration_to_its_parent(loader, numbers):

@@ -4,6 +4,7 @@ waits for another one for ever."""
 import json
 import multiprocessing
 import re
+import threading
 
 import pytest
 import torch.distributed as distributed
@@ -19,7 +20,8 @@ def ranks(tmp_path):
     """Runs `unequal_ends.train` in as many processes, and returns what they took, and how they ended."""
     multiprocessing.set_forkserver_preload(["pipemill.torch", "unequal_ends"])
     context = multiprocessing.get_context("forkserver")
-    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    stores = [distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)]
+    port = stores[0].port
 
     def run(counts, how=(), world=2, passes=1, every=1, gates=None):
         (tmp_path / "data").mkdir()
@@ -29,7 +31,7 @@ def ranks(tmp_path):
         started = [
             context.Process(
                 target=unequal_ends.train,
-                args=(rank, world, store.port, tmp_path, source, how, passes, every, gates or {}),
+                args=(rank, world, port, tmp_path, source, how, passes, every, gates or {}),
             )
             for rank in range(world)
         ]  # fmt: skip
@@ -44,9 +46,10 @@ def ranks(tmp_path):
         found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world)]
         return [one["taken"] for one in found], [one["ended"] for one in found]
 
-    run.event = context.Event
+    run.found = lambda rank: json.loads((tmp_path / f"{rank}.json").read_text())
+    run.event, run.stores = context.Event, stores
     yield run
-    del store
+    stores.clear()
 
 
 def ours(ended):
@@ -128,3 +131,41 @@ def test_a_part_without_records_is_named_to_the_others(ranks):
     assert ended[1].startswith("SourceError") and "got no batch of epoch 0" in ended[1]
     assert "rank 1 got an error after step 0: " in ended[0] and "got no batch of epoch 0" in ended[0]
 
+
+def test_ranks_of_one_host_ask_nobody(ranks):
+    taken, ended = ranks(UNEQUAL, {"host": "per-node"}, passes=2)
+    assert taken == [[4, 4]] * 2 and ended == ["done"] * 2
+
+
+@pytest.mark.parametrize("counts, equal", [((16, 9, 16, 9), False), ((16, 9, 9, 16), True)], ids=["unequal", "equal"])
+def test_machines_with_a_host_each_are_compared(ranks, counts, equal):
+    taken, ended = ranks(counts, {"host": "per-node"}, world=4)
+    if equal:
+        assert ended == ["done"] * 4 and taken == [[3]] * 4
+    else:
+        assert all("of 4" in error and "step 2" in error for error in ours(ended))
+
+
+def test_a_store_that_does_not_answer_ends_the_comparison_and_not_the_training(ranks):
+    read, gone = ranks.event(), ranks.event()
+    gates = {("opens", 0, 1, False): read, (0, 2): gone, (1, 2): gone}
+
+    def lose():
+        assert read.wait(PATIENCE)
+        ranks.stores.clear()
+        gone.set()
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    taken, ended = ranks(UNEQUAL, every=0, gates=gates)
+    losing.join(PATIENCE)
+    assert taken == [[5], [3]] and ended == ["done"] * 2
+    [text] = ranks.found(0)["log"]
+    assert "can't ask the process group's store whether other ranks have ended" in text
+
+
+def test_the_state_does_not_have_the_batch_before_which_the_error_came(ranks):
+    gate = ranks.event()
+    gates = {(0, 4): gate, ("opens", 1, 3, True): gate}
+    ranks(UNEQUAL, every=0, gates=gates)
+    assert ranks.found(0)["state"]["step"] == 3

@@ -3,6 +3,7 @@ how many steps of each pass it took, and how it ended."""
 
 import contextlib
 import json
+import logging
 import os
 
 import pipemill
@@ -22,18 +23,22 @@ def train(rank, world, port, folder, source, how, passes, every, gates):
     gates: events. By (rank, step): that rank waits for it before it asks for this step. By ("opens", rank, step, end):
     it sets it with this step, or with the end of the pass after it. By ("fails", rank): it sets it with an error.
     """
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_PORT=str(port))
+    # As on several machines of 2 ranks.
+    os.environ.update(LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE=str(min(world, 2)))
     store = distributed.PrefixStore("run", distributed.TCPStore("127.0.0.1", port, is_master=False))
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=world)
     how = dict(how[rank] if isinstance(how, list) else how)
     before = how.pop("state", 0)
 
     def loader():
-        return Loader(
-            source, "csv", options={"types": "int64"}, batch=BATCH, tail="drop", timeout=PATIENCE, **how
-        )  # fmt: skip
+        more = {"batch": BATCH, "tail": "drop", "timeout": PATIENCE, **how}
+        return Loader(source, "csv", options={"types": "int64"}, **more)
 
-    data, taken = loader(), []
+    data, taken, log = loader(), [], []
+    shown = logging.Handler()
+    shown.emit = lambda record: log.append(record.getMessage())
+    logging.getLogger("pipemill").addHandler(shown)
     if before:
         one = iter(data)
         for _ in range(before):
@@ -54,7 +59,7 @@ def train(rank, world, port, folder, source, how, passes, every, gates):
     except RuntimeError as error:
         # Another rank has ended its process, and gloo says so.
         ended = f"cut off: {error}"
-    (folder / f"{rank}.json").write_text(json.dumps({"taken": taken, "ended": ended}))
+    (folder / f"{rank}.json").write_text(json.dumps({"taken": taken, "ended": ended, "state": data.state_dict(), "log": log}))
     if ended == "done":
         with contextlib.suppress(RuntimeError):  # another rank has got an error since
             distributed.barrier()

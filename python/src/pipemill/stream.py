@@ -456,8 +456,8 @@ class Stream:
         return batch
 
     def _look_ahead(self) -> Batch | None:
-        """The next batch of the current epoch, if it has come already. The program is not given it
-        yet: the current one is not ACKed, and the state does not have it."""
+        """The next batch of the current epoch, if it has come already. It is not delivered yet:
+        the current one is not ACKed, and the state does not have the next one."""
         if self._ahead is None and self._epoch is not None:
             grant = self._receiver.look()
             if grant is not None and grant.epoch == self._epoch.number:

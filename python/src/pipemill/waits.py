@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Bits of a time that tell its bucket, after its highest one: a bucket is 1/16 of an octave or more.
+#: Bits of a time, after its highest one, that tell its bucket: an octave has 16 of them.
 _BITS = 4
 
 
@@ -14,8 +14,8 @@ class Waits:
                 pass
             print(stream.waits)
 
-    A time runs from the program's asking for a batch to its coming, also across the end of an epoch.
-    A batch that has come before it was asked for takes a few microseconds. The first one takes as
+    A time runs from the program's asking for a batch to its coming, also across the end of an
+    epoch. A batch that has come before it was asked for takes a few microseconds. The first one takes as
     long as the host needs to open the source. Times are in seconds. A percentile may be up to 1/16
     above the true one, and never above `longest`.
     """
@@ -78,8 +78,8 @@ class Waits:
         self._nanoseconds += nanoseconds
         if nanoseconds > self._longest:
             self._longest = nanoseconds
-        shift = max(nanoseconds.bit_length() - 1 - _BITS, 0)
-        bucket = (shift << _BITS) + (nanoseconds >> shift)
+        shift = nanoseconds.bit_length() - 1 - _BITS
+        bucket = nanoseconds if shift <= 0 else (shift << _BITS) + (nanoseconds >> shift)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
 

@@ -2,8 +2,8 @@
 
 The mapping of the ring, which is for reading alone, is registered once for each connection. A copy
 goes on after the call that begins it. So a batch is held until the event after its copy: the host
-writes nothing there before that. The next batch is copied, too, if it has come already. The program
-is not given it yet, and the state does not have it.
+writes nothing there before that. The next batch is copied, too, if it has come already. It is not
+delivered yet, and the state does not have it.
 
 Where the driver can't register the mapping, `staging` has the way through pinned memory.
 """
@@ -11,12 +11,13 @@ Where the driver can't register the mapping, `staging` has the way through pinne
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import torch
 
@@ -46,11 +47,13 @@ class Direct:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: Callable[[], Driver],
         absent: Mapping[str, Any] | AbsentValues | None = None,
         dense: Sequence[str] | str = (),
     ) -> None:
-        self._driver = driver
+        """`driver`: makes the driver with the first batch, for the device of that time. The others
+        are those of :func:`tensors`."""
+        self._make_driver = driver
         self._absent, self._dense = absent, dense
         #: The connection that was looked at last, and its ring where that is registered.
         self._connection: weakref.ref[Connection] | None = None
@@ -59,6 +62,10 @@ class Direct:
         self._under_way: deque[tuple[Event, Any]] = deque()
         self._ahead: Copied | None = None
         self._pid = os.getpid()
+
+    @functools.cached_property
+    def _driver(self) -> Driver:
+        return self._make_driver()
 
     @property
     def is_registered(self) -> bool:

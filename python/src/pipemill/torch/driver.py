@@ -1,4 +1,4 @@
-"""What copies to a GPU, as `direct` needs it: the one of CUDA, and in the tests one without a GPU."""
+"""What copies to a GPU, as `direct` needs it: that of CUDA, and in the tests one without a GPU."""
 
 from __future__ import annotations
 

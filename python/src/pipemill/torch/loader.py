@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,8 +61,10 @@ class Loader:
     :param steps: a pass has this number of batches, and the next one goes on after them, across the
         ends of epochs. Then the loader has a length. By default a pass is an epoch. After a stop it
         may be another number: the batches go on, and the rest of the pass is as long as that says.
-    :param device: where the tensors go. To a GPU they go through pinned memory, and the copy is
-        still under way when a batch is yielded; the GPU's own order of work takes care of that.
+    :param device: where the tensors go. A GPU copies them right from the shared memory, or through
+        pinned memory where its driver can't. The copy is still under way when a batch is yielded;
+        the GPU's own order of work takes care of that. The next batch is under way, too, if the
+        host has it.
     :param pin_memory: whether the tensors are in pinned memory, for a trainer that moves them.
     :param replay: to measure: the first N batches again and again. They are read once and copied,
         so training never waits for data, and is as fast as endless data would let it be. A pass
@@ -128,7 +131,7 @@ class Loader:
         self._pin_memory = pin_memory
         if self._device is not None and self._device.type == "cuda" and self._replay is None:
             self.dataset._direct = Direct(
-                CudaDriver(self._device), self.dataset._absent, self.dataset._dense
+                partial(CudaDriver, self._device), self.dataset._absent, dense
             )
 
     def __iter__(self) -> Iterator[Tensors]:

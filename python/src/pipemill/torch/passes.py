@@ -112,6 +112,8 @@ class Pass:
         while at.epoch is not None:
             if at.ends is not None and _has_batch(at.epoch):
                 at.ends.takes_batch()
+                if at.step + 1 == self._steps:
+                    at.ends.at_end()
             batch = next(at.epoch, None)
             if batch is not None:
                 dataset._delivers(batch.epoch)
@@ -119,8 +121,6 @@ class Pass:
                 at.step += 1
                 # Who knows the length does not ask for the end.
                 at.finished = at.step == self._steps
-                if at.finished and at.ends is not None:
-                    at.ends.at_end()
                 return self._made(batch)
             at.epoch = self._epoch_after(at.epoch)
         if not at.has_yielded and not self._may_be_empty:

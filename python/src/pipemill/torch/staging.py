@@ -1,8 +1,9 @@
 """Copies to a GPU through a few buffers of pinned memory, which are used again and again.
 
-The shared memory itself can't be pinned: on most machines CUDA refuses memory that is mapped for
-reading, and to pin a private mapping copies it. New pinned memory costs milliseconds. So a batch
-is copied into a buffer, from which the GPU fetches it while the program goes on.
+It is for what `direct` can't copy from the ring: the mapping that a program may write to, which
+can't be pinned without a copy of it, memory of this process, and machines whose CUDA refuses memory
+that is mapped for reading. New pinned memory costs milliseconds. So a batch is copied into a buffer, from
+which the GPU fetches it while the program goes on.
 """
 
 from __future__ import annotations
