@@ -10,7 +10,7 @@
 //! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
 //! - `snapshot` is the host at one moment. `metrics` and `status` render it, and `serve` serves them
 //!   over HTTP; so do `progress`, `summary` and `report`.
-//! - `history` takes samples of a run, and `report` shows them as a page. `trace` writes each
+//! - `sampler` takes samples of a run, and `report` shows them as a page. `trace` writes each
 //!   event.
 
 #![forbid(unsafe_code)]
@@ -18,7 +18,6 @@
 mod bottleneck;
 mod channel_handle;
 mod epoch_log;
-mod history;
 mod host_state;
 mod json;
 pub mod log;
@@ -28,6 +27,7 @@ mod metrics;
 mod process;
 pub mod progress;
 mod report;
+mod sampler;
 mod serve;
 mod snapshot;
 pub mod status;
@@ -40,10 +40,10 @@ pub mod waits;
 pub use bottleneck::{Bottleneck, Cores};
 pub use channel_handle::{ChannelHandle, ChannelState};
 pub use epoch_log::EpochLog;
-pub use history::{Sample, SlotCounts};
 pub use host_state::HostState;
 pub use log_lines::QUEUED_LOG_BYTES;
 pub use report::Report;
+pub use sampler::{Sample, SlotCounts};
 pub use serve::{MetricsError, MetricsListener, MetricsServer, REQUEST_BYTES};
 pub use snapshot::{ChannelSnapshot, HostSnapshot};
 pub use trace::Trace;

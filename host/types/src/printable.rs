@@ -35,18 +35,18 @@ impl<T: Display> Printable<T> {
 
 impl<T: Display> Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping { out: f, left: Some(self.max_bytes) }, "{}", self.value)
+        write!(EscapedWriter { out: f, left: Some(self.max_bytes) }, "{}", self.value)
     }
 }
 
 /// Escapes what is written to it.
-struct Escaping<'a, 'b> {
+struct EscapedWriter<'a, 'b> {
     out: &'a mut fmt::Formatter<'b>,
     /// Bytes that may still be written; `None` after the cut.
     left: Option<usize>,
 }
 
-impl Write for Escaping<'_, '_> {
+impl Write for EscapedWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             let Some(left) = self.left else { return Ok(()) };

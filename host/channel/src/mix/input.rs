@@ -24,7 +24,7 @@ const WAITING: usize = 2;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What an input hands over.
-pub(super) enum Delivery {
+pub(super) enum InputEvent {
     /// The fields of its records. Comes before the first records.
     Fields(Arc<[Field]>),
     /// Records.
@@ -45,7 +45,7 @@ struct Orders {
 
 /// The input's end: where its channel hands over batches.
 pub(super) struct InputSink {
-    deliveries: SyncSender<Delivery>,
+    deliveries: SyncSender<InputEvent>,
     spare: Receiver<BlockMemory>,
     orders: Arc<Orders>,
 }
@@ -73,10 +73,10 @@ impl InputSink {
     /// Hands over how the channel ended.
     pub(super) fn end(&self, outcome: Outcome) {
         // The mix may be over.
-        let _ = self.send(Delivery::Ended(outcome));
+        let _ = self.send(InputEvent::Ended(outcome));
     }
 
-    fn send(&self, delivery: Delivery) -> Result<(), StopReason> {
+    fn send(&self, delivery: InputEvent) -> Result<(), StopReason> {
         // Fails if the mix is over.
         self.deliveries.send(delivery).map_err(|_| StopReason::Stopped)
     }
@@ -115,14 +115,14 @@ impl SinkMemory for InputSink {
 impl SinkDelivery for InputSink {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         // Who is not there any more needs no fields.
-        let _ = self.send(Delivery::Fields(fields.clone()));
+        let _ = self.send(InputEvent::Fields(fields.clone()));
     }
 
     fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
         if self.wants_epoch_end(batch.epoch()) {
             return Ok(());
         }
-        self.send(Delivery::Records(memory, batch.clone()))
+        self.send(InputEvent::Records(memory, batch.clone()))
     }
 
     fn has_demand(&self) -> bool {
@@ -136,7 +136,7 @@ impl SinkDelivery for InputSink {
 
     fn end_epoch(&mut self, epoch: u32, _: bool) -> Result<(), StopReason> {
         self.check_stopped()?;
-        self.send(Delivery::EpochEnd(epoch))
+        self.send(InputEvent::EpochEnd(epoch))
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) enum Next {
 
 /// The mix's end of an input.
 pub(super) struct InputReader {
-    deliveries: Receiver<Delivery>,
+    deliveries: Receiver<InputEvent>,
     give_back: Sender<BlockMemory>,
     orders: Arc<Orders>,
     /// What comes next, if it was put back.
@@ -213,20 +213,20 @@ impl InputReader {
                 Err(RecvTimeoutError::Disconnected) => return Err(StopReason::Stopped),
             };
             match delivery {
-                Delivery::Fields(fields) => return Ok(Next::Fields(fields)),
-                Delivery::Records(memory, batch) => {
+                InputEvent::Fields(fields) => return Ok(Next::Fields(fields)),
+                InputEvent::Records(memory, batch) => {
                     received(batch.records, batch.payload);
                     self.epoch = batch.epoch();
                     self.last.clone_from(&batch.start.position);
                     self.is_resumed = None;
                     self.parts.push(memory, batch);
                 }
-                Delivery::EpochEnd(number) => {
+                InputEvent::EpochEnd(number) => {
                     self.epoch = number + 1;
                     self.is_resumed = Some(BatchPosition::of_epoch(self.epoch));
                     return Ok(Next::EpochEnd(number));
                 }
-                Delivery::Ended(outcome) => return Ok(Next::Ended(outcome)),
+                InputEvent::Ended(outcome) => return Ok(Next::Ended(outcome)),
             }
         }
     }

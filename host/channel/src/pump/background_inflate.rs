@@ -26,20 +26,20 @@ pub const BACKGROUND_INFLATE_BYTES: u64 = (BLOCKS * BLOCK_BYTES) as u64;
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// The bytes of an input, inflated in the background if it is compressed and long enough.
-pub(crate) struct BackgroundInflate(State);
+pub(crate) struct BackgroundInflate(InflateState);
 
-enum State {
+enum InflateState {
     /// The input, and the bytes that are left until a thread begins. None: none will.
     Here {
         input: Box<dyn Input>,
         left: Option<u64>,
     },
-    Beside(Blocks),
+    Background(InflatedBlocks),
 }
 
 /// What the thread has inflated at once.
 #[derive(Default)]
-struct Block {
+struct InflatedBlock {
     bytes: Vec<u8>,
     /// Of these bytes, those that count.
     len: usize,
@@ -48,11 +48,11 @@ struct Block {
 }
 
 /// The blocks of a thread, one after the other.
-struct Blocks {
-    filled: Receiver<Block>,
+struct InflatedBlocks {
+    filled: Receiver<InflatedBlock>,
     /// Blocks that were read, for the thread to fill again. None once the thread is to end.
     spent: Option<Sender<Vec<u8>>>,
-    current: Block,
+    current: InflatedBlock,
     /// Bytes of the current block that were read.
     at: usize,
     is_unwanted: Arc<AtomicBool>,
@@ -66,12 +66,12 @@ impl BackgroundInflate {
 
     /// Starts the thread after this many bytes.
     fn after(bytes: u64, input: Box<dyn Input>) -> Self {
-        Self(State::Here { input, left: Some(bytes) })
+        Self(InflateState::Here { input, left: Some(bytes) })
     }
 
     /// Counts bytes that were read here, and begins the thread where it is time.
     fn count(&mut self, bytes: usize) {
-        let State::Here { input, left } = &mut self.0 else { return };
+        let InflateState::Here { input, left } = &mut self.0 else { return };
         *left = left.map(|left| left.saturating_sub(bytes as u64));
         if *left != Some(0) {
             return;
@@ -89,8 +89,8 @@ impl Input for BackgroundInflate {
     /// The thread that inflates checks it at the end.
     fn check_unchanged(&self) -> Result<(), SourceError> {
         match &self.0 {
-            State::Here { input, .. } => input.check_unchanged(),
-            State::Beside(_) => Ok(()),
+            InflateState::Here { input, .. } => input.check_unchanged(),
+            InflateState::Background(_) => Ok(()),
         }
     }
 
@@ -100,8 +100,8 @@ impl Input for BackgroundInflate {
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
         let outcome = match &mut self.0 {
-            State::Here { input, .. } => input.read(buf, timeout)?,
-            State::Beside(blocks) => return blocks.read(buf, timeout),
+            InflateState::Here { input, .. } => input.read(buf, timeout)?,
+            InflateState::Background(blocks) => return blocks.read(buf, timeout),
         };
         if let ReadOutcome::Bytes(count) = outcome {
             self.count(count);
@@ -111,7 +111,7 @@ impl Input for BackgroundInflate {
 }
 
 /// Begins the thread. Where there can't be one, the input is read here.
-fn begin(input: Box<dyn Input>) -> State {
+fn begin(input: Box<dyn Input>) -> InflateState {
     let (spent, to_fill) = mpsc::channel::<Vec<u8>>();
     let (finished, filled) = mpsc::channel();
     let is_unwanted = Arc::new(AtomicBool::new(false));
@@ -134,19 +134,26 @@ fn begin(input: Box<dyn Input>) -> State {
             let _ = hand_over.send(input);
             (0..BLOCKS).for_each(|_| drop(spent.send(vec![0; BLOCK_BYTES])));
             let (spent, thread) = (Some(spent), Some(handle));
-            let current = Block::default();
-            State::Beside(Blocks { filled, spent, current, at: 0, is_unwanted, thread })
+            let current = InflatedBlock::default();
+            InflateState::Background(InflatedBlocks {
+                filled,
+                spent,
+                current,
+                at: 0,
+                is_unwanted,
+                thread,
+            })
         }
         Err(error) => {
             log::debug!("can't inflate in a thread of its own: {error}");
-            State::Here { input, left: None }
+            InflateState::Here { input, left: None }
         }
     }
 }
 
 /// Fills a block until it is full, or no more bytes come at once. None if they are not wanted.
-fn fill(input: &mut dyn Input, bytes: Vec<u8>, is_unwanted: &AtomicBool) -> Option<Block> {
-    let mut block = Block { bytes, len: 0, end: None };
+fn fill(input: &mut dyn Input, bytes: Vec<u8>, is_unwanted: &AtomicBool) -> Option<InflatedBlock> {
+    let mut block = InflatedBlock { bytes, len: 0, end: None };
     while block.len < block.bytes.len() && !is_unwanted.load(Ordering::Relaxed) {
         let wait = if block.len == 0 { LONGEST_WAIT } else { Duration::ZERO };
         match input.read(&mut block.bytes[block.len..], Some(wait)) {
@@ -162,7 +169,7 @@ fn fill(input: &mut dyn Input, bytes: Vec<u8>, is_unwanted: &AtomicBool) -> Opti
     (!is_unwanted.load(Ordering::Relaxed)).then_some(block)
 }
 
-impl Blocks {
+impl InflatedBlocks {
     fn read(
         &mut self,
         buf: &mut [u8],
@@ -212,7 +219,7 @@ impl Blocks {
     }
 }
 
-impl Drop for Blocks {
+impl Drop for InflatedBlocks {
     fn drop(&mut self) {
         self.is_unwanted.store(true, Ordering::Relaxed);
         self.spent = None;
@@ -316,6 +323,6 @@ mod tests {
     fn stored_bytes_are_read_here() {
         let mut background = BackgroundInflate::after(1, Box::new(NoInput));
         background.count(10);
-        assert!(matches!(background.0, State::Here { left: None, .. }));
+        assert!(matches!(background.0, InflateState::Here { left: None, .. }));
     }
 }

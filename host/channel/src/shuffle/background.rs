@@ -42,7 +42,7 @@ pub(crate) fn with_window<S: Sink + Send, R>(
     };
     thread::scope(|scope| {
         // Ends the window's thread also if this one panics.
-        let _end = EndAtDrop(&shared);
+        let _end = EndShuffleAtDrop(&shared);
         let mut input = WindowInput { shared: &shared, counts };
         thread::Builder::new().name(name).spawn_scoped(scope, || shared.take_all())?;
         Ok(work(&mut input))
@@ -107,7 +107,7 @@ impl<'s, S: Sink> Shared<'s, S> {
 
     /// The window's thread: takes batches until the channel's thread has ended.
     fn take_all(&self) {
-        let _end = EndAtDrop(self);
+        let _end = EndShuffleAtDrop(self);
         loop {
             let mut queue = self.next_work();
             let Some((memory, batch)) = queue.batches.pop_front().filter(|_| !queue.is_over) else {
@@ -143,9 +143,9 @@ fn take<S: Sink>(
 }
 
 /// Tells the other thread that this one has ended, also by a panic.
-struct EndAtDrop<'a, 's, S: Sink>(&'a Shared<'s, S>);
+struct EndShuffleAtDrop<'a, 's, S: Sink>(&'a Shared<'s, S>);
 
-impl<S: Sink> Drop for EndAtDrop<'_, '_, S> {
+impl<S: Sink> Drop for EndShuffleAtDrop<'_, '_, S> {
     fn drop(&mut self) {
         // The state of the queue is right at any time.
         let mut queue = self.0.queue.lock().unwrap_or_else(|error| error.into_inner());

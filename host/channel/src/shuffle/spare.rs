@@ -12,11 +12,11 @@ const SMALL_PAGE: usize = 4 << 10;
 #[derive(Clone)]
 pub(super) struct SpareMemory {
     block_bytes: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SpareState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct SpareState {
     /// Each of the size of a block.
     blocks: Vec<Bytes>,
     /// Bytes of other memory that was taken, less than a block: whole blocks were freed for the
@@ -38,7 +38,7 @@ impl SpareMemory {
         self.block_bytes
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SpareState> {
         self.state.lock().expect("no code under this lock panics")
     }
 

@@ -12,7 +12,7 @@ use crate::StopReason;
 /// What the threads of a channel with workers wait for. Each of them is woken for what it waits for
 /// and for nothing else: with short objects, a wake-up costs more than to decode one.
 pub(super) struct AheadLimiter {
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
     /// For the planner.
     plan_changed: Condvar,
     /// For workers without a job.
@@ -69,7 +69,7 @@ struct RoomWait {
 }
 
 #[derive(Default)]
-struct State {
+struct LimiterState {
     /// The channel's thread waits for records.
     is_awaited: bool,
     planner: PlannerWait,
@@ -98,7 +98,7 @@ struct State {
     dropped: BTreeSet<u64>,
 }
 
-impl State {
+impl LimiterState {
     fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
         self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
     }
@@ -143,9 +143,9 @@ impl State {
 }
 
 /// Ends all waits when it is dropped.
-pub(super) struct EndAtDrop<'a>(&'a AheadLimiter);
+pub(super) struct EndWorkersAtDrop<'a>(&'a AheadLimiter);
 
-impl Drop for EndAtDrop<'_> {
+impl Drop for EndWorkersAtDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.stopped = true;
@@ -174,17 +174,17 @@ impl AheadLimiter {
     }
 
     /// Ends all waits when the result is dropped.
-    pub(super) fn end_at_drop(&self) -> EndAtDrop<'_> {
-        EndAtDrop(self)
+    pub(super) fn end_at_drop(&self) -> EndWorkersAtDrop<'_> {
+        EndWorkersAtDrop(self)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LimiterState> {
         // A panic can't leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends a change of the state: wakes those whose wait may be over.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, LimiterState>) {
         let is_over = state.idle > 0 && (state.stopped || state.all_planned);
         let planner = state.wakes_planner() || state.stopped;
         let room = state.wakes_for_room(self.limit) || state.stopped;
@@ -359,8 +359,8 @@ impl AheadLimiter {
     fn wait_as_planner(
         &self,
         what: PlannerWait,
-        is_so: impl Fn(&State) -> bool,
-    ) -> Result<MutexGuard<'_, State>, StopReason> {
+        is_so: impl Fn(&LimiterState) -> bool,
+    ) -> Result<MutexGuard<'_, LimiterState>, StopReason> {
         let mut state = self.state();
         while !state.stopped && !is_so(&state) {
             state.planner = what;
@@ -375,7 +375,7 @@ impl AheadLimiter {
     /// # Errors
     /// No object is wanted any more.
     pub(super) fn wait_for_few_jobs(&self, ahead: usize) -> Result<(), StopReason> {
-        let has_few = |state: &State| state.has_few_jobs(ahead);
+        let has_few = |state: &LimiterState| state.has_few_jobs(ahead);
         self.wait_as_planner(PlannerWait::Jobs(ahead), has_few).map(drop)
     }
 
@@ -428,7 +428,7 @@ impl AheadLimiter {
     /// # Errors
     /// No object is wanted any more.
     pub(super) fn begin_decoding(&self) -> Result<Option<Arc<[Field]>>, StopReason> {
-        let may_begin = |state: &State| state.fields.is_some() || state.running == 0;
+        let may_begin = |state: &LimiterState| state.fields.is_some() || state.running == 0;
         let mut state = self.wait_as_planner(PlannerWait::Fields, may_begin)?;
         state.running += 1;
         Ok(state.fields.clone())
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn what_is_ahead_waits_while_the_channel_s_thread_is_busy() {
-        let mut state = State { held: 4, ..State::default() };
+        let mut state = LimiterState { held: 4, ..LimiterState::default() };
         state.of_object.insert(2, 4);
         state.due.insert(1);
         assert!(!state.may_hold(2, 1, LIMIT));
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn only_those_whose_wait_may_be_over_are_woken() {
-        let mut state = State { held: 4, running: 1, ..State::default() };
+        let mut state = LimiterState { held: 4, running: 1, ..LimiterState::default() };
         for object in [2, 3] {
             state.waiting.insert(object, RoomWait { epoch: 0, bytes: 1 });
         }
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_planner_is_woken_once_when_a_worker_is_free() {
-        let mut state = State { planner: PlannerWait::Jobs(0), ..State::default() };
+        let mut state = LimiterState { planner: PlannerWait::Jobs(0), ..LimiterState::default() };
         assert!(!state.wakes_planner(), "no worker is free");
         state.idle = 1;
         assert!(state.wakes_planner());

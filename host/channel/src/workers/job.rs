@@ -14,7 +14,7 @@ use crate::pump::object::Begin;
 use crate::{ChannelStats, StopReason};
 
 /// What a worker hands over.
-pub(super) enum Delivery {
+pub(super) enum WorkerOutput {
     /// The fields of the records. Comes before the first records, if nobody knew the fields.
     Fields(Arc<[Field]>),
     /// A decode error that was skipped. Comes before records that are after it.
@@ -43,7 +43,7 @@ pub(super) struct Job {
     /// The fields of the records, if objects before have said them.
     pub(super) fields: Option<Arc<[Field]>>,
     /// Gets what is decoded.
-    pub(super) deliveries: Sender<Delivery>,
+    pub(super) deliveries: Sender<WorkerOutput>,
     /// The section of the object that is decoded, if it is not all of it.
     pub(super) section: Option<SectionPart>,
     /// Gets the statistics of the worker that has the object.

@@ -8,7 +8,7 @@ use pipemill_types::{Field, schema_extension};
 
 use super::ahead_limiter::AheadLimiter;
 use super::header_and_rest::HeaderAndRest;
-use super::job::{Delivery, Job};
+use super::job::{Job, WorkerOutput};
 use super::job_queue::JobQueue;
 use super::sections::{NextSection, Room, SectionPart, Sections};
 use crate::pump::object::{Begin, Decoding, NoInput, check_opened_again};
@@ -47,7 +47,7 @@ pub(super) struct PlannedObject {
     pub(super) goes_on: bool,
     pub(super) epoch: u32,
     pub(super) name: String,
-    pub(super) deliveries: Receiver<Delivery>,
+    pub(super) deliveries: Receiver<WorkerOutput>,
     /// The statistics of its worker, once it has one.
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
 }

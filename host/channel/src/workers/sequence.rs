@@ -11,7 +11,7 @@ use pipemill_types::BatchSize;
 
 use super::PortionSink;
 use super::ahead_limiter::AheadLimiter;
-use super::job::{Delivery, Ended};
+use super::job::{Ended, WorkerOutput};
 use super::plan::{Planned, PlannedObject};
 use super::worker::MemoryPool;
 use crate::batch::Batch;
@@ -43,12 +43,12 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) bytes: u64,
     /// Objects that are taken at the same time, at most: 1 in strict order.
     pub(super) most_open: usize,
-    pub(super) progress: Progress,
+    pub(super) progress: SequenceProgress,
 }
 
 /// How far the channel's thread came.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct SequenceProgress {
     /// The objects that are being taken, in the order of the source.
     open: VecDeque<OpenObject>,
     /// What comes once these were taken to their ends.
@@ -221,23 +221,27 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     }
 
     /// Takes what an object's worker has. Returns whether the object is at its end.
-    fn take(&mut self, object: &mut OpenObject, delivery: Delivery) -> Result<bool, StopReason> {
+    fn take(
+        &mut self,
+        object: &mut OpenObject,
+        delivery: WorkerOutput,
+    ) -> Result<bool, StopReason> {
         match delivery {
-            Delivery::Fields(fields) => {
+            WorkerOutput::Fields(fields) => {
                 // Nobody has said fields before, so they agree.
                 let _ = self.writer.set_schema(&fields);
             }
-            Delivery::Skipped(mut error) => {
+            WorkerOutput::Skipped(mut error) => {
                 self.limiter.taken(object.section.number, error.bytes());
                 object.count_from_start(&mut error.failure);
                 self.take_error(object, error)?;
             }
-            Delivery::Records(memory, mut batch) => {
+            WorkerOutput::Records(memory, mut batch) => {
                 self.limiter.taken(object.section.number, memory.as_ref().len());
                 batch.start.position.first_record += object.first_record;
                 self.give(memory, batch, &mut object.last_error)?;
             }
-            Delivery::Ended(ended) => return self.take_end(object, ended),
+            WorkerOutput::Ended(ended) => return self.take_end(object, ended),
         }
         Ok(false)
     }
@@ -289,7 +293,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         };
         let all_read = self.progress.open.iter().all(reads);
         self.monitor.enter(if all_read { Stage::Source } else { Stage::Decoder });
-        let Progress { open, after_open, .. } = &self.progress;
+        let SequenceProgress { open, after_open, .. } = &self.progress;
         let for_plan = open.len() < self.most_open && after_open.is_none();
         self.limiter.wait_for_wakeup(wakeups, for_plan, POLL_INTERVAL);
         self.writer.sink().lend(self.memory);

@@ -9,7 +9,7 @@ use pipemill_types::{Column, Field};
 
 use super::ahead_limiter::AheadLimiter;
 use super::header_and_rest::HeaderAndRest;
-use super::job::{Delivery, Ended, Job};
+use super::job::{Ended, Job, WorkerOutput};
 use super::job_queue::JobQueue;
 use super::search::{find_start, inside};
 use super::sections::SectionPart;
@@ -125,7 +125,7 @@ impl Worker<'_> {
                 }
             };
             // Who took the records may be gone.
-            let _ = job.deliveries.send(Delivery::Ended(ended));
+            let _ = job.deliveries.send(WorkerOutput::Ended(ended));
             self.limiter.tell_of(job.number);
             self.limiter.end_decoding();
         }
@@ -218,7 +218,7 @@ fn forward_errors(
     move |error| {
         // If nobody wants them, the worker sees it when it goes on.
         if limiter.hold(object, epoch, error.bytes()).is_ok() {
-            let _ = errors.send(Delivery::Skipped(error));
+            let _ = errors.send(WorkerOutput::Skipped(error));
             limiter.tell_of(object);
         }
     }
@@ -228,7 +228,7 @@ fn forward_errors(
 struct PortionOutput<'a> {
     object: u64,
     epoch: u32,
-    deliveries: &'a Sender<Delivery>,
+    deliveries: &'a Sender<WorkerOutput>,
     limiter: &'a AheadLimiter,
     memory: &'a MemoryPool,
 }
@@ -294,7 +294,7 @@ impl SinkMemory for PortionOutput<'_> {
 impl SinkDelivery for PortionOutput<'_> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         self.limiter.know_fields(fields);
-        let _ = self.deliveries.send(Delivery::Fields(fields.clone()));
+        let _ = self.deliveries.send(WorkerOutput::Fields(fields.clone()));
     }
 
     fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
@@ -304,7 +304,7 @@ impl SinkDelivery for PortionOutput<'_> {
             std::mem::replace(batch, next)
         });
         self.limiter.hold(self.object, self.epoch, memory.as_ref().len())?;
-        let delivery = Delivery::Records(memory, portion);
+        let delivery = WorkerOutput::Records(memory, portion);
         // Fails if nobody takes the records of this object any more.
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
         self.limiter.tell_of(self.object);

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::channel_handle::ChannelHandle;
-use super::history::Sampler;
+use super::sampler::Sampler;
 use page::Run;
 use target::ReportFile;
 use view::ChannelView;

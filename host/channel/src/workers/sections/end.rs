@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Header, MAX_HEADER, POLL_INTERVAL, Section, SectionPart, SectionStage, State};
+use super::{Header, MAX_HEADER, POLL_INTERVAL, Section, SectionPart, SectionStage, SectionsState};
 use crate::StopReason;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 
@@ -87,7 +87,7 @@ impl SectionEnd for EndOfSection {
     }
 }
 
-impl State {
+impl SectionsState {
     /// Whether a section that begins at `start` goes on where a decoder came to.
     fn fits(&self, start: u64, decoded: &DecodedTo) -> bool {
         let Header::Known(header) = &self.header else { return false };

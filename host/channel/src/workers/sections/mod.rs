@@ -41,7 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An object whose bytes several workers read.
 pub(super) struct Sections {
-    state: Mutex<State>,
+    state: Mutex<SectionsState>,
     /// Something changed for workers.
     changed: Condvar,
     /// Something changed for the planner, which is not woken for anything else: it would take a
@@ -53,9 +53,9 @@ pub(super) struct Sections {
     most: u64,
 }
 
-struct State {
+struct SectionsState {
     /// Bytes that were read and may be needed again, in order and without a gap.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<ReadPiece>,
     /// Number of bytes that were read.
     read: u64,
     /// How the object ended.
@@ -79,14 +79,14 @@ struct State {
     spare: Vec<Vec<u8>>,
 }
 
-struct Piece {
+struct ReadPiece {
     /// Byte offset in the object.
     at: u64,
     len: usize,
     bytes: Arc<Vec<u8>>,
 }
 
-impl Piece {
+impl ReadPiece {
     fn end(&self) -> u64 {
         self.at + self.len as u64
     }
@@ -147,7 +147,7 @@ impl Section {
     }
 }
 
-impl State {
+impl SectionsState {
     /// The section after this one.
     fn next(&self, index: usize) -> Option<usize> {
         (index + 1..self.sections.len()).find(|next| self.sections[*next].is_there())
@@ -194,7 +194,7 @@ impl State {
         self.pieces.front().map_or(0, |piece| self.read - piece.at)
     }
 
-    fn piece_with(&self, at: u64) -> Option<&Piece> {
+    fn piece_with(&self, at: u64) -> Option<&ReadPiece> {
         let index = self.pieces.partition_point(|piece| piece.end() <= at);
         self.pieces.get(index)
     }
@@ -254,7 +254,7 @@ impl Sections {
         most: usize,
         whole: Option<Box<dyn Input>>,
     ) -> Arc<Self> {
-        let state = State {
+        let state = SectionsState {
             pieces: VecDeque::new(),
             read: 0,
             end: None,
@@ -274,24 +274,24 @@ impl Sections {
         Arc::new(Self { state, changed, changed_for_planner, limiter, epoch, most })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SectionsState> {
         // A panic can't leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the records of this section are wanted.
-    fn is_wanted(&self, state: &State, index: usize) -> bool {
+    fn is_wanted(&self, state: &SectionsState, index: usize) -> bool {
         let section = &state.sections[index];
         section.is_there() && !self.limiter.is_unwanted(section.number, self.epoch)
     }
 
     /// Whether no more sections are begun, because they don't help.
-    fn has_given_up(&self, state: &State) -> bool {
+    fn has_given_up(&self, state: &SectionsState) -> bool {
         let most = if self.limiter.has_joined() { MAX_WASTED } else { MAX_WASTED_AT_FIRST };
         state.failed_searches >= MAX_FAILED_SEARCHES || state.wasted >= most
     }
 
-    fn drop_section(&self, state: &mut State, index: usize) {
+    fn drop_section(&self, state: &mut SectionsState, index: usize) {
         if matches!(state.sections[index].stage, SectionStage::Begun | SectionStage::Over) {
             state.wasted += 1;
             if state.wasted >= MAX_WASTED_AT_FIRST {
@@ -308,12 +308,19 @@ impl Sections {
     }
 
     /// A worker waits until something changes for it, but not longer than this.
-    fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+    fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, SectionsState>,
+        most: Duration,
+    ) -> MutexGuard<'s, SectionsState> {
         wait_on(&self.changed, state, most)
     }
 
     /// The same of the planner.
-    fn wait_for_workers<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait_for_workers<'s>(
+        &self,
+        state: MutexGuard<'s, SectionsState>,
+    ) -> MutexGuard<'s, SectionsState> {
         wait_on(&self.changed_for_planner, state, POLL_INTERVAL)
     }
 
@@ -360,7 +367,7 @@ impl Sections {
         match outcome {
             Ok(ReadOutcome::Bytes(len)) => {
                 let at = state.read;
-                state.pieces.push_back(Piece { at, len, bytes: Arc::new(bytes) });
+                state.pieces.push_back(ReadPiece { at, len, bytes: Arc::new(bytes) });
                 state.read += len as u64;
             }
             Ok(ReadOutcome::Nothing) => state.spare.push(bytes),
@@ -420,7 +427,7 @@ impl Sections {
     /// Adds a section after the others, which no worker has yet.
     fn push(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut SectionsState,
         number: u64,
         start: u64,
         header: Arc<Vec<u8>>,
@@ -450,9 +457,9 @@ impl Sections {
 
 fn wait_on<'s>(
     changed: &Condvar,
-    state: MutexGuard<'s, State>,
+    state: MutexGuard<'s, SectionsState>,
     most: Duration,
-) -> MutexGuard<'s, State> {
+) -> MutexGuard<'s, SectionsState> {
     let waited = changed.wait_timeout(state, most);
     waited.map_or_else(|error| error.into_inner().0, |(state, _)| state)
 }

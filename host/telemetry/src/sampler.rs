@@ -109,7 +109,7 @@ impl Sampler {
                 }
             }
         };
-        let thread = thread::Builder::new().name("history".into()).spawn(work)?;
+        let thread = thread::Builder::new().name("sampler".into()).spawn(work)?;
         Ok(Self { stop, thread })
     }
 
