@@ -25,7 +25,8 @@ fn server(folder: &Path, max_connections: usize) -> ServerLoop {
     });
     let channels = HashMap::from([("train".to_owned(), ring.unwrap())]);
     let endpoint = Endpoint::bind(&folder.join("socket"), SockType::SeqPacket, false).unwrap();
-    let config = ServerConfig { max_connections, ..ServerConfig::default() };
+    let remedies = Remedies { no_room: "allow more", ..Remedies::default() };
+    let config = ServerConfig { max_connections, remedies, ..ServerConfig::default() };
     let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
     let status: StatusText = Box::new(|| vec![b'x'; 300_000]);
     ServerLoop::new(endpoint, &config, channels, Some(status), &stop).unwrap()
@@ -100,7 +101,7 @@ fn a_new_connection_takes_the_place_of_the_one_that_was_silent_for_longest() {
     say_hello(&third);
     let fourth = connect(&mut server);
     let said = refusal(&fourth);
-    assert!(said.contains("has 3 consumers") && said.contains("max_connections"), "{said}");
+    assert!(said.contains("has 3 consumers") && said.ends_with("; allow more"), "{said}");
     drop(second);
     serve_all(&mut server);
     let fifth = connect(&mut server);
