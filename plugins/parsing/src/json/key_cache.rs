@@ -25,6 +25,8 @@ pub(super) struct KeyCache {
     count: u8,
     /// Entries by their hashes.
     by_hash: Box<[u8; ENTRIES]>,
+    /// Whether they are those of lines, where an LF is no blank.
+    of_lines: bool,
 }
 
 /// A key with what is around it, from the end of the value before it, or from the brace, to the
@@ -92,11 +94,19 @@ const EMPTY: Entry = Entry {
 impl Default for KeyCache {
     fn default() -> Self {
         let (entries, by_hash) = (Box::new([EMPTY; ENTRIES]), Box::new([START; ENTRIES]));
-        Self { entries, count: 1, by_hash }
+        Self { entries, count: 1, by_hash, of_lines: false }
     }
 }
 
 impl KeyCache {
+    /// Forgets keys of lines before other texts, and of other texts before lines.
+    #[inline(always)]
+    pub(super) fn start(&mut self, of_lines: bool) {
+        if self.of_lines != of_lines {
+            *self = Self { of_lines, ..Self::default() };
+        }
+    }
+
     /// The key at the start of the window, if it is the one that follows the entry `last`.
     #[inline(always)]
     pub(super) fn following(&self, last: u8, window: &Window, place: Place) -> Option<Known> {
@@ -148,7 +158,7 @@ impl KeyCache {
     /// Adds an entry. If there is no room, all others are forgotten.
     fn add(&mut self, entry: Entry, hash: usize) -> u8 {
         if usize::from(self.count) == ENTRIES - 1 {
-            *self = Self::default();
+            *self = Self { of_lines: self.of_lines, ..Self::default() };
         }
         self.entries[usize::from(self.count)] = entry;
         self.by_hash[hash] = self.count;
