@@ -263,7 +263,9 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         node: usize,
         place: Place,
     ) -> Option<Result<(usize, usize), usize>> {
-        if let Some(known) = self.keys.other(self.key, self.window(start)?, place) {
+        if self.keys.may_remember()
+            && let Some(known) = self.keys.other(self.key, self.window(start)?, place)
+        {
             self.key = known.entry;
             return Some(Ok((start + known.length, known.child)));
         }

@@ -16,6 +16,9 @@ const MAX_BYTES: usize = 2 * LANES - 1;
 /// Number of entries, as many as a `u8` can name. The entry 0 stands for the start of a text.
 const ENTRIES: usize = 256;
 
+/// Most keys that are remembered at once: see [`KeyCache::budget`].
+const MAX_BUDGET: u32 = ENTRIES as u32;
+
 /// The remembered keys.
 #[derive(Debug, Clone)]
 pub(super) struct KeyCache {
@@ -27,6 +30,9 @@ pub(super) struct KeyCache {
     by_hash: Box<[u8; ENTRIES]>,
     /// Whether they are those of lines, where an LF is no blank.
     of_lines: bool,
+    /// How many keys may be remembered now. Where all texts have other keys, or another order, that
+    /// is one for each text: remembering them all would cost more than it brings.
+    budget: u32,
 }
 
 /// A key with what is around it, from the end of the value before it, or from the brace, to the
@@ -94,17 +100,23 @@ const EMPTY: Entry = Entry {
 impl Default for KeyCache {
     fn default() -> Self {
         let (entries, by_hash) = (Box::new([EMPTY; ENTRIES]), Box::new([START; ENTRIES]));
-        Self { entries, count: 1, by_hash, of_lines: false }
+        Self { entries, count: 1, by_hash, of_lines: false, budget: MAX_BUDGET }
     }
 }
 
 impl KeyCache {
-    /// Forgets keys of lines before other texts, and of other texts before lines.
+    /// A text starts. Forgets keys of lines before other texts, and of other texts before lines.
     #[inline(always)]
     pub(super) fn start(&mut self, of_lines: bool) {
         if self.of_lines != of_lines {
             *self = Self { of_lines, ..Self::default() };
         }
+        self.budget = MAX_BUDGET.min(self.budget + 1);
+    }
+
+    /// Whether another key may be remembered.
+    pub(super) fn may_remember(&self) -> bool {
+        self.budget > 0
     }
 
     /// The key at the start of the window, if it is the one that follows the entry `last`.
@@ -133,9 +145,10 @@ impl KeyCache {
     /// Remembers a key that came after the entry `last`: these bytes. Returns its entry.
     pub(super) fn remember(&mut self, last: u8, bytes: &[u8], place: Place, child: usize) -> u8 {
         let length = bytes.len();
-        if length > MAX_BYTES || !bytes.is_ascii() {
+        if self.budget == 0 || length > MAX_BYTES || !bytes.is_ascii() {
             return last;
         }
+        self.budget -= 1;
         let compared = (1u32 << length) - 1;
         let compared = [compared as u16, (compared >> LANES) as u16];
         let mut entry = Entry { compared, place, child, length: length as u8, ..EMPTY };
@@ -158,7 +171,8 @@ impl KeyCache {
     /// Adds an entry. If there is no room, all others are forgotten.
     fn add(&mut self, entry: Entry, hash: usize) -> u8 {
         if usize::from(self.count) == ENTRIES - 1 {
-            *self = Self { of_lines: self.of_lines, ..Self::default() };
+            let Self { of_lines, budget, .. } = *self;
+            *self = Self { of_lines, budget, ..Self::default() };
         }
         self.entries[usize::from(self.count)] = entry;
         self.by_hash[hash] = self.count;
