@@ -1,5 +1,6 @@
-//! Tests: the fast path takes the texts that the parser takes, with the same values. Texts of a stream
-//! have the same keys, some of them, or others; some are damaged, and anything may follow them.
+//! Tests: the fast path takes the texts that the parser takes, with the same values. Texts of a
+//! stream have the same keys, some of them, or others; some are damaged, and anything may follow
+//! them.
 
 use std::ops::Range;
 
@@ -27,6 +28,8 @@ const KEYS: [&str; 14] = [
     "text",
     "\\ud83d\\ude00",
 ];
+/// Keys of the pointers.
+const POINTER_KEYS: [&str; 7] = ["a", "b", "0", "1", "ä", "id", "\""];
 /// Blanks, mostly the same ones.
 const BLANKS: [&str; 8] = ["", "", "", " ", " ", " ", "\t \r", "                    \n"];
 /// Pieces of strings.
@@ -253,7 +256,7 @@ proptest! {
         seed: u64,
         nan: bool,
         pointers in prop::collection::vec(
-            prop::collection::vec(prop::sample::select(vec!["a", "b", "0", "1", "ä", "id", "\""]), 0..4),
+            prop::collection::vec(prop::sample::select(&POINTER_KEYS[..]), 0..4),
             0..4,
         ),
     ) {

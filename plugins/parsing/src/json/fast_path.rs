@@ -39,9 +39,9 @@ pub(super) fn parse(
     parser.whole(range).is_some()
 }
 
-/// Parses the line that starts at `start` without a search for its end. Returns the line, without LF
-/// or CR LF, and where the next one starts. `None`: it is not plain, or the chunk does not have its
-/// LF; then `found` has no meaning.
+/// Parses the line that starts at `start` without a search for its end. Returns the line, without
+/// LF or CR LF, and where the next one starts. `None`: it is not plain, or the chunk does not have
+/// its LF; then `found` has no meaning.
 #[inline]
 pub(super) fn parse_line(
     chunk: &[u8],
@@ -157,7 +157,8 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         Some((at + count, rest[count]))
     }
 
-    /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its end.
+    /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its
+    /// end.
     #[inline(always)]
     fn value(&mut self, window: &Window, offset: usize, at: usize, node: usize, depth: u32) -> End {
         let (byte, start) = (window[offset], at + offset);
@@ -254,8 +255,8 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         }
     }
 
-    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the start
-    /// and the node of the value. If the object ends here, its end is an error.
+    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the
+    /// start and the node of the value. If the object ends here, its end is an error.
     #[inline(never)]
     fn key(
         &mut self,

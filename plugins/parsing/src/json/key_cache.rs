@@ -3,12 +3,13 @@
 //! finds comma, key and colon at once, and which value is wanted.
 //!
 //! An entry was parsed once, in an object of the same node, at the same place (first or later), so
-//! the same bytes there are valid again. Only speed depends on what is remembered, and on the order.
+//! the same bytes there are valid again. Only speed depends on what is remembered, and on the
+//! order.
 
 use super::bytes16::{Bytes16, LANES};
 
-/// The bytes from a place on: enough for a key with what is around it, and for the start of its value.
-/// So the places in them need no checks.
+/// The bytes from a place on: enough for a key with what is around it, and for the start of its
+/// value. So the places in them need no checks.
 pub(super) type Window = [u8; 64];
 
 /// Most bytes of a key with what is around it.
