@@ -305,6 +305,7 @@ def jsonl() -> Case:
             ),
             Line("Python json", "tables.python_jsonl", "`json.loads` line by line"),
         ],
+        [Bar(OURS, "pyarrow, 1 thread", 1.8, "cpu")],
     )
 
 

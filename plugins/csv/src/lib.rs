@@ -37,10 +37,11 @@
 //! Four readers give the same rows, at different speeds. `dialect.rs` is the reference: a state
 //! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
 //! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
-//! fields, four numbers at a time (`parse_f32x4.rs`). `plain_rows.rs` reads rows whose fields are
-//! emitted as they are written. Both leave all other rows to the scanner. They and the scanner use
-//! `simd.rs`. The fields of a row are emitted in `emit.rs` and `dense.rs`. If you change the
-//! format, change `dialect.rs` first; the tests compare the others with it and with Python.
+//! fields, four numbers at a time (`parse_f32x4.rs`). `plain_rows.rs` splits rows whose fields are
+//! emitted as they are written, or converted in `typed_rows.rs`. Both leave all other rows to the
+//! scanner. They and the scanner use `simd.rs`. The fields of a row are emitted in `emit.rs` and
+//! `dense.rs`. If you change the format, change `dialect.rs` first; the tests compare the others
+//! with it and with Python.
 
 mod backoff;
 mod chunk;

@@ -1,6 +1,7 @@
-//! The fast path for typed columns: [`PlainRows`](crate::plain_rows::PlainRows) splits the rows, and
-//! the values are converted here, without their quotes and doubled ones. A row with a value that does
-//! not fit is left to the scanner, whose sink says what is wrong with it.
+//! The fast path for typed columns: [`PlainRows`](crate::plain_rows::PlainRows) splits the rows,
+//! and their values are converted here. None has a doubled quote, and quotes around a value are no
+//! part of it. A row with a value that does not fit is left to the scanner, whose sink says what is
+//! wrong with it.
 
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{Records, Scalar};
@@ -81,8 +82,8 @@ pub(crate) fn is_null(null: &[Vec<u8>], value: &[u8]) -> bool {
     null.iter().any(|word| word == text)
 }
 
-/// Whether the first rows would have made such a value text: `007`, or a phone number with `+`. As a
-/// number it would lose what it begins with.
+/// Whether the first rows would have made such a value text: `007`, or a phone number with `+`. As
+/// a number it would lose what it begins with.
 #[inline(always)]
 pub(crate) fn is_code(value: &[u8]) -> bool {
     // Nearly all integers begin like this.

@@ -50,9 +50,20 @@ impl Fields {
         self.wanted.iter().map(JsonField::field).collect()
     }
 
+    /// Checks that the line that starts here is valid JSON, and finds the wanted values in it. Returns
+    /// the line, and where the next one starts. `None` if the line is not plain: see
+    /// [`check`](Self::check).
+    #[inline]
+    pub(crate) fn plain_line(
+        &mut self,
+        chunk: &[u8],
+        start: usize,
+    ) -> Option<(Range<usize>, usize)> {
+        self.values.parse_line(chunk, start)
+    }
+
     /// Checks that a line is valid JSON, and finds the wanted values in it. The next line starts at
     /// `next`.
-    #[inline]
     pub(crate) fn check(
         &mut self,
         chunk: &[u8],
@@ -60,7 +71,7 @@ impl Fields {
         next: usize,
     ) -> Result<(), DecodeError> {
         self.values
-            .parse(chunk, line.clone())
+            .parse_slowly(chunk, line.clone())
             .map_err(|error| errors::invalid_json(chunk, line, next, error))
     }
 

@@ -126,15 +126,13 @@ impl Decoder for Jsonl {
                 out.span(line.start, line);
                 Ok(())
             }),
-            Emit::CheckedLine(fields) => lines.each(newlines, |line, next| {
-                fields.check(chunk, &line, next)?;
+            Emit::CheckedLine(fields) => lines.each_parsed(fields, |_, line, _| {
                 out.span(line.start, line);
                 Ok(())
             }),
-            Emit::Fields(fields) => lines.each(newlines, |line, next| {
-                fields.check(chunk, &line, next)?;
-                fields.emit(chunk, &line, next, out)
-            }),
+            Emit::Fields(fields) => {
+                lines.each_parsed(fields, |fields, line, next| fields.emit(chunk, &line, next, out))
+            }
         }?;
         // Nothing tells how long the next line will be, so there is no `need`.
         Ok(Progress::consumed(consumed))
@@ -176,12 +174,53 @@ impl Lines<'_> {
                 start = newline + 1;
             }
         }
-        let rest = chunk.len() - start;
+        self.rest(start, &mut take)
+    }
+
+    /// Like [`each`](Self::each), for lines that are parsed. Parsing a plain line finds its end, so that
+    /// nothing else must look for it.
+    #[inline(always)]
+    fn each_parsed(
+        &self,
+        fields: &mut Fields,
+        mut emit: impl FnMut(&Fields, Range<usize>, usize) -> Result<(), DecodeError>,
+    ) -> Result<usize, DecodeError> {
+        let (chunk, mut start) = (self.chunk, self.from);
+        let last = memchr::memrchr(b'\n', chunk).map_or(0, |at| at + 1);
+        while start < last {
+            if let Some((line, next)) = fields.plain_line(chunk, start)
+                && line.len() <= self.max_record
+            {
+                emit(fields, line, next)?;
+                start = next;
+                continue;
+            }
+            let length = memchr::memchr(b'\n', &chunk[start..]).unwrap_or(chunk.len() - start);
+            let next = start + length + 1;
+            self.take_line(start..start + length, next, &mut |line, next| {
+                fields.check(chunk, &line, next)?;
+                emit(fields, line, next)
+            })?;
+            start = next;
+        }
+        self.rest(start, &mut |line, next| {
+            fields.check(chunk, &line, next)?;
+            emit(fields, line, next)
+        })
+    }
+
+    /// Handles what is after the last LF. Returns where the first line starts that is not whole.
+    fn rest(
+        &self,
+        start: usize,
+        take: &mut impl FnMut(Range<usize>, usize) -> Result<(), DecodeError>,
+    ) -> Result<usize, DecodeError> {
+        let chunk = self.chunk;
         if self.end {
-            self.take_line(start..chunk.len(), chunk.len(), &mut take)?;
+            self.take_line(start..chunk.len(), chunk.len(), take)?;
             return Ok(chunk.len());
         }
-        if rest > self.max_record.saturating_add(1) {
+        if chunk.len() - start > self.max_record.saturating_add(1) {
             // It is too long even if its last byte is the CR of its line end.
             let next = Resume::Scan(chunk.len() as u64);
             return Err(errors::too_long(start, self.max_record, next));

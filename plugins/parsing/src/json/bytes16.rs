@@ -1,5 +1,5 @@
-//! Compares 16 bytes at once: bit `i` of a result is for byte `i`. WebAssembly's vectors where there
-//! are any, else a form that compilers make vectors of. There is no unsafe code in either.
+//! Compares 16 bytes at once: bit `i` of a result is for byte `i`. WebAssembly's vectors where
+//! there are any, else a form that compilers make vectors of. There is no unsafe code in either.
 
 pub(super) use lanes::Bytes16;
 
@@ -137,7 +137,8 @@ mod lanes {
     /// A bit for each byte.
     #[inline(always)]
     fn mask(bytes: [bool; 16]) -> u16 {
-        // Bit i for byte i of each half; the multiplication adds the bytes of a half in the top one.
+        // Bit i for byte i of each half; the multiplication adds the bytes of a half in the top
+        // one.
         let half = |from: usize| {
             let mut bits = [0u8; 8];
             for (index, bit) in bits.iter_mut().enumerate() {

@@ -1,11 +1,14 @@
-//! Tests: the fast path takes the texts that the parser takes, with the same values. Texts of a stream
-//! have the same keys, some of them, or others; some are damaged, and anything may follow them.
+//! Tests: the fast path takes the texts that the parser takes, with the same values. Texts of a
+//! stream have the same keys, some of them, or others; some are damaged, and anything may follow
+//! them.
+
+use std::ops::Range;
 
 use proptest::prelude::*;
 
 use super::fast_path;
 use super::key_cache::KeyCache;
-use super::parser::{JsonValue, parse};
+use super::parser::{JsonValue, ValueKind, parse};
 use crate::pointers::PointerTree;
 
 /// Keys, as they are written.
@@ -25,6 +28,8 @@ const KEYS: [&str; 14] = [
     "text",
     "\\ud83d\\ude00",
 ];
+/// Keys of the pointers.
+const POINTER_KEYS: [&str; 7] = ["a", "b", "0", "1", "ä", "id", "\""];
 /// Blanks, mostly the same ones.
 const BLANKS: [&str; 8] = ["", "", "", " ", " ", " ", "\t \r", "                    \n"];
 /// Pieces of strings.
@@ -174,10 +179,35 @@ fn damage(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Compares the two for the line at `start`.
+fn compare_line(chunk: &[u8], start: usize, tree: &PointerTree, keys: &mut KeyCache, nan: bool) {
+    let length = chunk[start..].iter().position(|byte| *byte == b'\n').expect("a line end");
+    let next = start + length + 1;
+    let line = chunk[start..next - 1].strip_suffix(b"\r").unwrap_or(&chunk[start..next - 1]);
+    let range = start..start + line.len();
+    let mut expected = vec![None; tree.count()];
+    let is_valid = parse(chunk, range.clone(), tree, &mut expected, nan).is_ok();
+    let mut found = vec![None; tree.count()];
+    let plain = fast_path::parse_line(chunk, start, tree, keys, &mut found, nan);
+    let shown = String::from_utf8_lossy(line);
+    assert!(is_valid || plain.is_none(), "{shown:?} is not valid");
+    if chunk.len() - next >= 64 {
+        assert_eq!(plain.is_some(), is_valid, "{shown:?}");
+    }
+    if let Some(plain) = plain {
+        assert_eq!(plain, (range, next), "{shown:?}");
+        assert_eq!(places(&found), places(&expected), "{shown:?}");
+    }
+}
+
+fn places(values: &[Option<JsonValue>]) -> Vec<Option<(ValueKind, Range<usize>)>> {
+    values.iter().map(|value| value.map(|v| (v.kind, v.range()))).collect()
+}
+
 /// Compares the two for a stream of texts.
 fn compare(seed: u64, nan: bool, pointers: &[Vec<String>]) {
     let tree = PointerTree::new(pointers);
-    let mut keys = KeyCache::default();
+    let (mut keys, mut line_keys) = (KeyCache::default(), KeyCache::default());
     let mut random = Random(seed | 1);
     let mut shape = random.below(1 << 40) as u64 | 1;
     for _ in 0..8 {
@@ -208,12 +238,13 @@ fn compare(seed: u64, nan: bool, pointers: &[Vec<String>]) {
         if after.len() >= 64 && !after.starts_with(|c: char| c.is_ascii_digit()) {
             assert_eq!(is_plain, is_valid, "{seed}: {:?}", shown());
         }
-        let places = |values: &[Option<JsonValue>]| {
-            values.iter().map(|value| value.map(|v| (v.kind, v.range()))).collect::<Vec<_>>()
-        };
         if is_plain {
             assert_eq!(places(&found), places(&expected), "{seed}: {:?}", shown());
         }
+        let end = random.one(&["\n", "\r\n", " \n", "\t \r\n"]);
+        let after = random.one(&follows).repeat(random.below(3) * 64);
+        let chunk = [&vec![b'"'; before], &text[..], end.as_bytes(), after.as_bytes()].concat();
+        compare_line(&chunk, before, &tree, &mut line_keys, nan);
     }
 }
 
@@ -225,7 +256,7 @@ proptest! {
         seed: u64,
         nan: bool,
         pointers in prop::collection::vec(
-            prop::collection::vec(prop::sample::select(vec!["a", "b", "0", "1", "ä", "id", "\""]), 0..4),
+            prop::collection::vec(prop::sample::select(&POINTER_KEYS[..]), 0..4),
             0..4,
         ),
     ) {

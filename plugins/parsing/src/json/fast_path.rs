@@ -34,12 +34,41 @@ pub(super) fn parse(
     found: &mut [Option<JsonValue>],
     nan: bool,
 ) -> bool {
-    found.fill(None);
-    let mut parser = FastPath { text: chunk, tree, keys, found, nan, key: START, ascii: true };
+    keys.start(false);
+    let mut parser = FastPath::<false>::new(chunk, tree, keys, found, nan);
     parser.whole(range).is_some()
 }
 
-struct FastPath<'a> {
+/// Parses the line that starts at `start` without a search for its end. Returns the line, without
+/// LF or CR LF, and where the next one starts. `None`: it is not plain, or the chunk does not have
+/// its LF; then `found` has no meaning.
+#[inline]
+pub(super) fn parse_line(
+    chunk: &[u8],
+    start: usize,
+    tree: &PointerTree,
+    keys: &mut KeyCache,
+    found: &mut [Option<JsonValue>],
+    nan: bool,
+) -> Option<(Range<usize>, usize)> {
+    keys.start(true);
+    let mut parser = FastPath::<true>::new(chunk, tree, keys, found, nan);
+    let end = parser.text(start)?;
+    let mut line_end = end;
+    if parser.byte(end)? != b'\n' {
+        let (newline, byte) = parser.skip_blanks(end)?;
+        if byte != b'\n' {
+            return None;
+        }
+        line_end = newline;
+    }
+    parser.check_utf8(start..end)?;
+    let has_cr = line_end > end && chunk[line_end - 1] == b'\r';
+    Some((start..line_end - usize::from(has_cr), line_end + 1))
+}
+
+/// A pass over a text. With `LINE`, an LF is no blank: it ends the line.
+struct FastPath<'a, const LINE: bool> {
     /// The chunk.
     text: &'a [u8],
     tree: &'a PointerTree,
@@ -57,20 +86,48 @@ struct FastPath<'a> {
 /// The end of something that was parsed. `None`: it is not plain, or not valid.
 type End = Option<usize>;
 
-impl<'a> FastPath<'a> {
+impl<'a, const LINE: bool> FastPath<'a, LINE> {
+    #[inline(always)]
+    fn new(
+        text: &'a [u8],
+        tree: &'a PointerTree,
+        keys: &'a mut KeyCache,
+        found: &'a mut [Option<JsonValue>],
+        nan: bool,
+    ) -> Self {
+        found.fill(None);
+        Self { text, tree, keys, found, nan, key: START, ascii: true }
+    }
+
     /// Parses the text in this range.
     #[inline(always)]
     fn whole(&mut self, range: Range<usize>) -> Option<()> {
-        let (start, _) = self.skip_blanks(range.start)?;
-        let end = self.value(self.window(start)?, 0, start, PointerTree::ROOT, 0)?;
+        let end = self.text(range.start)?;
         // There is no such range if the value ends beyond it.
-        if !self.text.get(end..range.end)?.iter().all(|byte| is_blank(*byte)) {
+        if !self.text.get(end..range.end)?.iter().all(|byte| self.is_blank(*byte)) {
             return None;
         }
-        if !self.ascii {
-            simdutf8::basic::from_utf8(&self.text[range]).ok()?;
+        self.check_utf8(range)
+    }
+
+    /// Parses the text that starts at `start`, after blanks. Returns the end of its value.
+    #[inline(always)]
+    fn text(&mut self, start: usize) -> End {
+        let (start, _) = self.skip_blanks(start)?;
+        self.value(self.window(start)?, 0, start, PointerTree::ROOT, 0)
+    }
+
+    #[inline(always)]
+    fn check_utf8(&self, range: Range<usize>) -> Option<()> {
+        if self.ascii {
+            return Some(());
         }
-        Some(())
+        simdutf8::basic::from_utf8(&self.text[range]).ok().map(|_| ())
+    }
+
+    #[inline(always)]
+    fn is_blank(&self, byte: u8) -> bool {
+        matches!(byte, b' ' | b'\t' | b'\r') || (byte == b'\n' && !LINE)
     }
 
     #[inline(always)]
@@ -96,11 +153,12 @@ impl<'a> FastPath<'a> {
             return Some((at + 1, next));
         }
         let rest = self.text.get(at..)?;
-        let count = rest.iter().position(|byte| !is_blank(*byte))?;
+        let count = rest.iter().position(|byte| !self.is_blank(*byte))?;
         Some((at + count, rest[count]))
     }
 
-    /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its end.
+    /// Parses the value at this offset of the window at `at`, or after blanks there. Returns its
+    /// end.
     #[inline(always)]
     fn value(&mut self, window: &Window, offset: usize, at: usize, node: usize, depth: u32) -> End {
         let (byte, start) = (window[offset], at + offset);
@@ -197,8 +255,8 @@ impl<'a> FastPath<'a> {
         }
     }
 
-    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the start
-    /// and the node of the value. If the object ends here, its end is an error.
+    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the
+    /// start and the node of the value. If the object ends here, its end is an error.
     #[inline(never)]
     fn key(
         &mut self,
@@ -206,7 +264,9 @@ impl<'a> FastPath<'a> {
         node: usize,
         place: Place,
     ) -> Option<Result<(usize, usize), usize>> {
-        if let Some(known) = self.keys.other(self.key, self.window(start)?, place) {
+        if self.keys.may_remember()
+            && let Some(known) = self.keys.other(self.key, self.window(start)?, place)
+        {
             self.key = known.entry;
             return Some(Ok((start + known.length, known.child)));
         }
@@ -394,9 +454,4 @@ impl<'a> FastPath<'a> {
 #[inline(always)]
 fn ones(mask: u16) -> usize {
     (!mask).trailing_zeros() as usize
-}
-
-#[inline(always)]
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

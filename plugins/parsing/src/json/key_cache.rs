@@ -3,18 +3,22 @@
 //! finds comma, key and colon at once, and which value is wanted.
 //!
 //! An entry was parsed once, in an object of the same node, at the same place (first or later), so
-//! the same bytes there are valid again. Only speed depends on what is remembered, and on the order.
+//! the same bytes there are valid again. Only speed depends on what is remembered, and on the
+//! order.
 
 use super::bytes16::{Bytes16, LANES};
 
-/// The bytes from a place on: enough for a key with what is around it, and for the start of its value.
-/// So the places in them need no checks.
+/// The bytes from a place on: enough for a key with what is around it, and for the start of its
+/// value. So the places in them need no checks.
 pub(super) type Window = [u8; 64];
 
 /// Most bytes of a key with what is around it.
 const MAX_BYTES: usize = 2 * LANES - 1;
 /// Number of entries, as many as a `u8` can name. The entry 0 stands for the start of a text.
 const ENTRIES: usize = 256;
+
+/// Most keys that are remembered at once: see [`KeyCache::budget`].
+const MAX_BUDGET: u32 = ENTRIES as u32;
 
 /// The remembered keys.
 #[derive(Debug, Clone)]
@@ -25,6 +29,11 @@ pub(super) struct KeyCache {
     count: u8,
     /// Entries by their hashes.
     by_hash: Box<[u8; ENTRIES]>,
+    /// Whether they are those of lines, where an LF is no blank.
+    of_lines: bool,
+    /// How many keys may be remembered now. Where all texts have other keys, or another order, that
+    /// is one for each text: remembering them all would cost more than it brings.
+    budget: u32,
 }
 
 /// A key with what is around it, from the end of the value before it, or from the brace, to the
@@ -92,11 +101,25 @@ const EMPTY: Entry = Entry {
 impl Default for KeyCache {
     fn default() -> Self {
         let (entries, by_hash) = (Box::new([EMPTY; ENTRIES]), Box::new([START; ENTRIES]));
-        Self { entries, count: 1, by_hash }
+        Self { entries, count: 1, by_hash, of_lines: false, budget: MAX_BUDGET }
     }
 }
 
 impl KeyCache {
+    /// A text starts. Forgets keys of lines before other texts, and of other texts before lines.
+    #[inline(always)]
+    pub(super) fn start(&mut self, of_lines: bool) {
+        if self.of_lines != of_lines {
+            *self = Self { of_lines, ..Self::default() };
+        }
+        self.budget = MAX_BUDGET.min(self.budget + 1);
+    }
+
+    /// Whether another key may be remembered.
+    pub(super) fn may_remember(&self) -> bool {
+        self.budget > 0
+    }
+
     /// The key at the start of the window, if it is the one that follows the entry `last`.
     #[inline(always)]
     pub(super) fn following(&self, last: u8, window: &Window, place: Place) -> Option<Known> {
@@ -123,9 +146,10 @@ impl KeyCache {
     /// Remembers a key that came after the entry `last`: these bytes. Returns its entry.
     pub(super) fn remember(&mut self, last: u8, bytes: &[u8], place: Place, child: usize) -> u8 {
         let length = bytes.len();
-        if length > MAX_BYTES || !bytes.is_ascii() {
+        if self.budget == 0 || length > MAX_BYTES || !bytes.is_ascii() {
             return last;
         }
+        self.budget -= 1;
         let compared = (1u32 << length) - 1;
         let compared = [compared as u16, (compared >> LANES) as u16];
         let mut entry = Entry { compared, place, child, length: length as u8, ..EMPTY };
@@ -148,7 +172,8 @@ impl KeyCache {
     /// Adds an entry. If there is no room, all others are forgotten.
     fn add(&mut self, entry: Entry, hash: usize) -> u8 {
         if usize::from(self.count) == ENTRIES - 1 {
-            *self = Self::default();
+            let Self { of_lines, budget, .. } = *self;
+            *self = Self { of_lines, budget, ..Self::default() };
         }
         self.entries[usize::from(self.count)] = entry;
         self.by_hash[hash] = self.count;

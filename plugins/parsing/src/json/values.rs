@@ -51,6 +51,24 @@ impl JsonValues {
         if fast_path::parse(chunk, range.clone(), tree, keys, found, *nan) {
             return Ok(());
         }
+        self.parse_slowly(chunk, range)
+    }
+
+    /// Checks that the line that starts here is valid JSON, and finds the values in it, without a
+    /// search for its end. Returns the line, without LF or CR LF, and where the next one starts. `None`
+    /// if the line is not plain, or not valid, or its LF is not in the chunk: then
+    /// [`parse_slowly`](Self::parse_slowly) tells which.
+    #[inline]
+    pub fn parse_line(&mut self, chunk: &[u8], start: usize) -> Option<(Range<usize>, usize)> {
+        let Self { tree, keys, found, nan } = self;
+        fast_path::parse_line(chunk, start, tree, keys, found, *nan)
+    }
+
+    /// The same as [`parse`](Self::parse), for a text that is not plain.
+    ///
+    /// # Errors
+    /// It is not JSON. Then the values are of no use.
+    pub fn parse_slowly(&mut self, chunk: &[u8], range: Range<usize>) -> Result<(), SyntaxError> {
         parse(chunk, range, &self.tree, &mut self.found, self.nan)
     }
 

@@ -44,8 +44,17 @@ pub fn add_varints(bytes: &[u8], list: &mut Pieces, field: &WireField) -> Result
 /// How many varints are in a list made by [`add_varints`].
 #[inline]
 pub fn count_varints(bytes: &[u8], list: &Pieces) -> usize {
-    list.iter().map(|piece| bytes[piece].iter().filter(|byte| **byte < 0x80).count()).sum()
+    let count = |piece: &[u8]| {
+        let (words, rest) = piece.as_chunks();
+        let ends =
+            words.iter().map(|word| (!u64::from_le_bytes(*word) & ENDS).count_ones() as usize);
+        ends.sum::<usize>() + rest.iter().filter(|byte| **byte < 0x80).count()
+    };
+    list.iter().map(|piece| count(&bytes[piece])).sum()
 }
+
+/// The bit of each byte that is not set in the last byte of a varint.
+const ENDS: u64 = 0x8080_8080_8080_8080;
 
 /// Calls `take` with each number of a list made by [`add_varints`].
 ///
@@ -105,7 +114,7 @@ pub fn append_varints<const WIDTH: usize>(
 /// large numbers are mixed. It also finds where a varint starts without decoding the one before it.
 #[inline(always)]
 fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
-    let mut ends = !word & 0x8080_8080_8080_8080;
+    let mut ends = !word & ENDS;
     let mut from = 0;
     while ends != 0 {
         let end = ends.trailing_zeros() + 1;
