@@ -33,8 +33,8 @@ impl ResourcePlan {
     }
 
     /// Why the rings and the windows of shuffles do not fit into the container's memory limit;
-    /// `None` if they fit. The host takes all pages of the rings at the start, and those of a window
-    /// while it fills; at the limit the kernel kills a process without an error.
+    /// `None` if they fit. The host takes all pages of the rings at the start, and those of a
+    /// window while it fills; at the limit the kernel kills a process without an error.
     pub fn exceeds_limit(&self) -> Option<String> {
         let limit = self.machine.memory?;
         let (rings, windows) = (self.certain(|one| one.ring), self.certain(|one| one.window));
@@ -61,7 +61,8 @@ impl ResourcePlan {
         };
         Some(format!(
             "the rings of the channels take {} ({}),{}{}{} and pipemill itself at least {}, but \
-             this container may have {}: give it more memory, also for the command, or make {smaller}",
+             this container may have {}: give it more memory, also for the command, or make \
+             {smaller}",
             show_size(rings),
             each.join(", "),
             part(batches, "what `limits.batches` allows beyond them"),
@@ -165,7 +166,8 @@ mod tests {
     #[test]
     fn what_is_mixed_counts() {
         let text = format!(
-            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} }}\n\
+            "[[channel]]\nname = 'train'\nbatch = 8\nsource = {{ mix = {{ a = 1, b = 1, c = 1 }} \
+             }}\n\
              shuffle = {{ seed = 7, window = '100MiB' }}\n[channel.ring]\nslots = 8\n{}{}{}",
             channel("a"),
             channel("b"),

@@ -315,7 +315,8 @@ pub(super) fn load(
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
-/// Makes a channel's ring, and its budget: what other limits keep it within is taken from that first.
+/// Makes a channel's ring, and its budget: what other limits keep it within is taken from that
+/// first.
 fn ring(
     channel: &config::Channel,
     resources: &ChannelResources,

@@ -1,4 +1,5 @@
-//! Processes that the kernel kills for memory: the command before the host, and a message about them.
+//! Processes that the kernel kills for memory: the command before the host, and a message about
+//! them.
 
 use nix::unistd::{Pid, getpid};
 use pipemill_config::show_size;

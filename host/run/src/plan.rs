@@ -25,7 +25,8 @@ const INSTANCE_BYTES: u64 = 2 << 20;
 const MIX_INPUT_BYTES: u64 = 6 << 20;
 /// Extra slots for each worker: enough for a long section of an object.
 const SLOTS_OF_WORKER: u32 = 8;
-/// Bytes for batches beyond the ring's slots and the window, where the file has no `limits.batches`.
+/// Bytes for batches beyond the ring's slots and the window, where the file has no
+/// `limits.batches`.
 const DEFAULT_BATCHES: u64 = 1 << 30;
 /// The same, at least, where a container has less memory.
 const MIN_BATCHES: u64 = 64 << 20;
@@ -85,8 +86,8 @@ pub struct ChannelResources {
 /// The resources of one decoder's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecoderResources {
-    /// Threads that decode its objects. `workers = "auto"`: its part of the cores; all channels that
-    /// decode have an equal part.
+    /// Threads that decode its objects. `workers = "auto"`: its part of the cores; all channels
+    /// that decode have an equal part.
     pub workers: usize,
     /// Whether it inflates objects in a thread of its own: if its workers leave a core for it.
     pub inflates_in_background: bool,
@@ -218,8 +219,8 @@ impl DecoderResources {
         Workers::bytes(self.workers) + instances
     }
 
-    /// Bytes that inflating its objects takes at most. Each worker has an object open, and so has the
-    /// thread that gives them objects.
+    /// Bytes that inflating its objects takes at most. Each worker has an object open, and so has
+    /// the thread that gives them objects.
     fn inflating(&self, source: &Source) -> u64 {
         let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
         match inflate_bytes(source) {
@@ -329,7 +330,8 @@ mod tests {
         let of = memory(
             "folder = 'x', compression = 'none'",
             "lines",
-            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' }\n\
+            "batch = 8\nworkers = 2\nmax_record = '1MiB'\nshuffle = { seed = 1, window = '70MiB' \
+             }\n\
              on_error = 'skip'\nmax_errors = 1000\n\
              [channel.limits]\nmemory = '100MiB'\noutput = '10MiB'\n",
             None,

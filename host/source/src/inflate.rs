@@ -57,8 +57,8 @@ impl Compression {
         matches!(self, Self::Auto | Self::None)
     }
 
-    /// Bytes of memory that inflating the object of this name takes at most; without a name, those of
-    /// any object.
+    /// Bytes of memory that inflating the object of this name takes at most; without a name, those
+    /// of any object.
     pub fn memory(self, name: Option<&str>) -> u64 {
         let small = BUFFER_SIZE as u64 + DECOMPRESSOR_BYTES;
         match (name.map_or(self, |name| self.resolve(name)), name) {

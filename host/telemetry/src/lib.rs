@@ -8,8 +8,8 @@
 //! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
 //!   lines about a channel and its epochs.
 //! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
-//! - `snapshot` is the host at one moment. `metrics` and `status` render it, and `serve` serves them
-//!   over HTTP; so do `progress`, `summary` and `report`.
+//! - `snapshot` is the host at one moment. `metrics` and `status` render it, and `serve` serves
+//!   them over HTTP; so do `progress`, `summary` and `report`.
 //! - `sampler` takes samples of a run, and `report` shows them as a page. `trace` writes each
 //!   event.
 

@@ -133,8 +133,8 @@ impl ChannelHandle {
 }
 
 impl ChannelSnapshot<'_> {
-    /// Whether the channel has batches, and no consumer has got any of them. False for a channel that
-    /// failed: its failure says more.
+    /// Whether the channel has batches, and no consumer has got any of them. False for a channel
+    /// that failed: its failure says more.
     pub fn is_unread(&self) -> bool {
         let failed = matches!(self.state, ChannelState::Failed(_));
         !failed && self.ring.batches > 0 && self.ring.grants == 0

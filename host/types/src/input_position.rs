@@ -21,8 +21,8 @@ pub struct InputPosition {
     pub position: BatchPosition,
 }
 
-/// The places of all inputs of a mix, in the order of the mix; none where the channel is no mix. Cheap
-/// to clone.
+/// The places of all inputs of a mix, in the order of the mix; none where the channel is no mix.
+/// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct InputPositions(Option<Arc<Inner>>);
 

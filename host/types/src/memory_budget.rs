@@ -121,7 +121,8 @@ impl MemoryBudget {
         self.taken[part as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes bytes for batches, until the result is dropped. To be called before they are allocated.
+    /// Takes bytes for batches, until the result is dropped. To be called before they are
+    /// allocated.
     ///
     /// # Errors
     /// The budget has fewer bytes left.
@@ -275,8 +276,8 @@ mod tests {
         let batches = budget.take(100).expect("batches have their own");
         assert_eq!(budget.taken(), limits.total());
         let error = budget.take(1).expect_err("it is full");
-        let says = "1 more bytes are needed, but the channel has 100 bytes already and may have 100 \
-                    (`limits.batches`)";
+        let says = "1 more bytes are needed, but the channel has 100 bytes already and may have \
+                    100 (`limits.batches`)";
         assert_eq!(error.to_string(), says);
         drop((reserved, batches));
         assert_eq!(budget.taken(), 0);

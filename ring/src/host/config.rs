@@ -129,8 +129,8 @@ pub enum RingError {
     },
 }
 
-/// What the writer is to do next, in place of filling batches. It is told wherever the writer asks for
-/// memory or grants a batch, and ends a wait there.
+/// What the writer is to do next, in place of filling batches. It is told wherever the writer asks
+/// for memory or grants a batch, and ends a wait there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Interrupt {
     /// End: [`Ring::stop`](super::Ring::stop) was called.

@@ -2,7 +2,8 @@
 //!
 //! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its
 //! memory and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how
-//! close to each other records are, `field_names` names fields in messages. `block_memory` is memory for records on their way, `copy` copies them.
+//! close to each other records are, `field_names` names fields in messages. `block_memory` is
+//! memory for records on their way, `copy` copies them.
 
 pub mod block_memory;
 pub mod builder;

@@ -41,8 +41,8 @@ pub(crate) const MAX_KEPT_BYTES: usize = 8 << 20;
 const TEXTS_BYTES: usize = 128;
 /// Places whose errors are remembered. With more of them, a place may be counted or kept twice.
 const MAX_PLACES: usize = 1 << 20;
-/// Bytes that a place takes at most, in a table that grows: at least 3 in 7 of its entries are used,
-/// and the table before it is there, too.
+/// Bytes that a place takes at most, in a table that grows: at least 3 in 7 of its entries are
+/// used, and the table before it is there, too.
 const PLACE_BYTES: u64 = 32;
 /// An error that is kept is there this many times: as bytes, as base64 and as a line.
 const COPIES_OF_KEPT: u64 = 6;

@@ -10,8 +10,8 @@
 //! is copied once, into the batch. A window of a shuffle gets these batches as if they came from a
 //! decoder.
 //!
-//! **Restart**: a batch's position has the positions of all inputs at its first record (`position`),
-//! in place of an object's. From there on, the same records are drawn.
+//! **Restart**: a batch's position has the positions of all inputs at its first record
+//! (`position`), in place of an object's. From there on, the same records are drawn.
 //!
 //! - `mixer`: the loop of a mix: draws record after record, and fills batches with them.
 

@@ -28,8 +28,8 @@ pub fn default_budget() -> u64 {
     budget_within(memory_limit())
 }
 
-/// Default budget in bytes of what all channels together have fetched and not read: a quarter of the
-/// memory limit, at most 256 MiB, because more does not increase throughput.
+/// Default budget in bytes of what all channels together have fetched and not read: a quarter of
+/// the memory limit, at most 256 MiB, because more does not increase throughput.
 pub fn budget_within(memory_limit: Option<u64>) -> u64 {
     const MAX_BUDGET: u64 = 256 << 20;
     memory_limit.map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))

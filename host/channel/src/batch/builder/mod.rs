@@ -1,5 +1,5 @@
-//! The bytes of an object on their way through its decoder, in front of the batch that its records go
-//! into.
+//! The bytes of an object on their way through its decoder, in front of the batch that its records
+//! go into.
 //!
 //! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that
 //! the decoder only refers to are never copied. **Copying**: a decoder that makes the bytes of its
@@ -47,8 +47,8 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     at: usize,
     /// Bytes of the chunk.
     len: usize,
-    /// The object, and the last place in it from which its decoder can decode again: the position of
-    /// the record there. Those of batches follow from it.
+    /// The object, and the last place in it from which its decoder can decode again: the position
+    /// of the record there. Those of batches follow from it.
     object: BatchStart,
     /// Byte offset of the chunk in the object.
     position: u64,

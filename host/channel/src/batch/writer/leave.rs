@@ -21,8 +21,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         is_cut(fill, point, self.size, is_awaited)
     }
 
-    /// Lets the batch leave, or leaves its records out. Another batch begins. Nothing else may lie in
-    /// its memory.
+    /// Lets the batch leave, or leaves its records out. Another batch begins. Nothing else may lie
+    /// in its memory.
     pub(in crate::batch) fn leave(&mut self) -> Result<(), StopReason> {
         match self.size {
             Some(size) if size.tail == Tail::Drop && self.batch.records < size.records => {

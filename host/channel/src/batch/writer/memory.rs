@@ -101,15 +101,16 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Bytes that the payload may take of the memory of a batch that begins there, if it has `records`
-    /// records. `None` if there is no memory, or if not even their index fits.
+    /// Bytes that the payload may take of the memory of a batch that begins there, if it has
+    /// `records` records. `None` if there is no memory, or if not even their index fits.
     pub(in crate::batch) fn room_from(&self, start: &BatchStart, records: usize) -> Option<usize> {
         let memory = self.memory.as_ref()?;
         self.sink.room(memory, records, self.batch.columns.len(), start.facts())
     }
 
-    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch of a
-    /// fixed size grows. False if one without a size has no room, or should not have more records.
+    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch
+    /// of a fixed size grows. False if one without a size has no room, or should not have more
+    /// records.
     pub(in crate::batch) fn make_room_for(
         &mut self,
         payload: usize,

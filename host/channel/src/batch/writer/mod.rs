@@ -128,17 +128,17 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         Ok(())
     }
 
-    /// Begins an object of this epoch. A batch of a fixed size may hold records of the object before
-    /// it.
+    /// Begins an object of this epoch. A batch of a fixed size may hold records of the object
+    /// before it.
     pub(super) fn begin_object(&mut self, epoch: u32) {
         if self.size.is_none() || self.batch.epoch() != epoch {
             self.batch.restart();
         }
     }
 
-    /// Notes where the batch's first record comes from, if the batch has none yet. `first_record` is
-    /// its number in the object whose last place to restart `object` has; `object_offset` is an offset
-    /// before it.
+    /// Notes where the batch's first record comes from, if the batch has none yet. `first_record`
+    /// is its number in the object whose last place to restart `object` has; `object_offset` is an
+    /// offset before it.
     pub(super) fn begin_batch(
         &mut self,
         object: &BatchStart,
