@@ -43,6 +43,8 @@ class Rows:
     metadata: bytes = b""
     #: What changes when the object's bytes do.
     identity: bytes = b""
+    #: The identity is the list of the places of a mix's inputs.
+    is_mix: bool = False
     #: Number of copies at the end.
     padding: int = 0
     #: Header fields that are written instead of the true ones.
@@ -76,7 +78,7 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     name = batch.object.encode()
     header: dict[str, int] = dict(
         magic=0x32424D50, header_bytes=128, batch=number, epoch=batch.epoch,
-        flags=int(any(value is None for row in batch.rows for value in row)),
+        flags=int(any(value is None for row in batch.rows for value in row)) + 2 * batch.is_mix,
         records=n, fields=k, payload_at=128, payload_bytes=len(payload),
         index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
         first_record=batch.first_record, object_offset=17,

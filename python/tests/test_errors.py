@@ -337,6 +337,23 @@ def test_a_header_with_an_invalid_value(
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [(b"", "not JSON"), (b"[", "not JSON"), (b"{}", "no list"), (b"[1]", "no list"), (b"[" * 99999, "not JSON")],
+    ids=["nothing", "cut off", "another value", "other elements", "deep"],
+)
+def test_places_of_inputs_that_have_another_form(path: str, text: bytes, said: str) -> None:
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        peer.grant(Rows([(b"record",)], identity=text, is_mix=True))
+        peer.linger()
+
+    with FakeHost(path, script), pipemill.connect("train", path) as stream:
+        batch = next(stream)
+        with pytest.raises(pipemill.ProtocolError, match=f"inputs of batch 0 .* {said}"):
+            _ = batch.position
+
+
+@pytest.mark.parametrize(
     ("scalar", "shape", "rows", "lie", "said"),
     [
         ("bytes", [], [b"abc"], {"payload_bytes": 2}, "is said to be 3 bytes at 0; .* has 2"),

@@ -54,8 +54,8 @@ def test_records_of_bytes_in_two_epochs(path: str) -> None:
                     assert batch.first_record == count
                     assert batch.object_offset == count * 73
                     assert batch.valid == len(batch)
-                    place = (batch.object, "made-up", 0, batch.object_offset, 0, batch.first_record)
-                    assert batch.position == (batch.epoch, batch.number, 3, *place)
+                    place = ("made-up", 0, batch.object_offset, 0, batch.first_record, [])
+                    assert batch.position == (batch.epoch, batch.number, 3, batch.object, *place)
                     for one in batch:
                         assert one == record(count, epoch.number, 70)
                         count += 1

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import struct
@@ -92,8 +93,12 @@ def some_batch(rng: random.Random, schema: Schema, absent: bool) -> Rows:
         )
         for _ in range(rng.choice([0, 1, 2, 3, 17, 40]))
     ]
+    is_mix = rng.random() < 0.3
+    inputs = json.dumps([{"input": "ключ", "offset": 2**63, "ended": True}]).encode()
     return Rows(
         rows,
+        identity=inputs if is_mix else rng.choice([b"", "etag:\"ключ\"".encode()]),
+        is_mix=is_mix,
         gap=rng.choice([b"", b"", b"#", b"gapgap!!"]),
         object=rng.choice(["", "a", "s3://bucket/ключ"]),
         first_record=rng.randint(0, 2**40),
@@ -230,7 +235,9 @@ def test_a_random_batch_is_read_as_it_was_sent(path: str, seed: int) -> None:
             assert (batch.object, batch.first_record) == (sent.object, sent.first_record)
             assert batch.object_offset == 17
             assert batch.valid == len(sent.rows) - sent.padding
-            place = (sent.object, sent.identity.decode(), 7, 11, 2, sent.first_record)
+            inputs = json.loads(sent.identity) if sent.is_mix else []
+            identity = "" if sent.is_mix else sent.identity.decode()
+            place = (sent.object, identity, 7, 11, 2, sent.first_record, inputs)
             assert batch.position == (batch.epoch, batch.number, 5, *place)
             check_records(batch, sent, schema)
             check_columns(batch, sent, schema)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .errors import ProtocolError
+
 if TYPE_CHECKING:
     from .protocol import Header
 
@@ -62,16 +64,34 @@ POSITION_KEYS: dict[str, type] = {
 def position_of(header: Header, name: bytes, identity: bytes) -> Position:
     """The position of a batch with this header. `name`, `identity`: the texts that it has of its
     object."""
-    text = str(identity, "utf-8", "replace")
+    text, inputs = str(identity, "utf-8", "replace"), []
+    if header.flags & HAS_INPUTS:
+        text, inputs = "", _inputs(header, text)
     return Position(
         epoch=header.epoch,
         batch=header.batch,
         object_number=header.object_number,
         object=str(name, "utf-8", "replace"),
-        identity="" if header.flags & HAS_INPUTS else text,
+        identity=text,
         header=header.restart_header,
         offset=header.restart_offset,
         records=header.restart_records,
         first_record=header.first_record,
-        inputs=json.loads(text) if header.flags & HAS_INPUTS else [],
+        inputs=inputs,
+    )
+
+
+def _inputs(header: Header, text: str) -> list[dict[str, Any]]:
+    """The places of a mix's inputs. Raises `ProtocolError` where the text is no list of them."""
+    try:
+        inputs = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        wrong = f"are not JSON: {error}"
+    else:
+        if isinstance(inputs, list) and all(isinstance(one, dict) for one in inputs):
+            return inputs
+        wrong = "are no list of objects"
+    raise ProtocolError(
+        f"the places of the inputs of batch {header.batch} of epoch {header.epoch} {wrong}; check "
+        "that the host and this package are of the same version, and report it if they are"
     )
