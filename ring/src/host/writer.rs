@@ -87,9 +87,10 @@ impl Ring {
     /// Waits for a free slot.
     ///
     /// # Errors
-    /// [`Interrupt::Stop`] after [`stop`](Ring::stop). [`Interrupt::EndEpoch`] where consumers have
-    /// requested to skip the rest of the epoch; this too ends a wait at once, because these
-    /// consumers may hold every slot while they wait for the epoch's end.
+    /// [`Interrupt::Stop`](super::Interrupt::Stop) after [`stop`](Ring::stop).
+    /// [`Interrupt::EndEpoch`](super::Interrupt::EndEpoch) where consumers have requested to skip
+    /// the rest of the epoch; this too ends a wait at once, because these consumers may hold every
+    /// slot while they wait for the epoch's end.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, WriteError> {
         let slot = self.take(Wanted::Slot)?;
         Ok(self.writer(slot, Memory::Slot(slot), false))
