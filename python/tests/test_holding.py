@@ -95,12 +95,13 @@ def test_a_view_dropped_in_another_thread_ends_the_wait(
             held.clear()
 
     monkeypatch.setattr(Connection, "wait", watched_wait)
-    with FakeHost(path, serve(6)), pipemill.connect("train", path) as stream:
+    with FakeHost(path, serve(6)), pipemill.connect("train", path, credits=2) as stream:
         held = [next(stream), next(stream)]
         thread = threading.Thread(target=drop)
         thread.start()
         assert [batch.number for batch in stream] == [2, 3, 4, 5]
         thread.join()
+        assert waits.is_set(), "the stream did not wait for the held batches"
 
 
 def test_views_may_be_dropped_in_many_threads(path: str) -> None:
