@@ -135,7 +135,7 @@ impl Kept {
         }
         let (name, settings) = (&self.ring.config().channel, self.delivery.config().settings);
         let written = |checkpoint: &Checkpoint| State {
-            done: checkpoint.done.clone(),
+            done: Some(checkpoint.done.clone()),
             ..State::new(name, settings.clone(), checkpoint.place.clone())
         };
         let states: Vec<_> = checkpoints.iter().map(written).collect();

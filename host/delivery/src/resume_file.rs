@@ -93,7 +93,7 @@ fn apply(state: State, accepted: Accepted, config: &mut Config) -> Vec<String> {
         Ok(resumed) => {
             channel.resume.push(resumed);
             channel.resume_settings.push(state.settings);
-            channel.done.extend(state.done);
+            channel.done.extend(state.done.unwrap_or_default());
             Vec::new()
         }
         Err(faults) => faults,

@@ -228,9 +228,9 @@ pub struct State {
     /// The place.
     #[serde(flatten)]
     pub place: Resumed,
-    /// Numbers of the batches after the place that are done, too: in a checkpoint of the host.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub done: Vec<u64>,
+    /// In a checkpoint of the host: numbers of the batches after the place that are done, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Vec<u64>>,
 }
 
 impl State {
@@ -245,7 +245,7 @@ impl State {
     /// A state of this version.
     pub fn new(channel: &str, settings: BTreeMap<String, String>, place: Resumed) -> State {
         let (version, channel) = (State::VERSION, channel.to_owned());
-        State { version, channel, settings, place, done: Vec::new() }
+        State { version, channel, settings, place, done: None }
     }
 
     /// The state that a program has kept as JSON.
