@@ -113,14 +113,15 @@ typedef struct pipemill_batch pipemill_batch;
 // Why a function failed. Give it back with `pipemill_error_free`.
 typedef struct pipemill_error pipemill_error;
 
-// One consumer of one channel. One thread at a time may use it. Give it back with `pipemill_close`.
+// One consumer of one channel. One thread at a time may use it. Give it back with
+// `pipemill_close`.
 typedef struct pipemill_reader pipemill_reader;
 
 // The requests of a consumer. 0 or null is the default of each: begin with
 // `pipemill_options options = {0};`.
 typedef struct {
-  // How many batches the program may hold at once. 0: four. A loop needs two, the current one and
-  // the next one; with four it seldom waits for the host.
+  // How many batches the program may hold at once. 0: four. A loop needs two, the current one
+  // and the next one; with four it seldom waits for the host.
   uint32_t credits;
   // Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
   // first consumer of a channel decides. 0: as the channel says.
@@ -143,8 +144,8 @@ typedef struct {
   // Milliseconds to wait for the release of a batch, where the program holds as many as its
   // credits allow and asks for another. 0: ten seconds. -1: for ever.
   int32_t hold_ms;
-  // Whether the host may be one of any user. By default it has to be one of this user or of root:
-  // a host's memory is read as it is.
+  // Whether the host may be one of any user. By default it has to be one of this user or of
+  // root: a host's memory is read as it is.
   bool allow_other_users;
 } pipemill_options;
 
@@ -172,8 +173,8 @@ typedef struct {
   size_t length;
 } pipemill_bytes;
 
-// One field that each record of a batch has. All pointers live as long as the batch. A zero byte in
-// a text is the character U+FFFD here.
+// One field that each record of a batch has. All pointers live as long as the batch. A zero byte
+// in a text is the character U+FFFD here.
 typedef struct {
   // Name, unique in the batch.
   const char *name;
@@ -222,12 +223,12 @@ const char *pipemill_version(void);
 // Connects to a channel of a host.
 //
 // `socket`: path of the host's socket; null for that in the environment variable
-// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in the
-// host's configuration. `options`: null for the default of each.
+// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in
+// the host's configuration. `options`: null for the default of each.
 //
-// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it is
-// another user's, or it refuses this consumer with a reason. Waits for a host that is not there yet,
-// ten seconds unless the options say another time.
+// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it
+// is another user's, or it refuses this consumer with a reason. Waits for a host that is not there
+// yet, ten seconds unless the options say another time.
 pipemill_reader *pipemill_connect(const char *socket,
                                   const char *channel,
                                   const pipemill_options *options,
@@ -329,8 +330,8 @@ const uint32_t *pipemill_batch_offsets(const pipemill_batch *batch, size_t field
 // field.
 const uint32_t *pipemill_batch_lengths(const pipemill_batch *batch, size_t field);
 
-// All bytes of the batch, in which the offsets count: the fields, and what lies between them in the
-// input.
+// All bytes of the batch, in which the offsets count: the fields, and what lies between them in
+// the input.
 pipemill_bytes pipemill_batch_payload(const pipemill_batch *batch);
 
 // ACKs the batch: the program has processed it, and the host gives it to nobody else. The batch
@@ -340,8 +341,8 @@ void pipemill_ack(const pipemill_batch *batch);
 // Gives the batch back, and ACKs it if that was not done. Null is allowed. Pointers that were got
 // from it must not be used any more.
 //
-// A program that ends without this, and without an ACK, has not processed the batch: the host gives
-// it to another consumer.
+// A program that ends without this, and without an ACK, has not processed the batch: the host
+// gives it to another consumer.
 void pipemill_release(pipemill_batch *batch);
 
 // The whole text of an error, for a person, in UTF-8: where it happened, what was expected, what
