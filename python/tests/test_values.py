@@ -16,6 +16,8 @@ from fakehost import ABSENT, FakeHost, Peer, Rows, list_value
 
 import pipemill
 from pipemill.column import arrays
+from pipemill.position import Position
+from pipemill.protocol import POSITION_KEYS
 
 #: Bytes of a number, and its letter in `struct`. The test converts bfloat16 itself.
 SIZE = {
@@ -244,3 +246,7 @@ def test_a_random_batch_is_read_as_it_was_sent(path: str, seed: int) -> None:
             check_dense(batch, sent, schema)
             count += 1
         assert count == len(batches) and list(stream) == []
+
+
+def test_a_state_has_all_of_a_position() -> None:
+    assert tuple(POSITION_KEYS) == Position._fields

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import ProtocolError
-
-if TYPE_CHECKING:
-    from .protocol import Header
-
-#: A flag of the header: the identity is the list of `inputs`, as JSON.
-HAS_INPUTS = 2
+from .protocol import HAS_INPUTS, REMEDY, Header
 
 
 class Position(NamedTuple):
@@ -46,21 +41,6 @@ class Position(NamedTuple):
     inputs: list[dict[str, Any]]
 
 
-#: What a position has in a state, with its type.
-POSITION_KEYS: dict[str, type] = {
-    "epoch": int,
-    "batch": int,
-    "object_number": int,
-    "object": str,
-    "identity": str,
-    "header": int,
-    "offset": int,
-    "records": int,
-    "first_record": int,
-    "inputs": list,
-}
-
-
 def position_of(header: Header, name: bytes, identity: bytes) -> Position:
     """The position of a batch with this header. `name`, `identity`: the texts that it has of its
     object."""
@@ -92,6 +72,6 @@ def _inputs(header: Header, text: str) -> list[dict[str, Any]]:
             return inputs
         wrong = "are no list of objects"
     raise ProtocolError(
-        f"the places of the inputs of batch {header.batch} of epoch {header.epoch} {wrong}; check "
-        "that the host and this package are of the same version, and report it if they are"
+        f"the places of the inputs of batch {header.batch} of epoch {header.epoch} {wrong}; "
+        f"{REMEDY}"
     )

@@ -7,7 +7,6 @@ import struct
 from typing import Any, NamedTuple
 
 from .errors import BY_KIND, DecodeError, ProtocolError, Refused
-from .position import POSITION_KEYS
 
 VERSION = 2
 #: The longest message, in bytes.
@@ -30,8 +29,10 @@ DEDICATED = 0xFFFFFFFF
 MAGIC = 0x32424D50
 HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
-#: A flag of the header.
+#: Flags of the header.
 SOME_ABSENT = 1
+#: The identity is the list of the places of a mix's inputs, as JSON.
+HAS_INPUTS = 2
 #: The offset of a field that its record does not have.
 ABSENT = 0xFFFFFFFF
 
@@ -157,6 +158,20 @@ def parse_welcome(body: bytes) -> Welcome:
     host, mode = str(value.get("host")), str(value.get("mode"))
     return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings)
 
+
+#: What a position has in a state, with its type.
+POSITION_KEYS: dict[str, type] = {
+    "epoch": int,
+    "batch": int,
+    "object_number": int,
+    "object": str,
+    "identity": str,
+    "header": int,
+    "offset": int,
+    "records": int,
+    "first_record": int,
+    "inputs": list,
+}
 
 #: What a state says about the last batch that a program was given, with its type.
 STATE_KEYS = {

@@ -8,8 +8,8 @@ from typing import Any
 from .batch import Batch
 from .connection import Connection
 from .errors import StateError
-from .position import POSITION_KEYS, position_of
-from .protocol import STATE_KEYS, EpochEnd, Header
+from .position import position_of
+from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Header
 from .schema import Field
 
 #: Version of the states that this package makes.
