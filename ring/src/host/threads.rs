@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use pipemill_types::BatchPosition;
 use shuttle::thread;
 
 use super::config::{Interrupt, RingConfig, WriteError};
@@ -34,7 +35,8 @@ fn ring(mode: Mode) -> Arc<Ring> {
 }
 
 fn grant(writer: Writer, epoch: u32) {
-    writer.grant(&BatchInfo { epoch, ..BatchInfo::default() }, &[]).unwrap();
+    let position = BatchPosition::of_epoch(epoch);
+    writer.grant(&BatchInfo { position, ..BatchInfo::default() }, &[]).unwrap();
 }
 
 /// Two epochs of three batches. Epochs that are to be skipped are.
