@@ -1,10 +1,12 @@
-//! Which stage holds a channel back: nine runs, each of three stages made slow for each of three sources.
-//! The slow stage waits at a gate, or has more to do, until the host itself has measured far more of it than of the
-//! others.
+//! Which stage holds a channel back: each of three stages is made slow for each of three sources, with one worker and
+//! with four. The slow stage waits at a gate, or has more to do, until the host itself has measured far more of it than
+//! of the others. Where other programs keep the cores busy, the host says that instead.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -15,7 +17,7 @@ use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::gate::Gate;
 use pipemill_tests::process::{Ended, Process};
 use pipemill_tests::test_dir::TestDir;
-use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
+use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, skip_test, until};
 use serde_json::Value;
 
 /// Where a channel's bytes come from.
@@ -27,6 +29,12 @@ enum From {
 }
 
 const FROM: [From; 3] = [From::Fifo, From::File, From::S3];
+
+/// The sources, each with one worker, and with four if it can be read at several places.
+fn cases() -> impl Iterator<Item = (From, usize)> {
+    let one = FROM.map(|from| (from, 1));
+    one.into_iter().chain([(From::File, 4), (From::S3, 4)])
+}
 
 /// A channel's source, and what must live as long as it.
 struct Source {
@@ -105,16 +113,22 @@ fn endless(place: &TestDir, from: From) -> Source {
     Source { toml, _keep: Box::new(()) }
 }
 
-fn start(place: &TestDir, source: &Source, decoder: &str) -> Process {
-    let config = format!(
-        "[[channel]]\nname = \"train\"\nsource = {}\ndecoder = {decoder}\n\
-         [channel.ring]\nslots = 4\nslot_size = \"64KiB\"\n",
-        source.toml
-    );
-    Process::start(&mut host::command(&pipemill!(), place, &config))
+fn start(place: &TestDir, source: &Source, decoder: &str, workers: usize) -> Process {
+    Process::start(&mut host::command(&pipemill!(), place, &config(source, decoder, workers)))
 }
 
-/// Waits until the host has measured more than a second of this stage, and ten times as much as of the others.
+fn config(source: &Source, decoder: &str, workers: usize) -> String {
+    format!(
+        "[[channel]]\nname = \"train\"\nsource = {}\nworkers = {workers}\ndecoder = {decoder}\n\
+         [channel.ring]\nslots = 4\nslot_size = \"64KiB\"\n",
+        source.toml
+    )
+}
+
+const STAGES: [&str; 4] = ["source", "decoder", "batch", "consumer"];
+
+/// Waits until the host has measured more than a second of this stage, and ten times as much as of the others. Of the
+/// cores, half as much is enough: they have other things to do.
 fn until_measured(place: &TestDir, stage: &str) {
     let mut observer = None;
     until("the host is up", || {
@@ -127,14 +141,15 @@ fn until_measured(place: &TestDir, stage: &str) {
         let status: Value = serde_json::from_slice(&status).expect("it is JSON");
         let totals = &status["channels"][0]["totals"];
         let seconds = |stage: &str| totals[stage].as_f64().expect("a number");
-        let all: f64 = ["source", "decoder", "consumer"].map(seconds).iter().sum();
-        let of_stage = seconds(stage);
-        of_stage > 1.0 && of_stage > 10.0 * (all - of_stage)
+        let (of_stage, is_cores) = (seconds(stage), stage == "cores");
+        let others =
+            STAGES.iter().filter(|other| **other != stage).map(|other| seconds(other)).sum::<f64>();
+        of_stage > 1.0 && of_stage > others * if is_cores { 2.0 } else { 10.0 }
     });
 }
 
-/// What the host says of the channel at its end names the stage.
-fn check(ended: &Ended, from: From, words: &str) {
+/// What the host says of the channel at its end names the stage, or the cores if they were what it waited for most.
+fn check(ended: &Ended, from: From, stage: &str, words: &str) {
     let is_last = |line: &&str| {
         ["ended: ", "stopped: "]
             .iter()
@@ -142,7 +157,24 @@ fn check(ended: &Ended, from: From, words: &str) {
     };
     let line = ended.stderr.lines().find(is_last);
     let line = line.unwrap_or_else(|| panic!("{from:?}: {ended:#?}"));
-    assert!(line.contains(words), "{from:?}: {line}");
+    let (_, times) = line.split_once("; time: ").expect("the line has shares");
+    let shares: Vec<(u32, &str)> = times
+        .split(';')
+        .next()
+        .expect("there is one")
+        .split(", ")
+        .map(|share| {
+            let (percent, stage) = share.split_once("% ").expect("a share");
+            (percent.parse().expect("a number"), stage)
+        })
+        .collect();
+    let of = |stage: &str| {
+        shares.iter().find(|(_, word)| *word == stage).map_or(0, |(percent, _)| *percent)
+    };
+    let others = STAGES.iter().filter(|other| **other != stage);
+    assert!(others.clone().all(|other| of(other) < of(stage)), "{from:?}: {line}");
+    let has = |words: &str| line.contains(words);
+    assert!(has(words) || of("cores") >= of(stage) && has("for a free core: "), "{from:?}: {line}");
 }
 
 fn lines() -> Vec<u8> {
@@ -151,40 +183,40 @@ fn lines() -> Vec<u8> {
 
 #[test]
 fn a_source_that_waits_is_named() {
-    for from in FROM {
+    for (from, workers) in cases() {
         let (place, gate) = (TestDir::new(), Gate::default());
         let source = source(&place, from, b"one\ntwo\n", Some(gate.clone()));
-        let process = start(&place, &source, "\"lines\"");
+        let process = start(&place, &source, "\"lines\"", workers);
         until_measured(&place, "source");
         gate.open();
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
         assert_eq!(consumer::read(&mut reader).well(), [b"one", b"two"]);
-        check(&process.wait().with_code(0), from, "% of the time for its source: ");
+        check(&process.wait().with_code(0), from, "source", "% of the time for its source: ");
     }
 }
 
 /// It computes in each call, and has more to decode until the host has measured it.
 #[test]
 fn a_decoder_that_is_slow_is_named() {
-    for from in FROM {
+    for (from, workers) in cases() {
         let place = TestDir::new();
         let source = endless(&place, from);
         let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"work\" }}");
-        let process = start(&place, &source, &decoder);
+        let process = start(&place, &source, &decoder, workers);
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
         let reading = std::thread::spawn(move || consumer::read(&mut reader));
         until_measured(&place, "decoder");
         process.signal(Signal::SIGTERM);
         let remedy =
             match (std::thread::available_parallelism().map_or(1, |count| count.get()), from) {
-                (1, _) => "have it decode less".to_owned(),
+                (cores, _) if cores <= workers => "have it decode less".to_owned(),
                 (_, From::Fifo) => {
                     "bring the input as files, which several `workers` decode".to_owned()
                 }
                 (cores, _) => format!("raise `workers`, 1 of {cores} cores is used"),
             };
         let ended = process.wait().with_code(143);
-        check(&ended, from, &format!("% of the time for its decoder: {remedy}"));
+        check(&ended, from, "decoder", &format!("% of the time for its decoder: {remedy}"));
         reading.join().expect("reading does not panic");
     }
 }
@@ -192,16 +224,56 @@ fn a_decoder_that_is_slow_is_named() {
 /// It keeps its first batch, and the ring is smaller than the input.
 #[test]
 fn a_consumer_that_waits_is_named() {
-    for from in FROM {
+    for (from, workers) in cases() {
         let place = TestDir::new();
         let source = source(&place, from, &lines(), None);
-        let process = start(&place, &source, "\"lines\"");
+        let process = start(&place, &source, "\"lines\"", workers);
         let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
         let Ok(Event::Batch(first)) = reader.next() else { panic!("expected a batch") };
         until_measured(&place, "consumer");
         let records = consumer::records(&first).len();
         drop(first);
         assert_eq!(records + consumer::read(&mut reader).well().len(), 100_000);
-        check(&process.wait().with_code(0), from, "% of the time for its consumers: ");
+        check(&process.wait().with_code(0), from, "consumer", "% of the time for its consumers: ");
     }
+}
+
+/// Twenty programs and the host have one core.
+#[test]
+fn cores_that_are_busy_with_others_are_named() {
+    let test = "cores_that_are_busy_with_others_are_named";
+    if !std::path::Path::new("/proc/self/schedstat").exists() {
+        return skip_test(test, "a kernel that counts how long threads wait for a core");
+    }
+    let core = first_core();
+    let on_the_core = |program: &OsStr| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &core]).arg(program);
+        command
+    };
+    let _busy: Vec<_> = (0..20)
+        .map(|_| Process::start(on_the_core("sh".as_ref()).args(["-c", "while :; do :; done"])))
+        .collect();
+    for workers in [1, 4] {
+        let place = TestDir::new();
+        let source = endless(&place, From::File);
+        let decoder = format!("{BAD_PLUGIN:?}\noptions = {{ do = \"work\" }}");
+        let run = host::command(&pipemill!(), &place, &config(&source, &decoder, workers));
+        let process = Process::start(on_the_core(run.get_program()).args(run.get_args()));
+        let mut reader = consumer::connect(&place.path("run/host.sock"), "train", None);
+        let reading = std::thread::spawn(move || consumer::read(&mut reader));
+        until_measured(&place, "cores");
+        process.signal(Signal::SIGTERM);
+        let ended = process.wait().with_code(143);
+        assert!(ended.stderr.contains("% of the time for a free core: "), "{ended:#?}");
+        reading.join().expect("reading does not panic");
+    }
+}
+
+/// The number of the first core that this process may use.
+fn first_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = cores.expect("it is there").trim().split([',', '-']).next();
+    first.expect("there is a core").to_owned()
 }

@@ -153,7 +153,7 @@ def test_the_times_of_the_stages_add_up_to_the_wall_clock(fifos, host, port):
         found = samples(port)
         times = [
             of(found, "pipemill_stage_seconds_total", stage=stage)
-            for stage in ("source", "decoder", "consumer")
+            for stage in ("source", "decoder", "batch", "consumer", "cores")
         ]
         return before, time.monotonic(), sum(times)
 
@@ -197,9 +197,9 @@ def test_what_is_served_is_what_is_documented(tmp_path, host, port):
     path.write_bytes(recordio(b"x"))
     child = host(
         f'metrics = "127.0.0.1:{port}"\n' + channel(f'{{ file = "{path}" }}'),
-        READ_ALL + STAY,
+        KEEP,
     )
-    patiently(lambda: ended(port))
+    patiently(lambda: of(samples(port), "pipemill_oldest_grant_seconds") > 0)
     text = ask(port, "/metrics")[2]
     served = set()
     for family in text_string_to_metric_families(text):

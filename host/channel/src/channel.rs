@@ -17,10 +17,10 @@ use crate::run_context::RunContext;
 use crate::shuffle::{WindowSink, with_window};
 use crate::stats::monitor::Monitor;
 use crate::stats::observer::Observer;
+use crate::stats::stage_timer::Activity;
+use crate::stats::timed_sink::TimedSink;
 use crate::workers::{InOrderSink, PortionSink, Workers};
-use crate::{
-    ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, Stage, StopReason,
-};
+use crate::{ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, StopReason};
 
 /// A channel, ready to run.
 pub struct Channel {
@@ -79,31 +79,60 @@ impl Channel {
     /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
     /// ends it.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
-        let has_workers = self.workers.count() > 1;
-        match (self.shuffle, self.batch) {
-            (Some(shuffle), Some(size)) if has_workers => {
+        let observers = std::mem::take(&mut self.observers);
+        let monitor = Monitor::new(stats, &observers);
+        let outcome = match (self.shuffle, self.batch) {
+            (Some(shuffle), Some(size)) if self.workers.count() == 1 => {
+                self.run_with_window(sink, shuffle, size, monitor)
+            }
+            (shuffle, size) => {
+                let mut sink = TimedSink::new(sink, monitor, Activity::Consumer);
+                self.run_without_thread(&mut sink, shuffle, size, monitor)
+            }
+        };
+        self.observers = observers;
+        outcome
+    }
+
+    /// Runs with a window in a thread of its own.
+    fn run_with_window<S: Sink + Send>(
+        &mut self,
+        sink: &mut S,
+        shuffle: Shuffle,
+        size: BatchSize,
+        monitor: Monitor<'_>,
+    ) -> Outcome {
+        let name = format!("window-{}", self.name);
+        let ran = with_window(sink, shuffle, size, name, monitor, |window| {
+            self.run_into(BatchWriter::new(window, None), monitor, Self::decode_objects)
+        });
+        ran.unwrap_or_else(|error| {
+            let failure = no_window_thread(&self.name, self.plugin.name(), &error);
+            monitor.failed(&failure);
+            Outcome::Failed(failure)
+        })
+    }
+
+    /// Runs with all batches put together by the channel's thread.
+    fn run_without_thread<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        shuffle: Option<Shuffle>,
+        size: Option<BatchSize>,
+        monitor: Monitor<'_>,
+    ) -> Outcome {
+        match (shuffle, size) {
+            (Some(shuffle), Some(size)) => {
                 let mut window = WindowSink::new(sink, shuffle, size);
                 let writer = BatchWriter::new(&mut window, None);
-                self.run_into(writer, stats, Self::decode_with_workers)
+                self.run_into(writer, monitor, Self::decode_with_workers)
             }
-            (_, size) if has_workers => {
+            (_, size) if self.workers.count() > 1 => {
                 let mut in_order = InOrderSink::new(sink, size);
                 let writer = BatchWriter::new(&mut in_order, None);
-                self.run_into(writer, stats, Self::decode_with_workers)
+                self.run_into(writer, monitor, Self::decode_with_workers)
             }
-            (Some(shuffle), Some(size)) => {
-                let name = format!("window-{}", self.name);
-                let ran = with_window(sink, shuffle, size, name, |window| {
-                    self.run_into(BatchWriter::new(window, None), stats, Self::decode_objects)
-                });
-                ran.unwrap_or_else(|error| {
-                    let decoder = self.plugin.name();
-                    let failure = no_window_thread(&self.name, decoder, &error);
-                    Monitor::new(stats, &self.observers).failed(&failure);
-                    Outcome::Failed(failure)
-                })
-            }
-            (_, size) => self.run_into(BatchWriter::new(sink, size), stats, Self::decode_objects),
+            (_, size) => self.run_into(BatchWriter::new(sink, size), monitor, Self::decode_objects),
         }
     }
 
@@ -111,19 +140,15 @@ impl Channel {
     fn run_into<'s, S: Sink>(
         &mut self,
         mut writer: BatchWriter<'s, S>,
-        stats: &ChannelStats,
+        monitor: Monitor<'_>,
         decode: fn(&mut Self, &mut BatchWriter<'s, S>, Monitor<'_>) -> Result<bool, StopReason>,
     ) -> Outcome {
-        let observers = std::mem::take(&mut self.observers);
-        let monitor = Monitor::new(stats, &observers);
         // A channel that begins again goes on counting.
-        writer.counts().granted.set(stats.snapshot().batches);
+        writer.counts().granted.set(monitor.totals().batches);
         let decoded = self.begin(&mut writer).and_then(|()| decode(self, &mut writer, monitor));
         let failure =
-            decoded.map(|left_early| self.nothing_delivered(stats).filter(|_| !left_early));
-        let outcome = outcome(failure, &mut writer, monitor);
-        self.observers = observers;
-        outcome
+            decoded.map(|left_early| self.nothing_delivered(monitor).filter(|_| !left_early));
+        outcome(failure, &mut writer, monitor)
     }
 
     /// Tells the writer the fields of the records, as far as they are known by now.
@@ -171,7 +196,7 @@ impl Channel {
             builder.writer_mut().skip_records(resume.to_skip());
         }
         loop {
-            monitor.enter(Stage::Source);
+            monitor.enter(Activity::Source);
             let event = parts.source.next();
             match event.map_err(|error| decoding.source_failure(epoch, error))? {
                 SourceEvent::End => return Ok(left_early),
@@ -195,7 +220,7 @@ impl Channel {
                     let begin = Begin::new(resume, schema.or(state_schema.clone()));
                     builder.begin_object(&object);
                     monitor.object_begins(object.epoch, &object.name);
-                    monitor.enter(Stage::Decoder);
+                    monitor.enter(Activity::Decoder);
                     let (source, policy) = (&mut *parts.source, &mut *parts.policy);
                     let decoded = decoder.decode(
                         &mut object,
@@ -252,8 +277,8 @@ impl Channel {
     }
     /// The failure of a channel that delivered no record and skipped errors: most likely the
     /// decoder or its options don't fit the input.
-    fn nothing_delivered(&self, stats: &ChannelStats) -> Option<Failure> {
-        let first = self.policy.first_skipped().filter(|_| stats.snapshot().records == 0)?;
+    fn nothing_delivered(&self, monitor: Monitor<'_>) -> Option<Failure> {
+        let first = self.policy.first_skipped().filter(|_| monitor.totals().records == 0)?;
         let message = format!(
             "no record was delivered: all of the input was skipped as errors; the first one was: \
              {}",
@@ -282,7 +307,7 @@ pub(super) fn outcome<S: Sink>(
         },
     };
     monitor.batches_granted(writer.granted());
-    monitor.enter(Stage::Consumer);
+    monitor.enter(Activity::Consumer);
     if let Outcome::Failed(failure) = &outcome {
         monitor.failed(failure);
     }

@@ -5,7 +5,8 @@ use pipemill_types::{BatchSize, ErrorKind, Fault};
 use crate::batch::writer::BatchWriter;
 use crate::pump::object::Decoding;
 use crate::stats::monitor::Monitor;
-use crate::{Sink, Stage, StopReason};
+use crate::stats::stage_timer::Activity;
+use crate::{Sink, StopReason};
 
 /// Ends an epoch, at its own end or early. Returns whether the consumers ended it early.
 pub(super) fn end_epoch<S: Sink>(
@@ -16,7 +17,7 @@ pub(super) fn end_epoch<S: Sink>(
     epoch: u32,
     early: bool,
 ) -> Result<bool, StopReason> {
-    monitor.enter(Stage::Consumer);
+    monitor.enter(Activity::Batch);
     let early = early
         || !end_whole(writer, epoch, |left| {
             decoding.epoch_failure(epoch, ends_before_state(epoch, left)).into()

@@ -37,6 +37,6 @@ pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};
 pub use sink::{DeliveryCounts, Sink, SinkDelivery, SinkMemory, StopReason};
 pub use stats::observer::{DecodeErrorLog, Event, Observer};
-pub use stats::stage_timer::Stage;
+pub use stats::stages::{Stage, StageTimes};
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};
 pub use workers::{RecordOrder, Workers};

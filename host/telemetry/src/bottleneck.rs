@@ -43,13 +43,15 @@ impl Bottleneck {
     /// A sentence with the stage, its share and the remedy. `missed` as for [`remedy`].
     pub(super) fn words(&self, source: &Source, cores: Cores, missed: bool) -> String {
         let waits = match self.stage {
-            Stage::Source => "for its source",
-            Stage::Decoder => "for its decoder",
-            Stage::Consumer => "for its consumers",
+            Stage::Source => "waited % of the time for its source",
+            Stage::Decoder => "waited % of the time for its decoder",
+            Stage::Batch => "spent % of the time on putting batches together",
+            Stage::Consumer => "waited % of the time for its consumers",
+            Stage::Cores => "waited % of the time for a free core",
         };
         format!(
-            "it waited {}% of the time {waits}: {}",
-            self.percent,
+            "it {}: {}",
+            waits.replace('%', &format!("{}%", self.percent)),
             remedy(self.stage, source, cores, missed)
         )
     }
@@ -58,7 +60,7 @@ impl Bottleneck {
 /// Whether most of the time that a channel spent on its consumers was a wait for consumers that
 /// were not connected. `missed` is the time of these waits.
 pub(super) fn were_missed(missed: Duration, totals: &StatsSnapshot) -> bool {
-    !missed.is_zero() && missed >= totals.consumer / 2
+    !missed.is_zero() && missed >= totals.of(Stage::Consumer) / 2
 }
 
 /// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was
@@ -67,6 +69,8 @@ pub(super) fn remedy(stage: Stage, source: &Source, cores: Cores, missed: bool) 
     match stage {
         Stage::Source => source_remedy(source),
         Stage::Decoder => decoder_remedy(source, cores),
+        Stage::Batch => batch_remedy(source, cores),
+        Stage::Cores => cores_remedy(cores),
         Stage::Consumer if missed => "for most of that none was connected, or too few: the input \
                                       was there before them"
             .to_owned(),
@@ -97,6 +101,33 @@ fn decoder_remedy(source: &Source, cores: Cores) -> String {
     }
 }
 
+fn batch_remedy(source: &Source, cores: Cores) -> String {
+    const LESS: &str = "have the decoder give fewer fields, if it can; or divide the input over \
+                        several channels";
+    let Cores { workers, usable } = cores;
+    if workers >= usable || !source.can_reread() {
+        return LESS.to_owned();
+    }
+    format!(
+        "raise `workers`, of which there {} {workers}; or {LESS}",
+        if workers == 1 { "is" } else { "are" }
+    )
+}
+
+fn cores_remedy(Cores { workers, usable }: Cores) -> String {
+    let are = match usable {
+        1 => "the one core that pipemill may use is busy".to_owned(),
+        _ => format!("the {usable} cores that pipemill may use are busy"),
+    };
+    let fewer = match workers {
+        0 | 1 => String::new(),
+        _ => format!(", or fewer `workers` than {workers}"),
+    };
+    format!(
+        "{are}, with the command and others: give it more cores{fewer}, or have the command use fewer threads"
+    )
+}
+
 fn source_remedy(source: &Source) -> String {
     match source {
         Source::Fifo { .. } => {
@@ -125,13 +156,19 @@ fn source_remedy(source: &Source) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pipemill_channel::StageTimes;
+
     use super::*;
 
     #[test]
     fn the_stage_with_the_most_time_is_the_bottleneck() {
         let second = Duration::from_secs(1);
         let bottleneck = |source, decoder, consumer| {
-            Bottleneck::of(&StatsSnapshot { source, decoder, consumer, ..StatsSnapshot::default() })
+            let stages = StageTimes::default()
+                .with(Stage::Source, source)
+                .with(Stage::Decoder, decoder)
+                .with(Stage::Consumer, consumer);
+            Bottleneck::of(&StatsSnapshot { stages, ..StatsSnapshot::default() })
         };
         let found = bottleneck(7 * second, second, 2 * second);
         assert_eq!(found, Some(Bottleneck { stage: Stage::Source, percent: 70 }));
@@ -141,8 +178,10 @@ mod tests {
 
     #[test]
     fn less_than_a_fifth_of_a_second_has_no_bottleneck() {
-        let bottleneck =
-            |source| Bottleneck::of(&StatsSnapshot { source, ..StatsSnapshot::default() });
+        let bottleneck = |source| {
+            let stages = StageTimes::default().with(Stage::Source, source);
+            Bottleneck::of(&StatsSnapshot { stages, ..StatsSnapshot::default() })
+        };
         assert_eq!(bottleneck(MIN_TIME - Duration::from_nanos(1)), None);
         assert_eq!(bottleneck(MIN_TIME), Some(Bottleneck { stage: Stage::Source, percent: 100 }));
         assert_eq!(MIN_TIME, Duration::from_millis(200));
@@ -151,7 +190,8 @@ mod tests {
     #[test]
     fn a_wait_for_consumers_that_are_not_there_says_nothing_of_their_speed() {
         let second = Duration::from_secs(1);
-        let totals = StatsSnapshot { consumer: 10 * second, ..StatsSnapshot::default() };
+        let stages = StageTimes::default().with(Stage::Consumer, 10 * second);
+        let totals = StatsSnapshot { stages, ..StatsSnapshot::default() };
         let source = pipemill_config::fifo_source("/in".into(), None);
         let cores = Cores { workers: 1, usable: 1 };
         let words = |missed| {

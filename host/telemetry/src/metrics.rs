@@ -1,10 +1,12 @@
 //! The metrics of a host, for Prometheus: names, units, help texts and values. `docs/operate.md`
 //! has the same list.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use pipemill_channel::{DECODE_BUCKETS, Stage};
+use pipemill_ring::host::ConsumerStatus;
 use pipemill_types::ErrorKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -55,7 +57,7 @@ const fn family(
     MetricFamily { name, kind, unit, help, write }
 }
 
-static FAMILIES: [MetricFamily; 18] = [
+static FAMILIES: [MetricFamily; 20] = [
     family(
         "pipemill_read",
         MetricKind::Counter,
@@ -101,8 +103,8 @@ static FAMILIES: [MetricFamily; 18] = [
         "pipemill_stage",
         MetricKind::Counter,
         Some(Unit::Seconds),
-        "Time of the channel by stage: reading and waiting for the source, decoding, waiting for \
-         consumers; together all of its time",
+        "Time of the channel by stage: reading and waiting for the source, decoding, putting batches \
+         together, waiting for consumers, waiting for a free core; together all of its time",
         stages,
     ),
     family(
@@ -171,6 +173,26 @@ static FAMILIES: [MetricFamily; 18] = [
             let oldest = consumers.iter().filter_map(|one| one.oldest).max().unwrap_or_default();
             let labels = [("channel", now.name)];
             out.encode_family(&labels)?.encode_gauge(&oldest.as_secs_f64())
+        },
+    ),
+    family(
+        "pipemill_consumer_wait",
+        MetricKind::Gauge,
+        Some(Unit::Seconds),
+        "The time that 50, 95 and 99 % of a consumer's waits for its next batch did not exceed",
+        consumer_waits,
+    ),
+    family(
+        "pipemill_consumer_waited",
+        MetricKind::Counter,
+        Some(Unit::Seconds),
+        "The sum of a consumer's waits for its batches",
+        |now, out| {
+            now.ring.consumers.iter().try_for_each(|one| {
+                let labels = consumer_labels(now, one);
+                let seconds = one.waits.total.as_secs_f64();
+                out.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&seconds, None)
+            })
         },
     ),
 ];
@@ -308,6 +330,29 @@ fn calls(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result 
         &buckets,
         None,
     )
+}
+
+/// The channel, and what tells the consumers of a channel apart. The rank is empty where batches are
+/// not dealt to ranks.
+fn consumer_labels<'a>(
+    now: &ChannelSnapshot<'a>,
+    one: &ConsumerStatus,
+) -> [(&'static str, Cow<'a, str>); 3] {
+    let rank = one.rank.map_or_else(String::new, |rank| rank.to_string());
+    [("channel", now.name.into()), ("pid", one.pid.to_string().into()), ("rank", rank.into())]
+}
+
+fn consumer_waits(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    for one in &now.ring.consumers {
+        let [channel, pid, rank] = consumer_labels(now, one);
+        let times = [("0.5", one.waits.p50), ("0.95", one.waits.p95), ("0.99", one.waits.p99)];
+        for (quantile, time) in times {
+            let labels =
+                [channel.clone(), pid.clone(), rank.clone(), ("quantile", quantile.into())];
+            out.encode_family(&labels)?.encode_gauge(&time.as_secs_f64())?;
+        }
+    }
+    Ok(())
 }
 
 fn slots(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {

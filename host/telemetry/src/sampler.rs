@@ -136,11 +136,13 @@ fn sample(channel: &ChannelHandle) -> Sample {
 
 #[cfg(test)]
 mod tests {
+    use pipemill_channel::{Stage, StageTimes};
+
     use super::*;
 
     fn at(seconds: u64) -> Sample {
         let totals = StatsSnapshot {
-            source: Duration::from_secs(seconds),
+            stages: StageTimes::default().with(Stage::Source, Duration::from_secs(seconds)),
             bytes: seconds,
             ..StatsSnapshot::default()
         };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Stage, StatsSnapshot};
 use pipemill_config::Source;
-use pipemill_ring::host::Status;
+use pipemill_ring::host::{ConsumerStatus, Status};
 use pipemill_types::ErrorKind;
 
 use super::bottleneck::{Bottleneck, Cores, were_missed};
@@ -54,6 +54,8 @@ pub struct ChannelSnapshot<'a> {
     pub state: ChannelState<'a>,
     /// Its ring, with its consumers.
     pub ring: Status,
+    /// The last consumers that have disconnected, the oldest first.
+    pub left_consumers: Vec<ConsumerStatus>,
     /// What it did since its start.
     pub totals: StatsSnapshot,
     /// What it did in the current epoch.
@@ -115,6 +117,7 @@ impl ChannelHandle {
             state: self.state(),
             wait: self.wait(&ring, at),
             ring,
+            left_consumers: self.ring.left_consumers(),
             totals: stats.snapshot(),
             this_epoch: stats.this_epoch(),
             epochs: stats.epochs(),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
+use pipemill_ring::host::WaitTimes;
 use pipemill_types::json;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,7 @@ pub struct ChannelStatus {
     pub source: String,
     pub decoder: String,
     pub decoder_memory: u64,
-    /// The stage that its thread is in now: `source`, `decoder` or `consumer`.
+    /// The stage that its thread is in now: `source`, `decoder`, `batch` or `consumer`.
     pub stage: Option<String>,
     pub epoch: u32,
     /// Share of the epoch's bytes that this host has read, from 0 to 1; `None` if it is not known.
@@ -85,7 +86,9 @@ pub struct StatsStatus {
     pub decode_errors: u64,
     pub source: f64,
     pub decoder: f64,
+    pub batch: f64,
     pub consumer: f64,
+    pub cores: f64,
 }
 
 /// The bottleneck of a channel.
@@ -103,7 +106,22 @@ pub struct BottleneckStatus {
 pub struct Remedies {
     pub source: String,
     pub decoder: String,
+    pub batch: String,
     pub consumer: String,
+    pub cores: String,
+}
+
+impl Remedies {
+    /// What to do if this stage is the bottleneck.
+    pub fn of(&self, stage: Stage) -> &str {
+        match stage {
+            Stage::Source => &self.source,
+            Stage::Decoder => &self.decoder,
+            Stage::Batch => &self.batch,
+            Stage::Consumer => &self.consumer,
+            Stage::Cores => &self.cores,
+        }
+    }
 }
 
 /// An epoch that has ended.
@@ -156,6 +174,21 @@ pub struct ConsumerStatus {
     pub unacked: u32,
     /// Age of the oldest grant that it holds.
     pub oldest: Option<f64>,
+    /// Its rank, where batches are dealt to ranks.
+    pub rank: Option<u32>,
+    pub waits: WaitTimesStatus,
+}
+
+/// How long a consumer waited for its batches, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the page on operating documents them")]
+pub struct WaitTimesStatus {
+    pub count: u64,
+    pub total: f64,
+    pub longest: f64,
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
 }
 
 impl Status {
@@ -216,7 +249,9 @@ fn channel(now: &ChannelSnapshot<'_>) -> ChannelStatus {
         remedies: Remedies {
             source: remedy(Stage::Source, false),
             decoder: remedy(Stage::Decoder, false),
+            batch: remedy(Stage::Batch, false),
             consumer: remedy(Stage::Consumer, misses_now),
+            cores: remedy(Stage::Cores, false),
         },
         epochs: epochs[epochs.len().saturating_sub(MAX_EPOCHS)..].iter().map(epoch).collect(),
         ring: ring(now),
@@ -248,6 +283,8 @@ fn ring(now: &ChannelSnapshot<'_>) -> RingStatus {
         held: consumer.held,
         unacked: consumer.unacked,
         oldest: consumer.oldest.as_ref().map(Duration::as_secs_f64),
+        rank: consumer.rank,
+        waits: consumer.waits.into(),
     };
     RingStatus {
         slot_bytes: now.slot_bytes,
@@ -260,6 +297,15 @@ fn ring(now: &ChannelSnapshot<'_>) -> RingStatus {
     }
 }
 
+impl From<WaitTimes> for WaitTimesStatus {
+    fn from(times: WaitTimes) -> Self {
+        let WaitTimes { count, total, longest, p50, p95, p99 } = times;
+        let [total, longest, p50, p95, p99] =
+            [total, longest, p50, p95, p99].map(|time| time.as_secs_f64());
+        Self { count, total, longest, p50, p95, p99 }
+    }
+}
+
 impl From<StatsSnapshot> for StatsStatus {
     fn from(totals: StatsSnapshot) -> Self {
         Self {
@@ -268,9 +314,24 @@ impl From<StatsSnapshot> for StatsStatus {
             batches: totals.batches,
             objects: totals.objects,
             decode_errors: totals.decode_errors,
-            source: totals.source.as_secs_f64(),
-            decoder: totals.decoder.as_secs_f64(),
-            consumer: totals.consumer.as_secs_f64(),
+            source: totals.of(Stage::Source).as_secs_f64(),
+            decoder: totals.of(Stage::Decoder).as_secs_f64(),
+            batch: totals.of(Stage::Batch).as_secs_f64(),
+            consumer: totals.of(Stage::Consumer).as_secs_f64(),
+            cores: totals.of(Stage::Cores).as_secs_f64(),
+        }
+    }
+}
+
+impl StatsStatus {
+    /// The seconds of a stage.
+    pub fn of(&self, stage: Stage) -> f64 {
+        match stage {
+            Stage::Source => self.source,
+            Stage::Decoder => self.decoder,
+            Stage::Batch => self.batch,
+            Stage::Consumer => self.consumer,
+            Stage::Cores => self.cores,
         }
     }
 }

@@ -54,7 +54,11 @@ fn rate(bytes: f64) -> String {
 
 fn totals_text(totals: &StatsSnapshot) -> String {
     let seconds = totals.time().as_secs_f64().max(1e-9);
-    let share = |stage| (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
+    let share = |stage: Stage| {
+        let percent = (100.0 * totals.of(stage).as_secs_f64() / seconds).round();
+        (percent > 0.0).then(|| format!("{percent}% {}", stage.word()))
+    };
+    let shares: Vec<_> = Stage::ALL.into_iter().filter_map(share).collect();
     let skipped = match totals.decode_errors {
         0 => String::new(),
         1 => ", 1 decode error skipped".to_owned(),
@@ -63,15 +67,13 @@ fn totals_text(totals: &StatsSnapshot) -> String {
     format!(
         "{} in {} from {} in {seconds:.2} s \
          ({:.0} records/s, {}){skipped}; \
-         time: {}% source, {}% decoder, {}% consumer",
+         time: {}",
         counted(totals.records, "record", "records"),
         counted(totals.batches, "batch", "batches"),
         counted(totals.bytes, "byte", "bytes"),
         totals.records as f64 / seconds,
         rate(totals.bytes as f64 / seconds),
-        share(Stage::Source),
-        share(Stage::Decoder),
-        share(Stage::Consumer),
+        shares.join(", "),
     )
 }
 
@@ -88,6 +90,8 @@ fn bottleneck_text(
 
 #[cfg(test)]
 mod tests {
+    use pipemill_channel::StageTimes;
+
     use super::*;
 
     #[test]
@@ -96,7 +100,7 @@ mod tests {
             bytes: 3 << 20,
             records: 10,
             batches: 1,
-            source: Duration::from_secs(2),
+            stages: StageTimes::default().with(Stage::Source, Duration::from_secs(2)),
             ..StatsSnapshot::default()
         };
         let text = totals_text(&totals);

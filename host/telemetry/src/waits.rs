@@ -228,7 +228,7 @@ impl WaitReports {
 
 #[cfg(test)]
 mod tests {
-    use pipemill_ring::host::ConsumerStatus;
+    use pipemill_ring::host::{ConsumerStatus, WaitTimes};
     use proptest::prelude::*;
 
     use super::*;
@@ -292,6 +292,8 @@ mod tests {
                 held: 0,
                 unacked: 0,
                 oldest: None,
+                rank: None,
+                waits: WaitTimes::default(),
             };
             self.ring.consumers = vec![consumer; count];
             self.ring.ever_connected = true;

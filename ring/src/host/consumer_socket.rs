@@ -9,6 +9,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::table::ConsumerId;
+use super::waits::ConsumerWaits;
 use crate::protocol;
 use crate::socket::{Peer, send};
 
@@ -34,6 +35,8 @@ pub(super) struct ConsumerSocket {
     pub(super) peer: Peer,
     /// What the consumer calls itself.
     pub(super) client: String,
+    /// How long the consumer waited for its batches.
+    pub(super) waits: ConsumerWaits,
     /// The oldest grant that was logged as stuck, and how many times.
     pub(super) reported: (u64, u64),
     socket: Arc<OwnedFd>,
@@ -56,6 +59,7 @@ impl ConsumerSocket {
             id,
             peer,
             client,
+            waits: ConsumerWaits::default(),
             reported: (0, 0),
             socket,
             poller,

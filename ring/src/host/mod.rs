@@ -38,6 +38,7 @@
 //!   machine.
 //! - `threads`: the threads of a host at one ring, in many orders: the writer, the server, and one
 //!   that waits until all is delivered.
+//! - `waits`: how long a consumer waited for each batch.
 //! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer where a
 //!   record needs more.
 
@@ -61,6 +62,7 @@ mod sync;
 mod table;
 #[cfg(all(test, feature = "shuttle"))]
 mod threads;
+mod waits;
 mod writer;
 
 pub use crate::endpoint::{EndpointError, remove_dead_sockets};
@@ -80,4 +82,5 @@ pub use status::{ConsumerStatus, Status};
 #[cfg(feature = "unstable")]
 pub use table::check_table;
 pub use table::{ConsumerId, RecordPlace, Restart, Sought, Table};
+pub use waits::WaitTimes;
 pub use writer::{BatchInfo, Column, Writer};

@@ -14,7 +14,7 @@ use super::consumer_socket::ConsumerSocket;
 use super::delivery::{Admitted, AsConfigured, Delivery, Denied, LockedRing};
 use super::observer::{self, BatchEvent, Observer};
 use super::state::RingState;
-use super::status::{self, Status};
+use super::status::{self, ConsumerStatus, Status};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use super::table::{Batch, ConsumerId, End, SlotId, Table, Wanted};
 use crate::memory::{DedicatedBuffer, MemoryError, RingMemory};
@@ -384,6 +384,11 @@ impl Ring {
         status::snapshot(&self.config.channel, self.batches(), &self.lock(), Instant::now())
     }
 
+    /// The last 256 consumers that have disconnected, the oldest first.
+    pub fn left_consumers(&self) -> Vec<ConsumerStatus> {
+        self.lock().left()
+    }
+
     // ---- for the writer
 
     /// Takes what is wanted; waits while there is none.
@@ -545,6 +550,7 @@ impl Ring {
             state.table.connect(id, credits, rank, now);
             state.missing.come(rank, now);
             state.look_for_missing(now);
+            state.look_for_idle(id, now);
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
             }
@@ -564,7 +570,7 @@ impl Ring {
             let rank = rank.map_or(0, |consumer| consumer.rank);
             let socket = state.sockets.iter().find(|socket| socket.id == id);
             let pid = socket.map_or(0, |socket| socket.peer.pid);
-            state.sockets.retain(|socket| socket.id != id);
+            state.leave(id, now);
             if let Some(observer) = self.observer() {
                 observer::report_disconnect(observer, &state.table, id);
             }
@@ -610,11 +616,15 @@ impl Ring {
         let done = self.change(|state, now| match message {
             ToHost::Ack(grants) => {
                 report(state);
-                state.table.ack(id, grants.iter(), now)
+                let done = state.table.ack(id, grants.iter(), now);
+                state.look_for_idle(id, now);
+                done
             }
             ToHost::Release(grants) => {
                 report(state);
-                state.table.release(id, grants.iter(), now)
+                let done = state.table.release(id, grants.iter(), now);
+                state.look_for_idle(id, now);
+                done
             }
             ToHost::EndEpoch(epoch) => {
                 state.table.skip_epoch(id, *epoch, now);

@@ -1,6 +1,7 @@
 //! What a ring's lock protects: the slot table, the consumers' sockets and the dedicated buffers.
 //! Turns the table's effects into messages and events.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::config::RingConfig;
@@ -9,6 +10,7 @@ use super::dedicated::DedicatedBuffers;
 use super::delivery::Delivery;
 use super::missing_consumers::MissingConsumers;
 use super::observer::{BatchEvent, Observer};
+use super::status::{self, ConsumerStatus};
 use super::table::{Batch, ConsumerId, Effect, End, SlotId, Table, Wanted};
 use crate::layout::DEDICATED;
 use crate::protocol::{self, ErrorReport, Grant};
@@ -37,7 +39,12 @@ pub(super) struct RingState {
     pub(super) dedicated: DedicatedBuffers,
     /// Empty between two commands; kept for its memory.
     effects: Vec<Effect>,
+    /// The last consumers that have disconnected, the oldest first.
+    left: VecDeque<ConsumerStatus>,
 }
+
+/// Consumers that have disconnected and are remembered.
+const MAX_LEFT: usize = 256;
 
 impl RingState {
     pub(super) fn new(config: &RingConfig) -> RingState {
@@ -56,6 +63,7 @@ impl RingState {
             missing: MissingConsumers::new(Instant::now()),
             dedicated: DedicatedBuffers::new(config.slots, config.dedicated),
             effects: Vec::new(),
+            left: VecDeque::new(),
         }
     }
 
@@ -132,11 +140,17 @@ impl RingState {
             None => (slot, None),
             Some(fd) => (DEDICATED, Some(fd)),
         };
+        if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == to) {
+            socket.waits.granted(now);
+        }
         let grant = Grant { grant, batch: number, bytes, slot, epoch };
         self.send_to(to, &protocol::grant(&grant), attached, now);
     }
 
     fn end(&mut self, to: ConsumerId, end: End, now: Instant) {
+        if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == to) {
+            socket.waits.ended();
+        }
         match end {
             End::Epoch(end) => self.send_to(to, &protocol::epoch_end(&end), None, now),
             End::Stream => self.send_to(to, &protocol::stream_end(), None, now),
@@ -151,6 +165,30 @@ impl RingState {
         if let Some(at) = self.sockets.iter().position(|socket| socket.id == id) {
             self.send(at, message, attached, now);
         }
+    }
+
+    /// Notes since when a consumer has nothing to read, if it has nothing.
+    pub(super) fn look_for_idle(&mut self, id: ConsumerId, now: Instant) {
+        if self.table.unacked(id) == 0
+            && let Some(socket) = self.sockets.iter_mut().find(|socket| socket.id == id)
+        {
+            socket.waits.idle(now);
+        }
+    }
+
+    /// Removes the socket of a consumer that disconnects, and remembers what the consumer did.
+    pub(super) fn leave(&mut self, id: ConsumerId, now: Instant) {
+        if self.left.len() == MAX_LEFT {
+            self.left.pop_front();
+        }
+        let consumer = self.table.consumers().iter().find(|consumer| consumer.id == id);
+        self.left.extend(consumer.and_then(|consumer| status::consumer(self, consumer, now)));
+        self.sockets.retain(|socket| socket.id != id);
+    }
+
+    /// The last consumers that have disconnected, the oldest first.
+    pub(super) fn left(&self) -> Vec<ConsumerStatus> {
+        self.left.iter().cloned().collect()
     }
 
     /// Refuses a consumer that is connected.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::state::RingState;
 use super::table::{Consumer, HeldGrant};
+use super::waits::WaitTimes;
 use crate::protocol::Mode;
 
 /// A consumer that holds others up is logged when its grant has this age, and again each time that
@@ -66,22 +67,17 @@ pub struct ConsumerStatus {
     pub unacked: u32,
     /// Age of the oldest grant that it holds.
     pub oldest: Option<Duration>,
+    /// Its rank, where batches are dealt to ranks.
+    pub rank: Option<u32>,
+    /// How long it waited for its batches: from the moment at which it had ACKed all that it was
+    /// granted, or had connected, to the next grant. The wait for the first batch after the end of
+    /// an epoch is not counted.
+    pub waits: WaitTimes,
 }
 
 pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Instant) -> Status {
     let counts = state.table.slot_counts();
-    let consumer = |consumer: &Consumer| {
-        let socket = state.sockets.iter().find(|socket| socket.id == consumer.id)?;
-        Some(ConsumerStatus {
-            pid: socket.peer.pid,
-            uid: socket.peer.uid,
-            client: socket.client.clone(),
-            credits: consumer.credits,
-            held: consumer.grants.len() as u32,
-            unacked: consumer.grants.iter().filter(|held| !held.acked).count() as u32,
-            oldest: consumer.grants.first().map(|held| age(held, now)),
-        })
-    };
+    let consumers = state.table.consumers().iter();
     Status {
         channel: channel.into(),
         free: counts.free,
@@ -97,9 +93,30 @@ pub(super) fn snapshot(channel: &str, batches: u64, state: &RingState, now: Inst
         ever_connected: state.missing.ever,
         consumers_since: state.missing.since,
         consumers_missed: state.missing.missed(now),
-        consumers: state.table.consumers().iter().filter_map(consumer).collect(),
+        consumers: consumers.filter_map(|one| consumer(state, one, now)).collect(),
         left_ranks: left_ranks(state),
     }
+}
+
+/// The status of one consumer; `None` if its socket is gone.
+pub(super) fn consumer(
+    state: &RingState,
+    consumer: &Consumer,
+    now: Instant,
+) -> Option<ConsumerStatus> {
+    let socket = state.sockets.iter().find(|socket| socket.id == consumer.id)?;
+    let has_ranks = state.table.division().0 == Mode::Rank;
+    Some(ConsumerStatus {
+        pid: socket.peer.pid,
+        uid: socket.peer.uid,
+        client: socket.client.clone(),
+        credits: consumer.credits,
+        held: consumer.grants.len() as u32,
+        unacked: consumer.grants.iter().filter(|held| !held.acked).count() as u32,
+        oldest: consumer.grants.first().map(|held| age(held, now)),
+        rank: has_ranks.then_some(consumer.rank),
+        waits: socket.waits.times(),
+    })
 }
 
 /// The ranks that have left, while others are there.
@@ -211,5 +228,37 @@ mod tests {
         ring.obey(CONSUMER, &ToHost::decode(&message).unwrap()).unwrap();
         assert!(ring.wait_drained(None));
         assert!(ring.stuck(after(1000)).is_empty());
+    }
+
+    #[test]
+    fn the_waits_of_a_consumer_are_known_after_it_has_left() {
+        let ring = ring();
+        let _consumer = connect(&ring);
+        let ack = |grant| {
+            let message = crate::protocol::ack(grant);
+            ring.obey(CONSUMER, &ToHost::decode(&message).unwrap()).unwrap();
+        };
+        for _ in 0..2 {
+            ring.acquire().unwrap().grant(&BatchInfo::default(), &[]).unwrap();
+        }
+        // The second grant came before the first was ACKed.
+        let waits = || ring.status().consumers[0].waits;
+        assert_eq!((waits().count, waits().total), (2, waits().longest));
+        let grants: Vec<_> =
+            ring.lock().table.consumers()[0].grants.iter().map(|held| held.grant).collect();
+        let first = waits().total;
+        ack(grants[0]);
+        ack(grants[1]);
+        ring.acquire().unwrap().grant(&BatchInfo::default(), &[]).unwrap();
+        // Two credits: a third grant needs a RELEASE.
+        assert_eq!(waits().count, 2);
+        let message = release(grants[0]);
+        ring.obey(CONSUMER, &ToHost::decode(&message).unwrap()).unwrap();
+        assert_eq!(waits().count, 3);
+        assert!(waits().total > first, "it waited from its last ACK on");
+        let last = waits();
+        ring.disconnect(CONSUMER);
+        assert!(ring.status().consumers.is_empty());
+        assert_eq!(ring.left_consumers().iter().map(|one| one.waits).collect::<Vec<_>>(), [last]);
     }
 }

@@ -16,7 +16,8 @@ use crate::batch::writer::BatchWriter;
 use crate::channel::Outcome;
 use crate::epoch_end::{end_whole, ends_before_state, report_dropped};
 use crate::stats::monitor::Monitor;
-use crate::{ChannelStats, Sink, Stage, StopReason};
+use crate::stats::stage_timer::Activity;
+use crate::{ChannelStats, Sink, StopReason};
 
 /// Bytes and records that go into a shuffle's window at once.
 const PORTION_BYTES: usize = 1 << 20;
@@ -116,7 +117,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
     /// Waits until each input has said which fields its records have, or has no record: so a mix
     /// that does not fit fails before its first batch.
     fn receive_fields(&mut self, epoch: u32) -> Result<(), StopReason> {
-        self.monitor.enter(Stage::Source);
+        self.monitor.enter(Activity::ReadingWorkers);
         for input in 0..self.readers.len() {
             match self.readers[input].next(|| Ok(()), |_, _| ())? {
                 Next::Fields(fields) => self.check_fields(input, epoch, &fields)?,
@@ -227,7 +228,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         if reader.parts.has_record() {
             return Ok(Next::Record);
         }
-        monitor.enter(Stage::Source);
+        monitor.enter(Activity::ReadingWorkers);
         let poll = || match !is_silent && writer.wants_epoch_end(epoch) {
             true => Err(StopReason::EpochEnded),
             false => Ok(()),
@@ -236,7 +237,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             monitor.bytes_read(bytes);
             monitor.records_mixed(records);
         });
-        monitor.enter(Stage::Consumer);
+        monitor.enter(Activity::Batch);
         monitor.errors_of(self.stats);
         next
     }
@@ -276,7 +277,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
 
     /// Ends an epoch, and lets the inputs go on to the next one.
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
-        self.monitor.enter(Stage::Consumer);
+        self.monitor.enter(Activity::Batch);
         self.drop_picks();
         if self.to_skip > 0 {
             // Else a window passes over what is left.
@@ -306,7 +307,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
 
     /// The inputs go on to the next epoch.
     fn skip_rest(&mut self, epoch: u32) -> Result<(), StopReason> {
-        self.monitor.enter(Stage::Source);
+        self.monitor.enter(Activity::ReadingWorkers);
         for input in 0..self.readers.len() {
             self.readers[input].has_ended = false;
             if let Some(outcome) = self.readers[input].skip_epoch(epoch)? {

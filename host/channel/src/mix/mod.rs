@@ -38,6 +38,8 @@ use crate::channel::{Channel, Outcome, no_window_thread, outcome};
 use crate::shuffle::with_window;
 use crate::stats::monitor::Monitor;
 use crate::stats::observer::Observer;
+use crate::stats::stage_timer::Activity;
+use crate::stats::timed_sink::TimedSink;
 use crate::{ChannelStats, Failure, Resume, Shuffle, Sink, StopReason};
 
 /// A channel of records that are drawn from other channels.
@@ -91,14 +93,33 @@ impl Mix {
     /// Runs until all epochs are over, an input fails that is drawn, or the run is stopped. `stats`
     /// belongs to this mix alone.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
-        let size = self.batch;
-        let Some(shuffle) = self.shuffle else { return self.run_into(sink, Some(size), stats) };
+        let observers = std::mem::take(&mut self.observers);
+        let monitor = Monitor::new(stats, &observers);
+        let outcome = match self.shuffle {
+            Some(shuffle) => self.run_with_window(sink, shuffle, monitor),
+            None => {
+                let mut sink = TimedSink::new(sink, monitor, Activity::Consumer);
+                self.run_into(&mut sink, Some(self.batch), monitor)
+            }
+        };
+        self.observers = observers;
+        outcome
+    }
+
+    /// Runs with a window in a thread of its own.
+    fn run_with_window<S: Sink + Send>(
+        &mut self,
+        sink: &mut S,
+        shuffle: Shuffle,
+        monitor: Monitor<'_>,
+    ) -> Outcome {
         let name = format!("window-{}", self.name);
-        let ran =
-            with_window(sink, shuffle, size, name, |window| self.run_into(window, None, stats));
+        let ran = with_window(sink, shuffle, self.batch, name, monitor, |window| {
+            self.run_into(window, None, monitor)
+        });
         ran.unwrap_or_else(|error| {
             let failure = no_window_thread(&self.name, "mix", &error);
-            Monitor::new(stats, &self.observers).failed(&failure);
+            monitor.failed(&failure);
             Outcome::Failed(failure)
         })
     }
@@ -116,20 +137,16 @@ impl Mix {
         &mut self,
         sink: &mut S,
         size: Option<BatchSize>,
-        stats: &ChannelStats,
+        monitor: Monitor<'_>,
     ) -> Outcome {
-        let observers = std::mem::take(&mut self.observers);
-        let monitor = Monitor::new(stats, &observers);
         let mut writer = BatchWriter::new(sink, size);
         // A mix that begins again goes on counting.
-        writer.counts().granted.set(stats.snapshot().batches);
+        writer.counts().granted.set(monitor.totals().batches);
         let mixed = match self.place() {
             Ok(place) => self.mix(place, &mut writer, monitor),
             Err(fault) => Err(self.failure(0, fault).into()),
         };
-        let outcome = outcome(mixed.map(|()| None), &mut writer, monitor);
-        self.observers = observers;
-        outcome
+        outcome(mixed.map(|()| None), &mut writer, monitor)
     }
 
     /// Where the mix begins.
@@ -164,6 +181,7 @@ impl Mix {
             self.inputs.iter().map(|input| (input.channel.name.clone(), input.weight)).unzip();
         let starts = self.starts(&place);
         let stats: Vec<_> = self.inputs.iter().map(|input| input.stats.clone()).collect();
+        monitor.waits_for_workers(&stats);
         let decoders: Vec<_> =
             self.inputs.iter().map(|input| input.channel.plugin.name().to_owned()).collect();
         // A mix that begins again stopped its sources before.

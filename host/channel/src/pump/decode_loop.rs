@@ -13,7 +13,8 @@ use crate::errors::failure::SHOWN_BYTES;
 use crate::errors::policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 use crate::stats::monitor::Monitor;
-use crate::{Failure, Sink, Stage, StopReason};
+use crate::stats::stage_timer::Activity;
+use crate::{Failure, Sink, StopReason};
 
 /// Bytes read and decoded at a time, if the source has them at once: a call of the decoder costs
 /// microseconds, and a pipe gives a few KiB in each read. The second-level cache of a server's core
@@ -240,10 +241,10 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     ) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
         let wait = self.longest_wait();
         let want = want.min(self.room());
-        self.context.monitor.enter(Stage::Consumer);
+        self.context.monitor.enter(Activity::Batch);
         let buf = self.builder.read_buffer(want)?;
         let size = buf.len();
-        self.context.monitor.enter(Stage::Source);
+        self.context.monitor.enter(Activity::Source);
         let outcome = self.input.read(buf, Some(wait));
         match outcome {
             Ok(ReadOutcome::Bytes(count)) => {
@@ -380,7 +381,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
 
     /// Calls the decoder once. The records that it emitted are appended even if the call fails.
     fn decode(&mut self) -> Result<Result<DecodeOutcome, Fault>, StopReason> {
-        self.context.monitor.enter(Stage::Decoder);
+        self.context.monitor.enter(Activity::Decoder);
         let outcome = {
             let (bytes, range) = self.builder.chunk();
             let max_errors = self.policy.errors_left(self.epoch);
@@ -533,7 +534,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                     break;
                 }
             }
-            self.context.monitor.enter(Stage::Decoder);
+            self.context.monitor.enter(Activity::Decoder);
             let found = {
                 let (bytes, range) = self.builder.chunk();
                 self.stream.resync(&bytes, range, self.progress.input_ended)

@@ -16,12 +16,16 @@ use super::spare::SpareMemory;
 use super::{Shuffle, WindowSink};
 use crate::batch::block_memory::BlockMemory;
 use crate::sink::DeliveryCounts;
-use crate::{Batch, Sink, SinkDelivery, SinkMemory, StopReason};
+use crate::stats::monitor::Monitor;
+use crate::stats::stage_timer::Activity;
+use crate::stats::timed_sink::TimedSink;
+use crate::{Batch, ChannelStats, Sink, SinkDelivery, SinkMemory, StopReason};
 
 /// Batches that wait for the window's thread.
 const QUEUED: usize = 1;
 
 /// Runs `work` with the input of a window, whose records leave to `sink` in a thread of this name.
+/// `monitor` is that of the thread that calls this.
 ///
 /// # Errors
 /// The thread can't be started.
@@ -30,9 +34,14 @@ pub(crate) fn with_window<S: Sink + Send, R>(
     shuffle: Shuffle,
     size: BatchSize,
     name: String,
-    work: impl FnOnce(&mut WindowInput<'_, '_, S>) -> R,
+    monitor: Monitor<'_>,
+    work: impl FnOnce(&mut TimedSink<'_, WindowInput<'_, '_, TimedSink<'_, S>>>) -> R,
 ) -> io::Result<R> {
-    let window = WindowSink::new(sink, shuffle, size);
+    let stats = Arc::<ChannelStats>::default();
+    monitor.waits_for_window(stats.clone());
+    let of_window = Monitor::new(&stats, &[]);
+    let mut sink = TimedSink::new(sink, of_window, Activity::Consumer);
+    let window = WindowSink::new(&mut sink, shuffle, size);
     let (spare, counts) = (window.spare.clone(), window.out.counts().clone());
     let shared = Shared {
         window: Mutex::new(window),
@@ -44,8 +53,8 @@ pub(crate) fn with_window<S: Sink + Send, R>(
         // Ends the window's thread also if this one panics.
         let _end = EndShuffleAtDrop(&shared);
         let mut input = WindowInput { shared: &shared, counts };
-        thread::Builder::new().name(name).spawn_scoped(scope, || shared.take_all())?;
-        Ok(work(&mut input))
+        thread::Builder::new().name(name).spawn_scoped(scope, || shared.take_all(of_window))?;
+        Ok(work(&mut TimedSink::new(&mut input, monitor, Activity::Window)))
     })
 }
 
@@ -106,7 +115,7 @@ impl<'s, S: Sink> Shared<'s, S> {
     }
 
     /// The window's thread: takes batches until the channel's thread has ended.
-    fn take_all(&self) {
+    fn take_all(&self, monitor: Monitor<'_>) {
         let _end = EndShuffleAtDrop(self);
         loop {
             let mut queue = self.next_work();
@@ -117,7 +126,13 @@ impl<'s, S: Sink> Shared<'s, S> {
             self.changed.notify_all();
             drop(queue);
             let taken = match self.window.lock() {
-                Ok(mut window) => take(&mut window, memory, batch),
+                // Who has the window, is the only one who changes what its thread does.
+                Ok(mut window) => {
+                    monitor.enter(Activity::Batch);
+                    let taken = take(&mut window, memory, batch);
+                    monitor.enter(Activity::Source);
+                    taken
+                }
                 Err(_) => return,
             };
             let mut queue = self.lock();

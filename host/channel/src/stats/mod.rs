@@ -1,13 +1,21 @@
 //! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
 //! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
 //!
-//! `monitor` counts and tells the `observer`s each step, `stage_timer` measures the stages,
-//! `log_fields` are the totals as fields of a log record.
+//! - `log_fields`: the totals as fields of a log record.
+//! - `monitor`: counts what a channel's thread does, and notifies its observers.
+//! - `observer`: the interface for those that follow every step of a channel.
+//! - `run_delay`: how long a thread had no core.
+//! - `stage_timer`: measures what a thread does.
+//! - `stages`: how the time of a channel's thread is divided among the stages.
+//! - `timed_sink`: a sink whose waits for consumers are timed.
 
 pub mod log_fields;
 pub mod monitor;
 pub mod observer;
-pub mod stage_timer;
+mod run_delay;
+pub(crate) mod stage_timer;
+pub mod stages;
+pub(crate) mod timed_sink;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,7 +24,9 @@ use std::time::{Duration, Instant};
 
 use pipemill_types::ErrorKind;
 
-use crate::stats::stage_timer::{Stage, StageTimer};
+use crate::stats::run_delay::RunDelay;
+use crate::stats::stage_timer::{Activity, StageTimer};
+use crate::stats::stages::{Helpers, Readings, Stage, StageDivider, StageTimes};
 
 /// What a channel did, and how long each stage took, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,27 +41,19 @@ pub struct StatsSnapshot {
     pub objects: u64,
     /// Decode errors skipped.
     pub decode_errors: u64,
-    /// Time spent reading the source, waiting for it included.
-    pub source: Duration,
-    /// Time spent decoding.
-    pub decoder: Duration,
-    /// Time spent handing batches over, waiting for memory that consumers hold included.
-    pub consumer: Duration,
+    /// The time of each stage.
+    pub stages: StageTimes,
 }
 
 impl StatsSnapshot {
     /// The time of all stages.
     pub fn time(&self) -> Duration {
-        self.source + self.decoder + self.consumer
+        self.stages.sum()
     }
 
     /// The time of a stage.
     pub fn of(&self, stage: Stage) -> Duration {
-        match stage {
-            Stage::Source => self.source,
-            Stage::Decoder => self.decoder,
-            Stage::Consumer => self.consumer,
-        }
+        self.stages.of(stage)
     }
 
     /// The difference to an earlier snapshot of the same channel.
@@ -63,9 +65,7 @@ impl StatsSnapshot {
             batches: self.batches - earlier.batches,
             objects: self.objects - earlier.objects,
             decode_errors: self.decode_errors - earlier.decode_errors,
-            source: self.source.saturating_sub(earlier.source),
-            decoder: self.decoder.saturating_sub(earlier.decoder),
-            consumer: self.consumer.saturating_sub(earlier.consumer),
+            stages: self.stages.since(&earlier.stages),
         }
     }
 }
@@ -105,7 +105,10 @@ const MAX_EPOCHS: usize = 1000;
 /// number stands for itself.
 #[derive(Default)]
 pub struct ChannelStats {
-    pub(crate) timer: StageTimer,
+    timer: StageTimer,
+    delay: RunDelay,
+    helpers: Mutex<Helpers>,
+    divider: Mutex<StageDivider>,
     bytes: AtomicU64,
     records: AtomicU64,
     batches: AtomicU64,
@@ -136,17 +139,23 @@ struct EpochHistory {
 impl ChannelStats {
     /// All counts and times so far.
     pub fn snapshot(&self) -> StatsSnapshot {
-        let ([source, decoder, consumer], _) = self.timer.read();
         StatsSnapshot {
             bytes: self.bytes.load(Ordering::Relaxed),
             records: self.records.load(Ordering::Relaxed),
             batches: self.batches.load(Ordering::Relaxed),
             objects: self.objects.load(Ordering::Relaxed),
             decode_errors: self.decode_errors().iter().map(|(_, count)| count).sum(),
-            source,
-            decoder,
-            consumer,
+            stages: self.stages(),
         }
+    }
+
+    /// The time of each stage so far.
+    pub(crate) fn stages(&self) -> StageTimes {
+        // A panic can't leave the divider half changed.
+        let mut divider = self.divider.lock().unwrap_or_else(PoisonError::into_inner);
+        let (workers, window) = self.helpers().stages();
+        let (times, _) = self.timer.read();
+        divider.divide(Readings { times, delay: self.delay.read(), workers, window })
     }
 
     /// Counts and times of the current epoch so far.
@@ -163,7 +172,12 @@ impl ChannelStats {
 
     /// The stage that the channel is at; `None` before its start and after its end.
     pub fn stage(&self) -> Option<Stage> {
-        self.timer.read().1
+        match self.timer.read().1? {
+            Activity::Source | Activity::ReadingWorkers => Some(Stage::Source),
+            Activity::Decoder | Activity::Workers => Some(Stage::Decoder),
+            Activity::Batch => Some(Stage::Batch),
+            Activity::Consumer | Activity::Window => Some(Stage::Consumer),
+        }
     }
 
     /// Number of the current epoch, from 0.
@@ -209,6 +223,39 @@ impl ChannelStats {
     /// their last instances.
     pub fn decoder_memory(&self) -> u64 {
         self.decoder_memory.load(Ordering::Relaxed)
+    }
+
+    /// The thread that calls this begins an activity. Returns how long the one before it took.
+    pub(crate) fn enter(&self, activity: Activity) -> Duration {
+        if self.timer.is_stopped() {
+            self.delay.begin();
+        }
+        let elapsed = self.timer.enter(activity);
+        if matches!(activity, Activity::Source | Activity::ReadingWorkers) {
+            self.source_asked(elapsed);
+        }
+        elapsed
+    }
+
+    /// The thread that calls this ends its last activity.
+    pub(crate) fn stop(&self) {
+        self.timer.stop();
+        self.delay.stop();
+    }
+
+    /// When the last activity began.
+    pub(crate) fn activity_since(&self) -> Instant {
+        self.timer.since()
+    }
+
+    /// The channel's thread waits for these workers, or inputs of a mix.
+    pub(crate) fn set_workers(&self, workers: &[Arc<ChannelStats>]) {
+        self.helpers().workers = workers.to_vec();
+    }
+
+    /// The channel's thread waits for the thread of a window.
+    pub(crate) fn set_window(&self, window: Arc<ChannelStats>) {
+        self.helpers().window = Some(window);
     }
 
     pub(crate) fn add_bytes(&self, bytes: usize) {
@@ -285,7 +332,7 @@ impl ChannelStats {
 
     /// The source is read from now on. `elapsed`: how long the stage before this one took. A source
     /// was not silent for as long as nobody listened.
-    pub(crate) fn source_asked(&self, elapsed: Duration) {
+    fn source_asked(&self, elapsed: Duration) {
         if self.source_silent.load(Ordering::Relaxed) == 0 || elapsed >= LONG_STAGE {
             self.source_silent.store(self.timer.moment().max(1), Ordering::Relaxed);
         }
@@ -293,6 +340,10 @@ impl ChannelStats {
 
     fn source_gave(&self) {
         self.source_silent.store(0, Ordering::Relaxed);
+    }
+
+    fn helpers(&self) -> MutexGuard<'_, Helpers> {
+        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> MutexGuard<'_, EpochHistory> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::stats::observer::{Event, Observer};
-use crate::{ChannelStats, EpochStats, Failure, Stage};
+use crate::stats::stage_timer::Activity;
+use crate::{ChannelStats, EpochStats, Failure, Stage, StatsSnapshot};
 
 /// The statistics and the observers of a channel that runs.
 #[derive(Clone, Copy)]
@@ -19,21 +20,39 @@ impl<'a> Monitor<'a> {
         Self { stats, observers }
     }
 
-    /// The channel's thread begins another stage. Returns how long the stage before it took.
-    pub(crate) fn enter(&self, stage: Stage) -> Duration {
-        let elapsed = self.stats.timer.enter(stage);
-        if stage == Stage::Source {
-            self.stats.source_asked(elapsed);
-        }
+    /// The channel's thread begins another activity. Returns how long the one before it took.
+    pub(crate) fn enter(&self, activity: Activity) -> Duration {
+        let elapsed = self.stats.enter(activity);
+        let stage = match activity {
+            Activity::Source | Activity::ReadingWorkers => Stage::Source,
+            Activity::Decoder | Activity::Workers => Stage::Decoder,
+            Activity::Batch => Stage::Batch,
+            Activity::Consumer | Activity::Window => Stage::Consumer,
+        };
         // The timer's own moment, so that the times between the events add up to the counted times.
-        self.notify_at(self.stats.timer.since(), &Event::StageBegins(stage));
+        self.notify_at(self.stats.activity_since(), &Event::StageBegins(stage));
         elapsed
     }
 
-    /// The channel's thread has ended its last stage.
+    /// The channel's thread has ended its last activity.
     pub(crate) fn stopped(&self) {
-        self.stats.timer.stop();
-        self.notify_at(self.stats.timer.since(), &Event::Stopped);
+        self.stats.stop();
+        self.notify_at(self.stats.activity_since(), &Event::Stopped);
+    }
+
+    /// The channel's thread waits for these workers, or inputs of a mix.
+    pub(crate) fn waits_for_workers(&self, workers: &[Arc<ChannelStats>]) {
+        self.stats.set_workers(workers);
+    }
+
+    /// The channel's thread waits for the thread of a window.
+    pub(crate) fn waits_for_window(&self, window: Arc<ChannelStats>) {
+        self.stats.set_window(window);
+    }
+
+    /// The totals so far.
+    pub(crate) fn totals(&self) -> StatsSnapshot {
+        self.stats.snapshot()
     }
 
     pub(crate) fn failed(&self, failure: &Failure) {
@@ -47,7 +66,7 @@ impl<'a> Monitor<'a> {
 
     /// A call of the decoder is over; `memory` is the size of its linear memory in bytes.
     pub(crate) fn call_ended(&self, memory: u64) {
-        let elapsed = self.enter(Stage::Consumer);
+        let elapsed = self.enter(Activity::Batch);
         self.stats.add_call(elapsed, memory);
     }
 

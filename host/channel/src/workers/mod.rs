@@ -187,6 +187,7 @@ impl Workers {
             };
             let thread = thread::Builder::new().name(format!("planner-{}", decoding.channel));
             thread.spawn_scoped(scope, move || planner.plan(resume)).map_err(no_thread)?;
+            monitor.waits_for_workers(stats);
             let bytes = monitor.calls_of(stats);
             let sequencer = Sequencer {
                 decoding,

@@ -21,6 +21,7 @@ use crate::epoch_end::end_epoch;
 use crate::errors::policy::SkippedError;
 use crate::pump::object::Decoding;
 use crate::stats::monitor::Monitor;
+use crate::stats::stage_timer::Activity;
 use crate::{ChannelStats, ErrorPolicy, Failure, Stage, StopReason};
 
 /// How often a wait for a worker is interrupted, to see what it does and what the consumers want.
@@ -115,7 +116,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     fn open_planned(&mut self) -> Result<(), StopReason> {
         while self.progress.open.len() < self.most_open && self.progress.after_open.is_none() {
             let planned = if self.progress.open.is_empty() {
-                self.monitor.enter(Stage::Source);
+                self.monitor.enter(Activity::Source);
                 // If the planner has panicked, the panic goes on where its thread is waited for.
                 self.plan.recv().map_err(|_| StopReason::Stopped)?
             } else {
@@ -187,7 +188,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 Err(TryRecvError::Disconnected) => return Err(StopReason::Stopped),
             };
             has_taken = true;
-            self.monitor.enter(Stage::Consumer);
+            self.monitor.enter(Activity::Batch);
             self.count_bytes();
             let Some(mut object) = self.progress.open.remove(at) else { break };
             let epoch = object.section.epoch;
@@ -292,7 +293,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             object.section.worker.get().and_then(|worker| worker.stage()) == Some(Stage::Source)
         };
         let all_read = self.progress.open.iter().all(reads);
-        self.monitor.enter(if all_read { Stage::Source } else { Stage::Decoder });
+        self.monitor.enter(if all_read { Activity::ReadingWorkers } else { Activity::Workers });
         let SequenceProgress { open, after_open, .. } = &self.progress;
         let for_plan = open.len() < self.most_open && after_open.is_none();
         self.limiter.wait_for_wakeup(wakeups, for_plan, POLL_INTERVAL);

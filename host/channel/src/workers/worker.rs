@@ -22,7 +22,9 @@ use crate::errors::policy::SkippedError;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
 use crate::pump::section_end::SectionEnd;
 use crate::stats::monitor::Monitor;
-use crate::{ChannelStats, ErrorPolicy, SinkDelivery, SinkMemory, Stage, StopReason};
+use crate::stats::stage_timer::Activity;
+use crate::stats::timed_sink::TimedSink;
+use crate::{ChannelStats, ErrorPolicy, SinkDelivery, SinkMemory, StopReason};
 
 /// Bytes of a portion that its name and its index need at least, without those of its records.
 const INDEX_BYTES: usize = 4 << 10;
@@ -113,6 +115,7 @@ impl Worker<'_> {
         // If this panics, nobody waits for what it would have found.
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
+        let monitor = Monitor::new(&self.stats, &[]);
         while let Some(mut job) = self.jobs.next() {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
@@ -128,9 +131,11 @@ impl Worker<'_> {
             let _ = job.deliveries.send(WorkerOutput::Ended(ended));
             self.limiter.tell_of(job.number);
             self.limiter.end_decoding();
+            // The wait for another job is a wait for the channel's thread.
+            monitor.enter(Activity::Consumer);
         }
         std::mem::forget(end);
-        self.stats.timer.stop();
+        self.stats.stop();
     }
 
     /// Looks for the section's first record, and decodes from there on.
@@ -138,7 +143,7 @@ impl Worker<'_> {
         let stopped = Ended { result: Err(StopReason::Stopped), records: 0, next: None };
         if !part.is_first() {
             let Some(from) = part.search() else { return stopped };
-            Monitor::new(&self.stats, &[]).enter(Stage::Decoder);
+            Monitor::new(&self.stats, &[]).enter(Activity::Decoder);
             let schema = job.begin.schema.take().map(|(_, fields)| fields);
             let found = find_start(
                 &mut kept.decoder,
@@ -176,6 +181,8 @@ impl Worker<'_> {
             limiter: self.limiter,
             memory: self.memory,
         };
+        let monitor = Monitor::new(&self.stats, &[]);
+        let mut sink = TimedSink::new(&mut sink, monitor, Activity::Consumer);
         let mut writer = BatchWriter::new(&mut sink, None);
         writer.swap_columns(&mut kept.columns);
         if let Some(fields) = &job.fields {
@@ -183,8 +190,7 @@ impl Worker<'_> {
         }
         let mut builder = BatchBuilder::new(&mut writer);
         builder.begin_object(&job.object);
-        let monitor = Monitor::new(&self.stats, &[]);
-        monitor.enter(Stage::Decoder);
+        monitor.enter(Activity::Decoder);
         let mut result = kept.decoder.decode(
             &mut job.object,
             &job.begin,

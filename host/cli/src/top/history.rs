@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pipemill_channel::StatsSnapshot;
+use pipemill_channel::{Stage, StageTimes, StatsSnapshot};
 
 use pipemill_telemetry::Bottleneck;
 use pipemill_telemetry::status::{ChannelStatus, StatsStatus, Status};
@@ -26,8 +26,8 @@ pub(super) struct Rates {
     pub(super) bytes: f64,
     /// Records per second.
     pub(super) records: f64,
-    /// Shares of the time from 0 to 1: source, decoder, consumer. All 0 if there was no time.
-    pub(super) shares: [f64; 3],
+    /// Shares of the time from 0 to 1, in the order of [`Stage::ALL`]. All 0 if there was no time.
+    pub(super) shares: [f64; Stage::ALL.len()],
     /// The stage that limits the channel's rate.
     pub(super) bottleneck: Option<Bottleneck>,
 }
@@ -79,21 +79,18 @@ fn find<'s>(status: &'s Status, channel: &str) -> Option<&'s ChannelStatus> {
 }
 
 fn rates(now: &StatsStatus, earlier: &StatsStatus, seconds: f64) -> Rates {
-    let stage =
-        |now: f64, earlier: f64| Duration::try_from_secs_f64(now - earlier).unwrap_or_default();
-    let totals = StatsSnapshot {
-        source: stage(now.source, earlier.source),
-        decoder: stage(now.decoder, earlier.decoder),
-        consumer: stage(now.consumer, earlier.consumer),
-        ..StatsSnapshot::default()
-    };
+    let stages = Stage::ALL.into_iter().fold(StageTimes::default(), |times, stage| {
+        let seconds = now.of(stage) - earlier.of(stage);
+        times.with(stage, Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    });
+    let totals = StatsSnapshot { stages, ..StatsSnapshot::default() };
     let all = totals.time().as_secs_f64();
     let share = |time: Duration| if all > 0.0 { time.as_secs_f64() / all } else { 0.0 };
     let seconds = seconds.max(1e-3);
     Rates {
         bytes: now.bytes.saturating_sub(earlier.bytes) as f64 / seconds,
         records: now.records.saturating_sub(earlier.records) as f64 / seconds,
-        shares: [totals.source, totals.decoder, totals.consumer].map(share),
+        shares: Stage::ALL.map(|stage| share(totals.of(stage))),
         bottleneck: Bottleneck::of(&totals),
     }
 }
@@ -114,7 +111,7 @@ mod tests {
         };
         let rates = rates(&now, &earlier, 4.0);
         assert_eq!((rates.bytes, rates.records), (1_000.0, 5.0));
-        assert_eq!(rates.shares, [0.25, 0.0, 0.75]);
+        assert_eq!(rates.shares, [0.25, 0.0, 0.0, 0.75, 0.0]);
         assert_eq!(rates.bottleneck.map(|bottleneck| bottleneck.percent), Some(75));
     }
 }

@@ -14,13 +14,15 @@ use pipemill_channel::Stage;
 
 use super::history::{Rates, StatusHistory};
 use super::table;
-use pipemill_telemetry::status::{ChannelStatus, ConsumerStatus, RingStatus};
+use pipemill_telemetry::status::{ChannelStatus, ConsumerStatus, RingStatus, WaitTimesStatus};
 
 const SOURCE: Color = Color::Blue;
 const DECODER: Color = Color::Magenta;
 const CONSUMER: Color = Color::Green;
-const STAGES: [(&str, Color); 3] =
-    [("source", SOURCE), ("decoder", DECODER), ("consumer", CONSUMER)];
+const BATCH: Color = Color::Cyan;
+const CORES: Color = Color::Red;
+/// In the order of [`Stage::ALL`].
+const STAGE_COLORS: [Color; 5] = [SOURCE, DECODER, BATCH, CONSUMER, CORES];
 
 /// The hosts that the keys choose from.
 #[derive(Clone, Copy)]
@@ -244,11 +246,7 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
     }
     // A channel that lacks something has no other bottleneck.
     if let Some(bottleneck) = rates.bottleneck.filter(|_| channel.waits_for.is_none()) {
-        let remedy = match bottleneck.stage {
-            Stage::Source => &channel.remedies.source,
-            Stage::Decoder => &channel.remedies.decoder,
-            Stage::Consumer => &channel.remedies.consumer,
-        };
+        let remedy = channel.remedies.of(bottleneck.stage);
         let text = format!("bottleneck: {}: {remedy}", bottleneck.stage.word());
         lines.push(Line::from(text).bold());
     }
@@ -258,12 +256,19 @@ fn facts(channel: &ChannelStatus, rates: &Rates) -> Vec<Line<'static>> {
 /// The stages' shares of the time of the last seconds, as a bar with its legend.
 fn shares(rates: &Rates) -> Line<'static> {
     let mut spans = vec![Span::from("time  ")];
-    for ((name, color), share) in STAGES.into_iter().zip(rates.shares) {
+    for ((stage, color), share) in Stage::ALL.into_iter().zip(STAGE_COLORS).zip(rates.shares) {
+        let name = stage.word();
         let cells = (share * 30.0).round() as usize;
         spans.push(Span::from("█".repeat(cells)).fg(color));
         spans.push(Span::from(format!(" {name} {:.0}%  ", share * 100.0)));
     }
     Line::from(spans)
+}
+
+/// The percentiles of a consumer's waits, in milliseconds.
+fn waits(times: &WaitTimesStatus) -> String {
+    let [p50, p95, p99] = [times.p50, times.p95, times.p99].map(|seconds| 1e3 * seconds);
+    if times.count == 0 { String::new() } else { format!("{p50:.1}/{p95:.1}/{p99:.1}") }
 }
 
 fn consumer_list(frame: &mut Frame<'_>, area: Rect, consumers: &[ConsumerStatus]) {
@@ -278,7 +283,11 @@ fn consumer_list(frame: &mut Frame<'_>, area: Rect, consumers: &[ConsumerStatus]
             format!("{} of {}", consumer.held, consumer.credits),
             consumer.unacked.to_string(),
             oldest,
-            consumer.client.clone(),
+            waits(&consumer.waits),
+            match consumer.rank {
+                Some(rank) => format!("rank {rank}, {}", consumer.client),
+                None => consumer.client.clone(),
+            },
         ])
     });
     let widths = [
@@ -286,9 +295,10 @@ fn consumer_list(frame: &mut Frame<'_>, area: Rect, consumers: &[ConsumerStatus]
         Constraint::Length(10),
         Constraint::Length(10),
         Constraint::Length(10),
+        Constraint::Length(24),
         Constraint::Fill(1),
     ];
-    let head = ["consumer", "holds", "not ACKed", "oldest", "client"];
+    let head = ["consumer", "holds", "not ACKed", "oldest", "waits p50/95/99, ms", "client"];
     let table = Table::new(rows, widths).header(Row::new(head).style(Modifier::DIM));
     frame.render_widget(table, area);
 }
@@ -338,7 +348,7 @@ mod tests {
         assert!(has(&["train", "running", "3 42%", "1000", "MiB/s", "source 75%"]), "{screen}");
         assert!(has(&["time", "source 75%", "decoder 0%", "consumer 25%"]), "{screen}");
         assert!(has(&["bottleneck: source: raise `concurrency`"]), "{screen}");
-        assert!(has(&["4712", "2 of 2", "python 3.11"]), "{screen}");
+        assert!(has(&["4712", "2 of 2", "0.2/4.0/31.5", "rank 1, python 3.11"]), "{screen}");
         assert!(has(&["bytes a second, at most 9.00 MiB/s"]), "{screen}");
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use pipemill_channel::{DECODE_BUCKETS, Failure, Stage, StatsSnapshot};
+use pipemill_ring::host::WaitTimes;
 use pipemill_types::{ErrorKind, Position};
 
 use super::markup::{Escaped, Prose};
@@ -48,6 +49,7 @@ pub(super) fn write(page: &mut String, number: usize, view: &ChannelView<'_>) {
     write_figures(page, view);
     over_time::write(page, view);
     write_epochs(page, view);
+    write_consumers(page, view);
     write_calls(page, view);
     write_decode_errors(page, view);
     page.push_str("</section>\n");
@@ -141,7 +143,8 @@ fn write_epochs(page: &mut String, view: &ChannelView<'_>) {
          tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Epoch</th>\
          <th scope=\"col\">Records</th><th scope=\"col\">Bytes</th><th scope=\"col\">Time</th>\
          <th scope=\"col\">Throughput</th><th scope=\"col\">Records/s</th>\
-         <th scope=\"col\">Source</th><th scope=\"col\">Decoder</th><th scope=\"col\">Consumer</th>\
+         <th scope=\"col\">Source</th><th scope=\"col\">Decoder</th><th scope=\"col\">Batch</th>\
+         <th scope=\"col\">Consumer</th><th scope=\"col\">Cores</th>\
          <th scope=\"col\">Decode errors</th><th scope=\"col\">Waited for</th></tr></thead>\n\
          <tbody>\n",
     );
@@ -172,7 +175,9 @@ fn write_epoch(page: &mut String, number: u32, note: &str, totals: &StatsSnapsho
         units::scaled(per_second(totals.records, totals), ""),
         part(Stage::Source),
         part(Stage::Decoder),
+        part(Stage::Batch),
         part(Stage::Consumer),
+        part(Stage::Cores),
         units::counted(totals.decode_errors),
         Bottleneck::of(totals).map_or("–", |bottleneck| bottleneck.stage.word()).to_owned(),
     ];
@@ -180,6 +185,36 @@ fn write_epoch(page: &mut String, number: u32, note: &str, totals: &StatsSnapsho
         let _ = write!(page, "<td>{cell}</td>");
     }
     page.push_str("</tr>\n");
+}
+
+/// Writes how long each consumer waited for its batches: those that are connected, and the last ones
+/// that were.
+fn write_consumers(page: &mut String, view: &ChannelView<'_>) {
+    let consumers = view.now.left_consumers.iter().chain(&view.now.ring.consumers);
+    let mut consumers: Vec<_> = consumers.filter(|one| one.waits.count > 0).collect();
+    if consumers.is_empty() {
+        return;
+    }
+    consumers.sort_by_key(|one| one.rank);
+    page.push_str(
+        "<h3>How long consumers waited for a batch</h3>\n<div class=\"wide\" role=\"region\" \
+         aria-label=\"How long consumers waited for a batch\" tabindex=\"0\"><table>\n<thead><tr>\
+         <th scope=\"col\">Consumer</th><th scope=\"col\">Batches</th><th scope=\"col\">p50</th>\
+         <th scope=\"col\">p95</th><th scope=\"col\">p99</th><th scope=\"col\">Longest</th>\
+         <th scope=\"col\">All together</th></tr></thead>\n<tbody>\n",
+    );
+    for one in consumers {
+        let rank = one.rank.map_or_else(String::new, |rank| format!("rank {rank}, "));
+        let name = format!("{rank}process {}, {}", one.pid, one.client);
+        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", Escaped(&name));
+        let _ = write!(page, "<td>{}</td>", units::counted(one.waits.count));
+        let WaitTimes { p50, p95, p99, longest, total, .. } = one.waits;
+        for time in [p50, p95, p99, longest, total] {
+            let _ = write!(page, "<td>{}</td>", units::time(time));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
 }
 
 /// Writes how long the calls of the decoder took, as a table with bars.

@@ -228,11 +228,14 @@ fn table(page: &mut String, steps: &Steps) {
 
 #[cfg(test)]
 mod tests {
+    use pipemill_channel::StageTimes;
+
     use super::*;
 
     fn sample(millis: u64) -> Sample {
         let source = Duration::from_millis(millis);
-        let totals = StatsSnapshot { source, bytes: 1000 * millis, ..StatsSnapshot::default() };
+        let stages = StageTimes::default().with(Stage::Source, source);
+        let totals = StatsSnapshot { stages, bytes: 1000 * millis, ..StatsSnapshot::default() };
         Sample { totals, slots: SlotCounts::default() }
     }
 

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, StatsSnapshot};
-use pipemill_ring::host::{Ring, RingConfig};
+use pipemill_channel::{DECODE_BUCKETS, EpochStats, Failure, Stage, StageTimes, StatsSnapshot};
+use pipemill_ring::host::{ConsumerStatus, Ring, RingConfig, WaitTimes};
 use pipemill_source::Awaited;
 use pipemill_types::{ErrorKind, Fault, Mode, Position};
 
@@ -24,9 +24,10 @@ fn totals(seconds: u64) -> StatsSnapshot {
         batches: 9 * seconds,
         objects: seconds,
         decode_errors: 0,
-        source: Duration::from_secs(seconds) / 5,
-        decoder: Duration::from_secs(seconds) * 3 / 5,
-        consumer: Duration::from_secs(seconds) / 5,
+        stages: StageTimes::default()
+            .with(Stage::Source, Duration::from_secs(seconds) / 5)
+            .with(Stage::Decoder, Duration::from_secs(seconds) * 3 / 5)
+            .with(Stage::Consumer, Duration::from_secs(seconds) / 5),
     }
 }
 
@@ -104,7 +105,8 @@ fn shows_totals_epochs_calls_and_plots() {
             "<th scope=\"row\">2, not ended</th>",
             "<th scope=\"row\">up to 1 ms</th><td><data value=\"20000\">20 000</data></td>",
             "aria-label=\"Throughput: 238 MiB/s in the mean, 238 MiB/s at most\"",
-            "aria-label=\"Where the time went: source 20 %, decoder 60 %, consumer 20 %\"",
+            "aria-label=\"Where the time went: source 20 %, decoder 60 %, batch 0 %, consumer 20 %, \
+             cores 0 %\"",
             "2 ready, 1 being filled, 9 free</title>",
             "<line class=\"mark\" x1=\"33.33%\"",
             "<line class=\"mark\" x1=\"66.67%\"",
@@ -151,6 +153,41 @@ fn shows_failures_and_decode_errors() {
 }
 
 #[test]
+fn says_how_long_each_consumer_waited_also_if_it_has_left() {
+    let consumer = |rank, pid, count| ConsumerStatus {
+        pid,
+        uid: 0,
+        client: "python <3>".into(),
+        credits: 2,
+        held: 0,
+        unacked: 0,
+        oldest: None,
+        rank,
+        waits: WaitTimes {
+            count,
+            p50: Duration::from_millis(2),
+            p95: Duration::from_millis(30),
+            p99: Duration::from_millis(400),
+            longest: Duration::from_secs(5),
+            total: Duration::from_secs(60),
+        },
+    };
+    let mut view = view();
+    view.now.left_consumers = vec![consumer(Some(1), 7, 1234), consumer(None, 9, 0)];
+    view.now.ring.consumers = vec![consumer(Some(0), 8, 1235)];
+    let page = page(&[view], 0, "");
+    let row = |name: &str, count: &str| {
+        format!(
+            "<tr><th scope=\"row\">{name}, python &lt;3&gt;</th><td>{count}</td><td>2ms</td>\
+             <td>30ms</td><td>400ms</td><td>5s</td><td>1m</td></tr>\n"
+        )
+    };
+    let both = row("rank 0, process 8", "1,235") + &row("rank 1, process 7", "1,234");
+    has(&page, &[&both]);
+    assert!(!page.contains("process 9"), "it has read nothing");
+}
+
+#[test]
 fn says_which_signal_ended_it_and_needs_no_channels() {
     has(&page(&[], 143, "ended by signal 15"), &["Ended by SIGTERM"]);
     has(&page(&[], 127, "no such command"), &["<h1 class=\"failed\">Failed</h1>"]);
@@ -163,7 +200,10 @@ fn a_channel_that_was_never_read_has_not_ended_well() {
         let mut view = view();
         let now = &mut view.now;
         (now.ring.batches, now.ring.consumers_missed) = (1, time);
-        now.totals = StatsSnapshot { consumer: time, ..totals(1) };
+        now.totals = StatsSnapshot {
+            stages: StageTimes::default().with(Stage::Consumer, time),
+            ..totals(1)
+        };
         // A clock may not have run for so long yet.
         let since = now.at;
         now.at += Duration::from_secs(40);

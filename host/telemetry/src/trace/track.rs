@@ -107,6 +107,8 @@ impl ChannelTrack {
                 self.end_object(at, out);
             }
             ChannelEvent::BytesRead(bytes) => {
+                // These bytes are of the next call.
+                self.end_call(0, out);
                 self.read += bytes as u64;
                 self.undecoded += bytes as u64;
             }
@@ -149,16 +151,18 @@ impl ChannelTrack {
     }
 
     fn end_stage(&mut self, at: u64, out: &mut TraceFile) {
-        self.end_call(0, out);
         let Some((stage, from)) = self.stage.take() else { return };
         match stage {
             Stage::Source => {
                 let bytes = std::mem::take(&mut self.read);
                 out.span(self.row, stage.word(), from, at, &json!({ "bytes": bytes }));
             }
-            // The event with the number of its records comes later.
-            Stage::Decoder => self.call = Some((from, at)),
-            Stage::Consumer => {
+            // The event with the number of its records comes later, also after other stages.
+            Stage::Decoder => {
+                self.end_call(0, out);
+                self.call = Some((from, at));
+            }
+            Stage::Batch | Stage::Consumer | Stage::Cores => {
                 out.span(self.row, stage.word(), from, at, &Value::Object(<_>::default()));
             }
         }
@@ -215,7 +219,8 @@ mod tests {
                 (1_100, ChannelEvent::ObjectBegins { epoch: 2, name: "a\"b".into() }),
                 (1_500, ChannelEvent::BytesRead(70)),
                 (2_001, ChannelEvent::StageBegins(Stage::Decoder)),
-                (3_000, ChannelEvent::StageBegins(Stage::Consumer)),
+                (3_000, ChannelEvent::StageBegins(Stage::Batch)),
+                (3_050, ChannelEvent::StageBegins(Stage::Consumer)),
                 (3_100, ChannelEvent::RecordsDecoded(7)),
                 (3_200, ChannelEvent::StageBegins(Stage::Consumer)),
                 (4_000, ChannelEvent::Stopped),
@@ -227,12 +232,13 @@ mod tests {
             "ts": 2.001, "dur": 0.999,
             "args": { "bytes": 70, "records": 7, "epoch": 2, "object": "a\"b" },
         });
-        assert_eq!(events[1], call);
+        assert_eq!(events[2], call);
         let spans = events.iter().map(|event| (event["name"].clone(), event["dur"].clone()));
         let expected = [
             (json!("source"), json!(1.001)),
+            (json!("batch"), json!(0.05)),
             (json!("decoder"), json!(0.999)),
-            (json!("consumer"), json!(1.0)),
+            (json!("consumer"), json!(0.95)),
             (json!("a\"b"), json!(2.9)),
         ];
         assert!(spans.eq(expected), "{events:?}");
