@@ -16,6 +16,9 @@ pub enum Format {
     TfRecord,
     RecordIo,
     Csv,
+    /// CSV of numbers without a header.
+    Numbers,
+    JsonLines,
 }
 
 impl Format {
@@ -23,8 +26,14 @@ impl Format {
         match self {
             Self::TfRecord => "tfrecord",
             Self::RecordIo => "recordio",
-            Self::Csv => "csv",
+            Self::Csv | Self::Numbers => "csv",
+            Self::JsonLines => "jsonl",
         }
+    }
+
+    /// The word for it in the names of files.
+    fn word(self) -> &'static str {
+        if self == Self::Numbers { "numbers" } else { self.decoder() }
     }
 }
 
@@ -41,7 +50,7 @@ pub fn file_of_size(
     size: usize,
 ) -> Result<PathBuf> {
     let mebibytes = size >> 20;
-    let path = paths.dir.join(format!("{}-{record}-{mebibytes}MiB.data", format.decoder()));
+    let path = paths.dir.join(format!("{}-{record}-{mebibytes}MiB.data", format.word()));
     if !path.exists() {
         let part = path.with_extension("part");
         let mut out = BufWriter::with_capacity(1 << 20, fs::File::create(&part)?);
@@ -107,6 +116,27 @@ fn write_record(
             out.write_all(row.as_bytes())?;
             Ok(row.len())
         }
+        Format::Numbers => {
+            let row: Vec<_> = (0..record / 8).map(|_| random.number().to_string()).collect();
+            let row = row.join(",") + "\n";
+            out.write_all(row.as_bytes())?;
+            Ok(row.len())
+        }
+        Format::JsonLines => {
+            // Six keys, of which three are long texts.
+            let n = random.next();
+            let line = format!(
+                "{{\"id\": {}, \"title\": \"item {:016x}\", \"score\": {:.4}, \
+                 \"text\": \"{}\", \"tags\": [\"a\", \"b{}\"], \"lang\": \"en\"}}\n",
+                n % 1_000_000,
+                n,
+                (n % 104_729) as f64 / 13.0,
+                "the quick brown fox jumps over the lazy dog ".repeat(record / 50),
+                n % 17,
+            );
+            out.write_all(line.as_bytes())?;
+            Ok(line.len())
+        }
     }
 }
 
@@ -124,6 +154,11 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0
     }
+    /// A number of a few digits.
+    fn number(&mut self) -> f64 {
+        (self.next() % 2_000_000) as f64 / 1000.0 - 1000.0
+    }
+
     fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);
         while bytes.len() < count {

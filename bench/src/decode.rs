@@ -16,10 +16,12 @@ use crate::{in_turns, native};
 /// A case: its name, format, record size, decoder options and bar.
 pub type Case = (&'static str, Format, usize, &'static [(&'static str, &'static str)], f64);
 
+const TEXTS: &[(&str, &str)] = &[("fields", "/title:utf8,/text:utf8,/lang:utf8")];
+
 /// How often a run reads the file. In the first epoch, the kernel still fetches the memory of the ring.
 const EPOCHS: u32 = 6;
 
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 9] = [
     ("tfrecord 100 B, full CRC", Format::TfRecord, 100, &[], 0.92),
     ("tfrecord 1 KiB, full CRC", Format::TfRecord, 1 << 10, &[], 0.93),
     ("tfrecord 100 KiB, full CRC", Format::TfRecord, 100 << 10, &[], 0.93),
@@ -28,6 +30,7 @@ pub const CASES: [Case; 8] = [
     ("recordio 100 KiB", Format::RecordIo, 100 << 10, &[], 0.95),
     ("csv rows of 100 B, quoted", Format::Csv, 100, &[("emit", "row")], 0.90),
     ("csv fields of 100 B rows, quoted", Format::Csv, 100, &[], 0.88),
+    ("jsonl, 3 of 6 keys of 400 B", Format::JsonLines, 256, TEXTS, 0.70),
 ];
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
@@ -78,6 +81,9 @@ fn run_native(
     match format {
         Format::TfRecord => native::run::<pipemill_tfrecord::TfRecord>(ring, path, options, EPOCHS),
         Format::RecordIo => native::run::<pipemill_recordio::RecordIo>(ring, path, options, EPOCHS),
-        Format::Csv => native::run::<pipemill_csv::Csv>(ring, path, options, EPOCHS),
+        Format::Csv | Format::Numbers => {
+            native::run::<pipemill_csv::Csv>(ring, path, options, EPOCHS)
+        }
+        Format::JsonLines => native::run::<pipemill_jsonl::Jsonl>(ring, path, options, EPOCHS),
     }
 }

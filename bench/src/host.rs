@@ -40,6 +40,8 @@ pub struct Way {
     pub shuffle: Option<Shuffle>,
     /// The consumer makes a state after each batch.
     pub keeps_states: bool,
+    /// The number of workers; 0 stands for 1.
+    pub workers: usize,
 }
 
 /// A decoder with its options. It is compiled once, as in a host that runs for hours.
@@ -62,7 +64,7 @@ impl BenchDecoder {
 
     /// Runs a channel to the end of its source, with batches that are made in this way.
     pub fn run_in_batches(&self, dir: &Path, source: Box<dyn Source>, way: Way) -> Result<Ran> {
-        let Way { batch, shuffle, keeps_states } = way;
+        let Way { batch, shuffle, keeps_states, workers } = way;
         let BenchRing { ring, consumer, _server: server, _dir: dir } =
             BenchRing::new(dir, keeps_states)?;
         let mut channel = Channel {
@@ -79,7 +81,7 @@ impl BenchDecoder {
             resume: None,
             learning: Learning::FromOwn,
             offsets: false,
-            workers: Workers::new(1),
+            workers: Workers::new(workers),
             inflates_in_background: false,
             observers: Vec::new(),
         };

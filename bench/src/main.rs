@@ -2,7 +2,7 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`). Without
+//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `batches`, `resume`, `operate`, `loaders`). Without
 //! arguments, all run but `loaders`.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod data;
 mod decode;
 mod fifo;
@@ -64,6 +65,9 @@ fn main() -> Result<()> {
     }
     if wanted("shuffle") {
         shuffle::measure(&paths, &mut report)?;
+    }
+    if wanted("batches") {
+        batches::measure(&paths, &mut report)?;
     }
     if wanted("resume") {
         resume::measure(&paths, &mut report)?;

@@ -92,15 +92,20 @@ fn workers(paths: &BenchPaths) -> Result<Vec<Point>> {
     let counts = || (0..).map(|power| 1usize << power).take_while(|count| *count <= cores);
     let (csv, tfrecord) = (folder(paths, Format::Csv)?, folder(paths, Format::TfRecord)?);
     let one = data::file(paths, Format::Csv, 100)?;
+    let numbers = data::file(paths, Format::Numbers, 128)?;
+    let dense = "decoder = \"csv\"\noptions = { emit = \"dense\" }\nbatch = 2048";
+    let batches = "decoder = \"tfrecord\"\nbatch = 512";
     let cases = [
-        ("csv, 8 objects", files(&csv), size_of(&csv)?, "csv"),
-        ("csv, 1 object", file(&one), fs::metadata(&one)?.len(), "csv"),
-        ("tfrecord, 8 objects", files(&tfrecord), size_of(&tfrecord)?, "tfrecord"),
+        ("csv, 8 objects", files(&csv), size_of(&csv)?, "decoder = \"csv\""),
+        ("csv, 1 object", file(&one), fs::metadata(&one)?.len(), "decoder = \"csv\""),
+        ("tfrecord, 8 objects", files(&tfrecord), size_of(&tfrecord)?, "decoder = \"tfrecord\""),
+        ("tfrecord, batches of 512", files(&tfrecord), size_of(&tfrecord)?, batches),
+        ("csv, dense batches of 2048", file(&numbers), fs::metadata(&numbers)?.len(), dense),
     ];
     let mut points = Vec::new();
     for (series, source, bytes, decoder) in cases {
         for count in counts() {
-            let keys = format!("decoder = \"{decoder}\"\nworkers = {count}");
+            let keys = format!("{decoder}\nworkers = {count}");
             points.push(Point::new(count as u64, series, vec![(source.clone(), keys)], bytes));
         }
     }
