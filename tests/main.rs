@@ -1,6 +1,5 @@
-//! The end-to-end tests: one folder for each promise, README.md says which. These start the command and talk to it
-//! as a user's programs do. Those of a promise's tests that use the host as a library are programs of their own:
-//! `sandbox/hostile.rs`, `sources/s3`, `splits`.
+//! The end-to-end tests: one folder for each promise, README.md says which. They start the command and talk to it
+//! as a user's programs do.
 
 mod cli;
 mod container;

@@ -1,13 +1,13 @@
 """The tables of docs/pytorch.md on ranks: each rank goes on exactly from its own state, or from that of rank 0."""
 
 import json
-import multiprocessing
 
 import pipemill
 import pytest
 import rank_passes
 from e2e import PATIENCE
 from pipemill.torch import Loader
+from ranks import forkserver, run_ranks
 from tables import table
 
 ROWS, COLUMNS = table("| hosts of the ranks |")
@@ -28,22 +28,11 @@ ORDERS = {"in order": {"tail": "drop"}, "shuffled": {"tail": "pad", "shuffle": {
 @pytest.fixture(scope="module")
 def ranks_of():
     """Runs a function of rank_passes in as many processes as there are ranks."""
-    multiprocessing.set_forkserver_preload(["pipemill.torch", "rank_passes"])
-    context = multiprocessing.get_context("forkserver")
+    context = forkserver("rank_passes")
 
-    def run(what, ranks, per_machine, *words):
-        barrier = context.Barrier(ranks)
-        started = [
-            context.Process(target=_run, args=(what, barrier, rank, ranks, per_machine, *words)) for rank in range(ranks)
-        ]
-        for one in started:
-            one.start()
-        for one in started:
-            one.join(PATIENCE)
-        codes = [one.exitcode for one in started]
-        for one in started:
-            one.kill()
-        assert codes == [0] * ranks
+    def run(what, world, per_machine, *words):
+        barrier = context.Barrier(world)
+        run_ranks(context, _run, [(what, barrier, rank, world, per_machine, *words) for rank in range(world)])
 
     return run
 

@@ -2,7 +2,6 @@
 waits for another one for ever."""
 
 import json
-import multiprocessing
 import re
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 import torch.distributed as distributed
 import unequal_ends
 from e2e import PATIENCE
+from ranks import forkserver, run_ranks
 
 #: Records of objects, of which each second one is a rank's: 5 batches of an epoch, and 3 or 5.
 UNEQUAL, EQUAL = (8, 5, 12, 8), (8, 11, 12, 10)
@@ -18,8 +18,7 @@ UNEQUAL, EQUAL = (8, 5, 12, 8), (8, 11, 12, 10)
 @pytest.fixture
 def ranks(tmp_path):
     """Runs `unequal_ends.train` in as many processes, and returns what they took, and how they ended."""
-    multiprocessing.set_forkserver_preload(["pipemill.torch", "unequal_ends"])
-    context = multiprocessing.get_context("forkserver")
+    context = forkserver("unequal_ends")
     stores = [distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)]
     port = stores[0].port
 
@@ -28,21 +27,8 @@ def ranks(tmp_path):
         for number, count in enumerate(counts):
             (tmp_path / "data" / f"{number}.csv").write_text("".join(f"{at}\n" for at in range(count)))
         source, how = str(tmp_path / "data" / "*.csv"), how if isinstance(how, list) else dict(how)
-        started = [
-            context.Process(
-                target=unequal_ends.train,
-                args=(rank, world, port, tmp_path, source, how, passes, every, gates or {}),
-            )
-            for rank in range(world)
-        ]  # fmt: skip
-        for one in started:
-            one.start()
-        for one in started:
-            one.join(PATIENCE)
-        codes = [one.exitcode for one in started]
-        for one in started:
-            one.kill()
-        assert codes == [0] * world, "a rank hangs, or has failed"
+        words = (world, port, tmp_path, source, how, passes, every, gates or {})
+        run_ranks(context, unequal_ends.train, [(rank, *words) for rank in range(world)])
         found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world)]
         return [one["taken"] for one in found], [one["ended"] for one in found]
 

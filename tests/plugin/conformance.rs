@@ -7,6 +7,7 @@ use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::process::Process;
 use pipemill_tests::test_dir::TestDir;
 
+use super::new::keep_cache;
 use super::{COMPILING, plugin, run};
 
 /// 40 letters.
@@ -139,9 +140,16 @@ fn mistakes_in_a_built_in_decoder_are_found() {
     assert!(report.contains("7 of 7 mistakes are found"), "{report}");
 }
 
+/// A folder for tests of the decoder that misbehaves, which is compiled once for all of them.
+fn kept() -> TestDir {
+    let place = TestDir::new();
+    keep_cache(&place);
+    place
+}
+
 /// Tests the decoder that misbehaves, then repeats what the report says; gives both reports.
 fn found(misdeed: &str, input: impl AsRef<[u8]>) -> (String, String) {
-    let place = TestDir::new();
+    let place = kept();
     place.write("data", input);
     let option = format!("do={misdeed}");
     let cases = ["--cases", "500"];
@@ -153,6 +161,7 @@ fn found(misdeed: &str, input: impl AsRef<[u8]>) -> (String, String) {
     let pipemill = pipemill_tests::pipemill!();
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(again.replacen("pipemill", "\"$PIPEMILL\"", 1)).env("PIPEMILL", pipemill);
+    shell.env("PIPEMILL_CACHE", place.path("cache"));
     let repeated = Process::start(shell.current_dir(place.folder())).wait().with_code(65);
     (report, repeated.text())
 }
@@ -205,7 +214,7 @@ const SIZES: [u8; 12] = [9, 5, 12, 30, 7, 21, 0, 40, 16, 5, 33, 12];
 
 /// Tests the decoder of framed records.
 fn framed_report(mistake: &str, args: &[&str], code: i32) -> String {
-    let place = TestDir::new();
+    let place = kept();
     place.write("data", framed(&SIZES));
     let option = format!("do={mistake}");
     let cases = ["test", BAD_PLUGIN, "-o", &option, "--data", "data", "--cases", "300"];
@@ -373,7 +382,7 @@ fn metadata_are_compared() {
 /// record there.
 #[test]
 fn a_tail_that_a_search_passes_over_is_not_swallowed() {
-    let place = TestDir::new();
+    let place = kept();
     let mut archive = std::fs::read(format!("{FIXTURES}/webdataset/tests/fixtures/writer.tar"))
         .expect("a fixture");
     // A byte in the name of the second sample's first member.
@@ -456,7 +465,7 @@ fn a_decoder_that_fails_on_damaged_input_is_found_with_the_smallest_input() {
 
 #[test]
 fn a_value_that_does_not_fit_its_type_is_found() {
-    let place = TestDir::new();
+    let place = kept();
     place.write("data", [0xff, 0xfe]);
     for (misdeed, says) in [
         ("no-text-schema", "field `text`: is declared utf8, but holds other bytes"),

@@ -1,6 +1,6 @@
-//! What a decoder can do, and can't. `hostile.rs` is a program of its own.
+//! What a host makes of a decoder that misbehaves, or is expensive to compile. The sandbox itself is tested
+//! in host/decode/tests/sandbox.
 
 mod compiling;
 mod good_channel;
-mod instance;
 mod misdeeds;

@@ -1,4 +1,5 @@
-//! Where bytes come from. `s3` is a program of its own.
+//! Where bytes come from.
 
 mod fifo;
 mod files;
+mod s3;

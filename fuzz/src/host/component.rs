@@ -9,7 +9,7 @@ use pipemill_decode::Bytes;
 use wasm_smith::{Config, Module};
 
 use super::guest::{compile, limits, open};
-use pipemill_tests::tiny::{component as wrap, text};
+use pipemill_testing::tiny::{component as wrap, text};
 
 /// CPU time of a call. A module that loops for ever takes it each time.
 const CALL_TIMEOUT: Duration = Duration::from_millis(30);

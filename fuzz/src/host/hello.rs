@@ -9,7 +9,7 @@ use pipemill_decode::Engine;
 use pipemill_ring::protocol::{ErrorKind, Hello};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
 use pipemill_run::in_process::Host;
-use pipemill_tests::test_dir::TestDir;
+use pipemill_testing::test_dir::TestDir;
 use pipemill_types::Printable;
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and
 //! of each object its bytes and its end.
 //!
-//! The feature `unstable` makes the parsers of manifests public for the fuzz targets. It promises
-//! nothing to others.
+//! The parsers of manifests are public for the fuzz targets, and hidden from all others.
 //!
 //! - `awaited`: what a source waits for, as other threads see it.
 //! - `chain`: joins several inputs into one.

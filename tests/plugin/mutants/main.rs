@@ -98,8 +98,9 @@ fn tables() -> Result<Vec<PathBuf>> {
     Ok(tables)
 }
 
-/// The folders that plugins are built of.
-const PARTS: [&str; 3] = ["plugins", "wit", "host/codecs"];
+/// The folders that plugins are built of. The last three are those of what only tests of plugins depend
+/// on: cargo reads their manifests.
+const PARTS: [&str; 6] = ["plugins", "wit", "host/codecs", "features", "ring", "host/types"];
 
 /// Copies what plugins are built of. The other members of the workspace are left out.
 fn copy_workspace(work: &Path) -> Result<()> {
@@ -179,7 +180,7 @@ impl Subject {
         cargo.args(["--config", "profile.plugin.opt-level = 1"]);
         cargo.args(["--target", "wasm32-unknown-unknown", "--target-dir"]).arg(&target);
         cargo.args(["-p", &package, "--features", &format!("{package}/export")]);
-        cargo.env("RUSTFLAGS", env!("PLUGIN_RUSTFLAGS")).env_remove("CARGO_TARGET_DIR");
+        cargo.env("RUSTFLAGS", pipemill_plugin_build::RUSTFLAGS).env_remove("CARGO_TARGET_DIR");
         let output = cargo.output()?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -8,7 +8,7 @@ use pipemill_tests::inputs;
 use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 
-use crate::credentials::signed;
+use super::credentials::signed;
 
 fn bucket() -> (TestDir, S3s) {
     let place = TestDir::new();

@@ -4,7 +4,7 @@ use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::process::{Ended, finish};
 use pipemill_tests::test_dir::TestDir;
 
-use crate::credentials::signed;
+use super::credentials::signed;
 
 fn lines(ended: &Ended) -> Vec<String> {
     let text = ended.text();

@@ -5,7 +5,7 @@ use pipemill_tests::process::{Process, finish};
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::until;
 
-use crate::credentials::signed;
+use super::credentials::signed;
 
 fn bucket() -> (TestDir, S3s) {
     let place = TestDir::new();

@@ -9,7 +9,7 @@ use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 
-use crate::credentials::signed;
+use super::credentials::signed;
 
 /// The size of the object. Nearly all of it is a hole in the server's file.
 const SIZE: u64 = 4 << 30;

@@ -8,11 +8,10 @@ use nix::sys::signal::Signal;
 use pipemill_ring::protocol::{Hello, State};
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_s3_test::proxy::{Plan, Proxy, Request};
+use pipemill_tests::bucket::{BUCKET, Bucket};
 use pipemill_tests::host::{self, Host};
 use pipemill_tests::process::Process;
 use pipemill_tests::{pipemill, until};
-
-use crate::reading::{BUCKET, Bucket};
 
 const LINES: usize = 10_000;
 /// Records of a batch.

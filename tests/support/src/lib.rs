@@ -1,37 +1,13 @@
-//! What the end-to-end tests share: inputs of each format, hosts as processes, consumers.
+//! What the end-to-end tests share: hosts as processes, consumers, and what [`pipemill_testing`] has.
 
 pub mod consumer;
-pub mod gate;
 pub mod host;
-pub mod inputs;
-pub mod nasty;
-pub mod process;
-pub mod test_dir;
-pub mod tiny;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-pub use pipemill_s3_test::skips::skip_test;
-
-/// Waits until something is so.
-///
-/// # Panics
-/// If it is not in [`PATIENCE`].
-#[track_caller]
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < end, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// The decoder that misbehaves, as a file.
-pub const BAD_PLUGIN: &str = env!("BAD_PLUGIN");
+pub use pipemill_testing::{
+    BAD_PLUGIN, PATIENCE, bucket, gate, inputs, nasty, process, skip_test, test_dir, tiny, until,
+};
 
 /// The command under test: what `PIPEMILL` names, or the one that was built with the tests.
 #[macro_export]

@@ -12,7 +12,7 @@ use pipemill_delivery::{RingSink, error_report};
 use pipemill_ring::host::{BatchEvent, Observer, Ring, RingConfig, Server, ServerConfig};
 use pipemill_ring::protocol::{Hello, Mode};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
-use pipemill_tests::test_dir::TestDir;
+use pipemill_testing::test_dir::TestDir;
 use pipemill_types::{BatchAcross, BatchSize, MemoryBudget, Tail};
 
 use super::model::Record;

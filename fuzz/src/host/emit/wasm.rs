@@ -1,7 +1,7 @@
 //! The decoders of the target, made of the tests' tiny one. They wait for the end of the input. Then
 //! each block of the chunk is a call of `emit`, see `calls`.
 
-use pipemill_tests::tiny::tiny;
+use pipemill_testing::tiny::tiny;
 
 /// One field of bytes.
 pub(super) fn single() -> Vec<u8> {

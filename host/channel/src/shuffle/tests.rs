@@ -1,5 +1,5 @@
 //! The window alone: what it holds, how far it mixes. The order and the restart are tested with
-//! decoders, in tests/splits.
+//! decoders, in host/channel/tests/splits.
 
 use pipemill_types::{BatchAcross, BatchPosition, Scalar};
 use proptest::prelude::*;

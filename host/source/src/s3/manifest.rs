@@ -195,7 +195,7 @@ fn value_text(value: &RawValue) -> String {
 ///
 /// # Errors
 /// The text is not a manifest.
-#[cfg(feature = "unstable")]
+#[doc(hidden)]
 pub fn manifest(text: &[u8]) -> Result<Vec<Address>, SourceError> {
     let manifest = any_address();
     objects(text, &manifest)?.collect()
@@ -205,7 +205,7 @@ pub fn manifest(text: &[u8]) -> Result<Vec<Address>, SourceError> {
 ///
 /// # Errors
 /// A line is not a JSON object with these attributes.
-#[cfg(feature = "unstable")]
+#[doc(hidden)]
 pub fn augmented_manifest(
     text: Bytes,
     attributes: &[String],
@@ -223,7 +223,6 @@ pub fn augmented_manifest(
     lines(&text, &manifest, attributes).filter_map(values).collect()
 }
 
-#[cfg(feature = "unstable")]
 fn any_address() -> Address {
     Address { bucket: "bucket".into(), key: "manifest".to_owned(), version: None }
 }

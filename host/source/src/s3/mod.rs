@@ -46,7 +46,7 @@ mod window;
 pub use access::{Access, Addressing, check_endpoint};
 pub use address::Address;
 pub use listing::{ListedObject, list_objects};
-#[cfg(feature = "unstable")]
+#[doc(hidden)]
 pub use manifest::{augmented_manifest, manifest};
 pub use objects::Objects;
 pub use runtime::{LazyS3Runtime, S3Runtime, budget_within, default_budget};

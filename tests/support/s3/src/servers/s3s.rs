@@ -79,6 +79,6 @@ pub fn program() -> OsString {
     let here = std::env::current_exe().expect("every program has a path");
     let found = here.ancestors().skip(1).take(2).map(|folder| folder.join("s3-server"));
     let found = found.into_iter().find(|program| program.is_file());
-    let found = found.expect("build it first: cargo build -p pipemill-s3-test --bin s3-server");
+    let found = found.expect("build it first: cargo build --workspace --bin s3-server");
     found.into_os_string()
 }

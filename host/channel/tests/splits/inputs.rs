@@ -37,12 +37,12 @@ fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 /// A TFRecord file. Some records have whole files of TFRecord inside of them.
 pub fn tfrecord() -> impl Strategy<Value = Vec<u8>> {
-    let plain = payloads().prop_map(|payloads| pipemill_tests::inputs::tfrecord(&payloads));
+    let plain = payloads().prop_map(|payloads| pipemill_testing::inputs::tfrecord(&payloads));
     let small = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..9);
     let nested = prop::collection::vec(small, 0..12).prop_map(|files| {
         let files: Vec<_> =
-            files.iter().map(|payloads| pipemill_tests::inputs::tfrecord(payloads)).collect();
-        pipemill_tests::inputs::tfrecord(&files)
+            files.iter().map(|payloads| pipemill_testing::inputs::tfrecord(payloads)).collect();
+        pipemill_testing::inputs::tfrecord(&files)
     });
     prop_oneof![2 => plain, 1 => nested]
 }
@@ -121,7 +121,7 @@ pub fn tf_example() -> impl Strategy<Value = Vec<u8>> {
         field(1, &features)
     };
     payloads().prop_map(move |images| {
-        pipemill_tests::inputs::tfrecord(&images.iter().map(example).collect::<Vec<_>>())
+        pipemill_testing::inputs::tfrecord(&images.iter().map(example).collect::<Vec<_>>())
     })
 }
 
@@ -141,7 +141,7 @@ pub fn recordio_protobuf() -> impl Strategy<Value = Vec<u8>> {
     };
     (payloads(), 0usize..60).prop_map(move |(images, columns)| {
         let records: Vec<_> = images.iter().map(|image| record(image, columns)).collect();
-        pipemill_tests::inputs::recordio(&records)
+        pipemill_testing::inputs::recordio(&records)
     })
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pipemill_channel::RecordOrder;
-use pipemill_tests::BAD_PLUGIN;
+use pipemill_testing::BAD_PLUGIN;
 
 use crate::host::{self, Bad, Bytes, End, Job, Setup};
 

@@ -2,46 +2,14 @@
 
 use std::sync::Arc;
 
-use pipemill_s3_test::proxy::{Plan, Proxy};
-use pipemill_s3_test::servers::{S3Server, S3s};
 use pipemill_source::s3::{Access, Objects, S3Runtime, Selection, Settings};
 use pipemill_source::{Object, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent};
 use pipemill_source::{Start, Stop};
-use pipemill_tests::PATIENCE;
-use pipemill_tests::test_dir::TestDir;
+use pipemill_testing::PATIENCE;
+use pipemill_testing::bucket::BUCKET;
 
-/// The bucket of all tests.
-pub const BUCKET: &str = "bucket";
 /// Room for what is fetched ahead.
 pub const BUDGET: u64 = 4 << 20;
-
-/// A server with a folder of its own that asks for no signatures.
-pub struct Bucket {
-    pub place: TestDir,
-    pub server: S3s,
-}
-
-impl Bucket {
-    pub fn new() -> Self {
-        let place = TestDir::new();
-        let server = S3s::start_open(&place.make_folder("s3"));
-        server.make_bucket(BUCKET);
-        Self { place, server }
-    }
-
-    /// One with these objects.
-    pub fn with<K: AsRef<str>, B: AsRef<[u8]>>(objects: impl IntoIterator<Item = (K, B)>) -> Self {
-        let bucket = Self::new();
-        for (key, bytes) in objects {
-            bucket.server.put(BUCKET, key.as_ref(), bytes.as_ref());
-        }
-        bucket
-    }
-
-    pub fn proxy(&self, plan: Plan) -> Proxy {
-        Proxy::start(&self.server.endpoint(), plan).expect("a port is free")
-    }
-}
 
 /// Everything below a prefix of the bucket, in small parts. Nothing is given up because this machine is slow: who
 /// wants a limit on waiting to be met sets it, and a fault that takes far longer.

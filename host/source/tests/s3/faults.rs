@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pipemill_s3_test::proxy::{Fault, Kind, Plan, Request, Rule};
-use pipemill_tests::PATIENCE;
+use pipemill_testing::PATIENCE;
+use pipemill_testing::bucket::Bucket;
 
-use crate::reading::{Bucket, ReceivedObject, bytes, read, settings};
+use crate::reading::{ReceivedObject, bytes, read, settings};
 
 /// Runs with random faults.
 const RUNS: u64 = 500;

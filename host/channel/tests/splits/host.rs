@@ -10,7 +10,7 @@ use pipemill_channel::{
     Channel, ChannelStats, ErrorPolicy, Learning, OnError, OnPluginError, Outcome, RecordOrder,
     Resume, Shuffle, Workers,
 };
-use pipemill_decode::{Engine, Limits, Plugin};
+use pipemill_decode::{Cache, Engine, Limits, Plugin};
 use pipemill_types::{BatchSize, Field};
 use serde_json::Value;
 
@@ -140,12 +140,15 @@ pub enum End {
     },
 }
 
-/// Plugins are compiled once.
+/// Plugins are compiled once, and what was compiled is kept for the next run.
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
-    let engine =
-        ENGINE.get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
+    let engine = ENGINE.get_or_init(|| {
+        let cache = Cache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/machine-code"));
+        let engine = Engine::with(&pipemill_builtin::BUILTINS, Some(cache), Vec::new());
+        engine.expect("an engine")
+    });
     let mut plugins = PLUGINS.lock().expect("loading does not panic");
     let load = || Plugin::load(engine, name, None).expect("a decoder");
     plugins.entry(name.to_owned()).or_insert_with(load).clone()

@@ -5,8 +5,10 @@ use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
 /// The interface, and the window beside it.
-const WIT: [&str; 2] =
-    [include_str!("../../../wit/0.1/decoder.wit"), include_str!("../../../wit/0.2/window.wit")];
+const WIT: [&str; 2] = [
+    include_str!("../../../../wit/0.1/decoder.wit"),
+    include_str!("../../../../wit/0.2/window.wit"),
+];
 /// The functions of a stream, in a module.
 const DECODER: &str = "pipemill:decoder/decoder@0.1.0";
 

@@ -81,7 +81,7 @@ pub fn check(case: &Case, hosts: Hosts, server: Option<&Server>) -> bool {
     let place = TestDir::new();
     let mut random = Rng::with_seed(case.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut first = Case::new(case.seed);
-    // Plugins are compiled in each host.
+    // Each host loads its plugins, which takes longer than a case.
     let is_plugin = case.seed.is_multiple_of(100);
     if is_plugin {
         use_plugin(&mut first, &place, "p", &[]);

@@ -15,10 +15,12 @@ use pipemill_source::{
     Balance, Compression, FifoSettings, Fifos, Files, ListPart, Order, Pattern, ReadOutcome,
     ReadSettings, Source, SourceEvent, Start, Stop,
 };
-use pipemill_tests::PATIENCE;
-use pipemill_tests::test_dir::TestDir;
+use pipemill_testing::PATIENCE;
+use pipemill_testing::bucket::{BUCKET, Bucket};
+use pipemill_testing::inputs::{gzip, zstd};
+use pipemill_testing::test_dir::TestDir;
 
-use crate::reading::{BUCKET, Bucket, bytes, s3, settings};
+use crate::reading::{bytes, s3, settings};
 
 /// What a source delivers, event by event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,12 +91,6 @@ fn place(whole: &[Received], random: &mut Rng) -> Start {
     }
 }
 
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
 /// Objects of random sizes and compressions. Their names say how they are compressed.
 fn objects(random: &mut Rng) -> Vec<(String, Vec<u8>)> {
     let object = |number| {
@@ -102,7 +98,7 @@ fn objects(random: &mut Rng) -> Vec<(String, Vec<u8>)> {
         let plain = bytes(random.u64(..), random.usize(..=size));
         match random.u8(..4) {
             0 => (format!("k/{number}.gz"), gzip(&plain)),
-            1 => (format!("k/{number}.zst"), zstd::encode_all(&plain[..], 1).unwrap()),
+            1 => (format!("k/{number}.zst"), zstd(&plain)),
             _ => (format!("k/{number}"), plain),
         }
     };

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use pipemill_s3_test::proxy::Plan;
 use pipemill_source::{ReadOutcome, Source, SourceEvent};
-use pipemill_tests::PATIENCE;
+use pipemill_testing::PATIENCE;
+use pipemill_testing::bucket::Bucket;
 
-use crate::reading::{Bucket, bytes, settings, source};
+use crate::reading::{bytes, settings, source};
 
 /// Longer than any limit on waiting of these settings.
 const PAUSE: Duration = Duration::from_secs(4);

@@ -150,7 +150,7 @@ fn check_skipped(job: &Job, seen: &Observed, errors: &[Error]) -> Result<(), Tes
         let length = if message == CUT { rest.len() } else { *length as usize };
         prop_assert_eq!(line["length"].as_u64(), Some(length as u64));
         let bytes = line["bytes"].as_str().expect("text");
-        prop_assert_eq!(bytes, pipemill_tests::inputs::base64(&rest[..length]));
+        prop_assert_eq!(bytes, pipemill_testing::inputs::base64(&rest[..length]));
         prop_assert!(
             line["reason"].as_str().is_some_and(|reason| reason.starts_with(&printable(message)))
         );

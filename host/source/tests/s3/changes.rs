@@ -8,9 +8,10 @@ use pipemill_s3_test::proxy::{Plan, Request};
 use pipemill_s3_test::servers::S3s;
 use pipemill_source::s3::{Objects, OnChange};
 use pipemill_source::{Compression, Start, Stop};
+use pipemill_testing::bucket::{BUCKET, Bucket};
 
-use crate::reading::{BUCKET, Bucket, bytes, objects, read, read_source, s3, settings};
-use crate::starts::gzip;
+use crate::reading::{bytes, objects, read, read_source, s3, settings};
+use pipemill_testing::inputs::gzip;
 
 /// Does something before the n-th GET of the object is passed on.
 fn before_get(number: usize, act: impl Fn() + Send + Sync + 'static) -> Plan {

@@ -108,7 +108,7 @@ fn run_cases(
         let seeds: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
         panic!(
             "{} cases failed, {seeds:?}; the first one says: {}\nto run it alone: {ONLY}={seed} cargo \
-             nextest run --workspace -E 'test(resumed::{test})'",
+             nextest run --workspace -E 'binary(resumed) & test(={test})'",
             failed.len(),
             text.as_deref().unwrap_or("see above")
         );

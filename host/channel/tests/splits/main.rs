@@ -13,14 +13,13 @@ mod mix;
 mod mixed;
 mod native;
 mod regressions;
-mod resumed;
 mod shuffle;
 mod sink;
 mod source;
 
 use host::{Bad, Bytes, Job, Setup};
 use pipemill_plugin::Decoder;
-use pipemill_tests::BAD_PLUGIN;
+use pipemill_testing::BAD_PLUGIN;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::Config;

@@ -6,9 +6,10 @@ use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::{Objects, list_objects};
 use pipemill_source::{Balance, ListPart};
 use pipemill_source::{Start, Stop};
-use pipemill_tests::until;
+use pipemill_testing::bucket::{BUCKET, Bucket};
+use pipemill_testing::until;
 
-use crate::reading::{BUCKET, Bucket, bytes, read, read_source, s3, settings};
+use crate::reading::{bytes, read, read_source, s3, settings};
 
 /// Keys that are streamed; the variable asks for more.
 fn keys() -> usize {

@@ -1,18 +1,16 @@
 //! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
 
-mod window;
-
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipemill_decode::{Bytes, Engine, Limits, Plugin, Stream};
-use pipemill_tests::PATIENCE;
-use pipemill_tests::tiny::{component, text, tiny};
+use pipemill_testing::PATIENCE;
+use pipemill_testing::tiny::{component, text, tiny};
 use pipemill_types::{ChunkMemory, Fault, StreamInfo};
 
-fn limits() -> Limits {
+pub fn limits() -> Limits {
     Limits {
         memory: 32 << 20,
         call_timeout: Duration::from_millis(200),
@@ -40,7 +38,7 @@ fn decode_bytes(plugin: &Plugin, bytes: &Bytes) -> Result<usize, Fault> {
     Ok(chunk(0..60_000, false)? + chunk(60_000..100_000, true)?)
 }
 
-fn load(engine: &Engine, wasm: &[u8]) -> Result<Plugin, String> {
+pub fn load(engine: &Engine, wasm: &[u8]) -> Result<Plugin, String> {
     Plugin::compile(engine, "hostile", wasm).map_err(|error| error.to_string())
 }
 

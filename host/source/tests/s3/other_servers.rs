@@ -5,9 +5,11 @@ use pipemill_s3_test::client;
 use pipemill_s3_test::servers::{Moto, Rclone, S3Server};
 use pipemill_source::s3::Objects;
 use pipemill_source::{Start, Stop};
-use pipemill_tests::test_dir::TestDir;
+use pipemill_testing::bucket::BUCKET;
+use pipemill_testing::inputs;
+use pipemill_testing::test_dir::TestDir;
 
-use crate::reading::{BUCKET, bytes, objects, read, read_source, s3, settings};
+use crate::reading::{bytes, objects, read, read_source, s3, settings};
 
 #[test]
 fn objects_of_rclone_are_read() {
@@ -67,9 +69,7 @@ fn the_encoding_that_moto_tells_is_used() {
     let Some(server) = Moto::start() else { return };
     server.make_bucket(BUCKET);
     let text = b"some text ".repeat(10_000);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut gzip, &text).unwrap();
-    put(&server, "gzipped", &[("content-encoding", "gzip")], &gzip.finish().unwrap());
+    put(&server, "gzipped", &[("content-encoding", "gzip")], &inputs::gzip(&text));
     put(&server, "other", &[("content-encoding", "br")], &text);
     // A charset is no compression.
     put(&server, "charset", &[("content-encoding", "utf-8")], &text);

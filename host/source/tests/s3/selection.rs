@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use flate2::Compression as Level;
-use flate2::write::GzEncoder;
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
 use pipemill_source::s3::{Selection, Settings};
 use pipemill_source::{Balance, Compression, ListPart, Order, ReadSettings};
+use pipemill_testing::bucket::{BUCKET, Bucket};
+use pipemill_testing::inputs;
 
-use crate::reading::{BUCKET, Bucket, objects, read, reading, settings};
+use crate::reading::{objects, read, reading, settings};
 
 /// Keys that people make, as UTF-8 sorts them. XML can't have some of their characters.
 const ODD: [&str; 15] = [
@@ -261,10 +261,7 @@ fn a_listed_object_that_is_missing_is_named() {
 #[test]
 fn compressed_objects_are_inflated() {
     let text = b"some text ".repeat(10_000);
-    let mut gzip = GzEncoder::new(Vec::new(), Level::fast());
-    std::io::Write::write_all(&mut gzip, &text).unwrap();
-    let gzip = gzip.finish().unwrap();
-    let zstd = zstd::encode_all(&text[..], 1).unwrap();
+    let (gzip, zstd) = (inputs::gzip(&text), inputs::zstd(&text));
     let bucket = Bucket::with([("a.gz", &gzip), ("b.zst", &zstd), ("c", &text)]);
     let all = settings(&bucket.server.endpoint(), "");
     let (received, end) = read(&all);

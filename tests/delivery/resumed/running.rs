@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use pipemill_decode::Engine;
+use pipemill_decode::{Cache, Engine};
 use pipemill_ring::protocol::Hello;
 use pipemill_ring::reader::{Reader, ReaderError};
 use pipemill_run::in_process;
@@ -30,6 +30,12 @@ enum Running {
     Process { _process: Process },
 }
 
+/// The engine of all hosts. What it has compiled is kept: it is the same plugin in many cases.
+fn engine() -> Engine {
+    let cache = Cache::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/machine-code"));
+    Engine::with(&pipemill_builtin::BUILTINS, Some(cache), Vec::new()).expect("an engine")
+}
+
 impl Host {
     /// Starts a host that goes on at the states in a file, if there is one. `consumers_first`: if it is
     /// in this process, it decodes nothing before its consumers are connected.
@@ -47,8 +53,7 @@ impl Host {
         let socket = place.path("run/host.sock");
         let host = match hosts {
             Hosts::InProcess => {
-                let engine = ENGINE
-                    .get_or_init(|| Engine::new(&pipemill_builtin::BUILTINS).expect("an engine"));
+                let engine = ENGINE.get_or_init(engine);
                 let text = format!("socket = {socket:?}\n{config}");
                 let host = in_process::Host::start(&text, resume, consumers_first, engine);
                 Running::InProcess { _host: host.map_err(|faults| faults.join("\n"))? }

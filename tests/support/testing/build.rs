@@ -5,7 +5,8 @@ use std::{env, fs};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
+    let root =
+        Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../..");
     for watched in ["tests/support/bad-plugins", "plugins/sdk", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
@@ -14,6 +15,4 @@ fn main() {
     let copy = out.join("bad_plugin.wasm");
     fs::write(&copy, &modules[0]).expect("cargo has made the folder");
     println!("cargo::rustc-env=BAD_PLUGIN={}", copy.display());
-    // For the program that compiles decoders with mistakes.
-    println!("cargo::rustc-env=PLUGIN_RUSTFLAGS={}", pipemill_plugin_build::RUSTFLAGS);
 }

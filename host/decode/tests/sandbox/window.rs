@@ -10,10 +10,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
 use pipemill_decode::{Bytes, Engine, Plugin, Stream};
 use pipemill_ring::host::{Ring, RingConfig};
-use pipemill_tests::tiny::tiny_with_window;
+use pipemill_testing::tiny::tiny_with_window;
 use pipemill_types::{ChunkMemory, Fault, Mode, SharedFile, SharedPart, StreamInfo};
 
-use super::{limits, load};
+use crate::hostile::{limits, load};
 
 /// Bytes of a slot.
 const SLOT: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pipemill_decode::{Bytes, DecodeOutcome, DecoderInstance, Engine, Limits, Plugin, Stream};
-use pipemill_tests::tiny::tiny_with_window;
+use pipemill_testing::tiny::tiny_with_window;
 use pipemill_types::{Column, Fault, Field, StreamInfo};
 use proptest::prelude::*;
 

@@ -1,0 +1,12 @@
+//! S3 as a source, against real servers, behind a proxy that makes them slow or lets them fail. Those
+//! of the command are in tests/sources/s3.
+
+mod changes;
+mod faults;
+mod many;
+mod other_servers;
+mod pauses;
+mod reading;
+mod selection;
+mod starts;
+mod stops;
