@@ -30,7 +30,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What is known before the first byte. It is asked for before the first request.
+    /// The facts that are known before the first byte. It is called before the first request.
     pub(super) fn facts(&self) -> ObjectFacts {
         ObjectFacts {
             size: Some(self.size),
