@@ -22,7 +22,7 @@ const CONSUMER: Color = Color::Green;
 const STAGES: [(&str, Color); 3] =
     [("source", SOURCE), ("decoder", DECODER), ("consumer", CONSUMER)];
 
-/// The hosts that the keys choose from.
+/// The hosts to choose from with the keys.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
     /// Number of the host that is shown, from 1.
@@ -74,7 +74,7 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, selected
     let head = Row::new(columns.iter().map(|column| column.head)).style(Modifier::DIM);
     let table = Table::new(rows, widths)
         .header(head)
-        // Reversed colors would show the bar of slots in wrong ones.
+        // Reversed colors would show the bar of slots in wrong colors.
         .highlight_symbol("▸ ")
         .highlight_spacing(HighlightSpacing::Always)
         .block(Block::bordered().title(" channels "));
@@ -85,7 +85,7 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, selected
 /// A column of the list of channels.
 struct Column {
     head: &'static str,
-    /// Least width of the terminal, in cells, at which the column is shown: the channel's name
+    /// Smallest width of the terminal, in cells, at which the column is shown: the channel's name
     /// keeps 11 cells or more from 40 on.
     from: u16,
     width: Constraint,
@@ -376,7 +376,7 @@ mod tests {
         assert!(text(Keys { host: 2, hosts: 3 }).contains("Tab another host (2 of 3)"));
     }
 
-    /// Columns make room for the names of the channels.
+    /// Columns disappear to make room for the names of the channels.
     #[test]
     fn a_narrow_terminal_shows_names_and_what_is_waited_for() {
         for (width, heads) in [
