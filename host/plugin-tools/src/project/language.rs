@@ -7,11 +7,11 @@ use super::{c, python};
 /// The language of a decoder's project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// The fastest to run, with tests outside of the sandbox.
+    /// Rust: the fastest to run, with tests outside of the sandbox.
     Rust,
-    /// As fast; no libc.
+    /// C or C++: as fast; no libc.
     C,
-    /// For prototypes: slow, and large.
+    /// Python: for prototypes; slow, and large.
     Python,
 }
 
