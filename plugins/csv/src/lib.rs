@@ -3,7 +3,7 @@
 //!
 //! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
-//! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. Blank lines
+//! ends are text, and two quotes mean one. Blank lines and comment lines are not rows. Blank lines
 //! and comment lines are not rows. Bytes that are not UTF-8 are valid in columns of type bytes;
 //! other columns are text, or have the types that the first rows tell (`learn.rs`). Bytes that are
 //! not UTF-8 are valid in columns of type bytes; other columns are text, or have the types that the

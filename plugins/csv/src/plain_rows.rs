@@ -7,7 +7,7 @@
 //! quoted, does the row end here? Here a few operations on the masks of 64 bytes answer that for
 //! all fields in these bytes. They produce a mask of where values start and a mask of where they
 //! end, without their quotes: one bit for each field, in the same order. [`write_places`] turns
-//! bits into offsets, several at a time, and the spans follow from the two lists of offsets. Only
+//! bits into offsets, several at once, and the spans follow from the two lists of offsets. Only
 //! line ends are handled one by one.
 //!
 //! **What it leaves to others.** It stops before a row that has doubled quotes, a quote in the middle
