@@ -137,7 +137,7 @@ fn segment(jpeg: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), String> {
         )
     };
     loop {
-        // Bytes between segments are passed over, as libjpeg does.
+        // Bytes between segments are skipped, as libjpeg does.
         at += memchr::memchr(0xff, jpeg.get(at..).unwrap_or_default()).ok_or_else(ends)?;
         let marker = *jpeg.get(at + 1).ok_or_else(ends)?;
         at += 1;

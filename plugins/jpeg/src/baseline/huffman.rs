@@ -67,7 +67,7 @@ impl Default for Code {
 /// Says what is wrong with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockError {
-    /// Bits that are no code.
+    /// Bits that are not code.
     NoCode,
     /// More than 64 coefficients.
     TooMany,
