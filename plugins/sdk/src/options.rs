@@ -97,7 +97,8 @@ impl Options {
     /// Adds the defaults of `specs` to the values in `given`.
     ///
     /// # Errors
-    /// A text for the operator: an option is not declared, does not accept its value, or is missing.
+    /// The error is a message for the operator: an option is not declared, does not accept its
+    /// value, or is missing.
     pub fn new(specs: &[OptionSpec], given: &[(String, String)]) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for spec in specs {
@@ -153,7 +154,7 @@ impl Options {
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
-    /// The value of an option as a number; `None` if it has no value, or one that is no number.
+    /// The value of an option as a number; `None` if it has no value, or one that is not a number.
     pub fn int(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(|value| value.parse().ok())
     }

@@ -89,7 +89,7 @@ pub struct Records {
     passed_on: u64,
     /// Whether the host asked for `starts`.
     offsets: bool,
-    /// The last answer to the host whether decoding can begin again.
+    /// The last answer to the host whether decoding can restart.
     restart: Option<u64>,
     spans: Vec<u64>,
     payload: Vec<u8>,
@@ -448,7 +448,7 @@ impl Records {
         self.host.borrow_mut().payload = 0;
     }
 
-    /// Tells the host where decoding can begin again, if that has changed.
+    /// Tells the host where decoding can restart, if that has changed.
     #[doc(hidden)]
     pub fn tell_restart(&mut self, restart: Option<u64>) {
         if self.restart != restart {

@@ -79,7 +79,7 @@ impl Setup {
         self.decompress = Some(decompress);
         self
     }
-    /// The same setup, but decoding goes on after errors.
+    /// The same setup, but decoding continues after errors.
     pub fn skipping(mut self) -> Self {
         self.skip = true;
         self
@@ -144,7 +144,7 @@ pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) ->
     }
 }
 
-/// The places at which decoding can begin again, when the input arrives in pieces of these sizes.
+/// The places at which decoding can restart, when the input arrives in pieces of these sizes.
 ///
 /// # Panics
 /// The same as [`decode_split`].
@@ -154,7 +154,7 @@ pub fn restarts<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec
     run.restarts
 }
 
-/// Asserts that decoding can begin again at the places of [`restarts`]. Returns the places.
+/// Asserts that decoding can restart at the places of [`restarts`]. Returns the places.
 ///
 /// # Panics
 /// The same as [`assert_restart`].
@@ -183,7 +183,7 @@ pub fn schema_extension(fields: &[Field]) -> (String, String) {
     ("schema".to_owned(), fields.iter().map(line).collect())
 }
 
-/// Asserts that decoding can begin again at a place: it gives the records and the errors of `whole`
+/// Asserts that decoding can restart at a place: it gives the records and the errors of `whole`
 /// after that place. The input after the place arrives in pieces of these sizes. The messages of
 /// errors may differ, because lines count from the place.
 ///
@@ -225,7 +225,7 @@ pub fn assert_restart<D: Decoder>(
 }
 
 /// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
-/// that decoding can begin again at some of the places that the decoder names. Returns the outcome.
+/// that decoding can restart at some of the places that the decoder names. Returns the outcome.
 ///
 /// # Panics
 /// If the outcomes differ; also as [`decode_split`] and [`assert_restart`].
@@ -283,7 +283,7 @@ struct Collected {
     payload: Vec<u8>,
     schema: Option<Vec<Field>>,
     metadata: BTreeMap<String, String>,
-    /// The decoder's last answer whether decoding can begin again.
+    /// The decoder's last answer whether decoding can restart.
     restart: Option<u64>,
     records: Vec<Record>,
     starts: Vec<u64>,
@@ -389,11 +389,11 @@ struct Run<'a, D> {
     skip: bool,
     /// Whether the decoder refused the input.
     refused: bool,
-    /// The place where decoding can begin again.
+    /// The place where decoding can restart.
     restarts: Vec<RestartPlace>,
 }
 
-/// A place at which decoding can begin again: see [`Decoder::restart`].
+/// A place at which decoding can restart: see [`Decoder::restart`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPlace {
     /// Bytes of the input that are shown first.
@@ -521,7 +521,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         }
     }
 
-    /// Notes the place up to which the input was consumed, if decoding can begin again there.
+    /// Notes the place up to which the input was consumed, if decoding can restart there.
     fn note_restart(&mut self) {
         let (records, errors, header) = {
             let collected = self.collected.borrow();
