@@ -70,7 +70,7 @@ impl Decoder for TfExample {
 }
 
 impl TfExample {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let Self { framing, features, .. } = self;
         framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))
