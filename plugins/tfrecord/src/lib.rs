@@ -53,7 +53,7 @@ impl Decoder for TfRecord {
 }
 
 impl TfRecord {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         self.framing.decode(chunk, out, |out, start, payload| {
             out.span(start, payload);
