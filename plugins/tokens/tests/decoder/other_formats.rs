@@ -1,4 +1,4 @@
-//! Objects that are plainly something else are refused with what they are.
+//! Objects that are clearly something else are refused with what they are.
 
 use pipemill_parsing::testing::{
     assert_refuses_other_formats, assert_takes_other_formats, other_formats,
