@@ -1,4 +1,4 @@
-//! The errors of an archive or a sample: their messages, and where decoding can go on.
+//! The errors of an archive or a sample: their messages, and where decoding can continue.
 
 use pipemill_plugin::DecodeError;
 

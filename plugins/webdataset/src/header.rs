@@ -43,12 +43,12 @@ pub(crate) struct Header {
     pub(crate) is_old_directory: bool,
 }
 
-/// Why a block is no header.
+/// Why a block is not a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// The sum of its bytes is `found`, but the header says `stored`, which may be no number.
+    /// The sum of its bytes is `found`, but the header says `stored`, which may not be a number.
     Checksum { found: u32, stored: Option<u32> },
-    /// The size is no number.
+    /// The size is not a number.
     Size,
 }
 

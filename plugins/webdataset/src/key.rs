@@ -2,7 +2,7 @@
 //! webdataset's `base_plus_ext` and `tar_file_iterator`.
 
 /// Offset of the dot between key and extension: the first dot of the file name. `None` for a member
-/// that belongs to no sample. Files that macOS adds are no data: see [`is_of_macos`].
+/// that belongs to no sample. Files that macOS adds are not data: see [`is_of_macos`].
 ///
 /// If the file name starts with a dot, its folder is the key, unless the name of the folder has a
 /// dot.

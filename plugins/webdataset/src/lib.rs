@@ -4,8 +4,8 @@
 //! are written as text, and values of JSON texts, are converted.
 //!
 //! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The
-//! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are no
-//! files are skipped, and so are files without an extension and files that webdataset treats as
+//! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are
+//! not files are skipped, and so are files without an extension and files that webdataset treats as
 //! metadata.
 //!
 //! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the places where decoding
@@ -124,14 +124,14 @@ impl Decoder for WebDataset {
 
 /// The result of [`WebDataset::sample`].
 enum NextStep {
-    /// Decoding goes on at this place.
+    /// Decoding continues at this place.
     GoOn(usize),
     /// More bytes are needed: `decode` returns this.
     Return(Progress),
 }
 
 impl WebDataset {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(
         &mut self,
         chunk: &[u8],
@@ -162,7 +162,7 @@ impl WebDataset {
         let block = BLOCK as u64;
         let is_last = end && held as u64 == self.to_skip;
         if self.to_skip == 0 || is_last || held as u64 >= self.to_skip.saturating_add(block) {
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             let end = at + self.to_skip as usize;
             self.to_skip = 0;
             return Ok(end);
@@ -248,7 +248,7 @@ impl WebDataset {
                 let progress = Progress::consumed(start).and_wants(need.unwrap_or(usize::MAX));
                 return Ok(NextStep::Return(progress));
             }
-            // It fits: the chunk is not shorter, as checked above.
+            // The value fits: the chunk is not shorter, as checked above.
             at = start + size as usize;
             self.add(role, &member);
         }

@@ -80,7 +80,7 @@ pub(crate) enum MemberPath {
 /// Why no member can be read. `at` is the offset, in the chunk, of the header that is not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MemberError {
-    /// The block is no header.
+    /// The block is not a header.
     Header { at: usize, error: HeaderError },
     /// The extra headers, up to this one, have at least `size` bytes.
     TooLong { at: usize, size: u64 },
@@ -95,7 +95,7 @@ pub(crate) enum MemberError {
 }
 
 impl MemberError {
-    /// Whether the block at `start`, where a member was expected, is no header.
+    /// Whether the block at `start`, where a member was expected, is not a header.
     pub(crate) fn is_no_header(&self, start: usize) -> bool {
         matches!(self, Self::Header { at, .. } if *at == start)
     }
@@ -135,7 +135,7 @@ pub(crate) fn read_member(chunk: &[u8], start: usize) -> Result<NextMember, Memb
         if header.size > MAX_EXTRA_HEADERS || so_far + header.size > MAX_EXTRA_HEADERS {
             return Err(MemberError::TooLong { at, size: so_far.saturating_add(header.size) });
         }
-        // It fits: it is below the limit.
+        // The value fits: it is below the limit.
         let end = data + header.size as usize;
         let next = data + (header.size as usize).next_multiple_of(BLOCK);
         let Some(text) = chunk.get(data..end) else {

@@ -38,7 +38,7 @@ impl Search {
             let blocks = (chunk.len() - at) / BLOCK * BLOCK;
             let step = self.to_skip.min(blocks as u64);
             self.to_skip -= step;
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             at += step as usize;
             if self.to_skip > 0 {
                 return Resync { consumed: at, found: false };

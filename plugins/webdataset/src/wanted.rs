@@ -109,7 +109,7 @@ impl Format {
 }
 
 impl Wanted {
-    /// The fields that the options name. An error is a text for the operator.
+    /// The fields that the options name. An error is a message for the operator.
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let text = options.get("fields").ok_or_else(|| {
             "which members of a sample are wanted must be said: set the option `fields`, as in \

@@ -1,4 +1,4 @@
-//! The message of each error, and where decoding goes on.
+//! The message of each error, and where decoding continues.
 
 use pipemill_plugin::testing::Setup;
 
