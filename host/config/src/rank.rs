@@ -44,7 +44,7 @@ pub(super) fn read(doc: &Document, root: &Reader) -> ReadResult<Result<Rank, Str
     Ok(from_launcher(doc, count))
 }
 
-/// The rank from the variables of the launcher, else from the platform.
+/// The rank from the variables of the launcher, otherwise from the platform.
 fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
     let is_step = STEP.iter().any(|name| doc.variable(name).is_some());
     for (index, total) in LAUNCHERS {

@@ -107,7 +107,7 @@ pub enum Resumed {
 }
 
 impl Resumed {
-    /// The byte offset at which decoding went on.
+    /// The byte offset at which decoding continued.
     pub fn place(self) -> Option<u64> {
         match self {
             Self::No => None,

@@ -1,4 +1,4 @@
-//! Names that are no data: hidden files, and the markers that Spark, Hive, Delta Lake and Hadoop
+//! Names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake and Hadoop
 //! write next to their data. Folders, patterns and prefixes leave them out and count them.
 
 /// A mark that makes a name hidden.

@@ -17,7 +17,7 @@
 //! - `file_version`: the state of a regular file, according to its file system.
 //! - `files`: files as a source: files that are named one by one, the files that match a pattern,
 //!   or all files in a folder.
-//! - `hidden`: names that are no data: hidden files, and the markers that Spark, Hive, Delta Lake
+//! - `hidden`: names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake
 //!   and Hadoop write next to their data.
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
 //! - `list_digest`: digest of a list of objects.

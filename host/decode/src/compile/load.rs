@@ -158,7 +158,7 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
 /// Reads a plugin's file.
 ///
 /// # Errors
-/// It can't be read, is no regular file, or is larger than [`MAX_PLUGIN_BYTES`].
+/// It can't be read, is not a regular file, or is larger than [`MAX_PLUGIN_BYTES`].
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would wait for its writer.
     let no_wait = nix::fcntl::OFlag::O_NONBLOCK.bits();

@@ -16,8 +16,8 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language of the project in `folder`, recognised by its files; `None` if the folder is no
-    /// decoder's project.
+    /// The language of the project in `folder`, recognised by its files; `None` if the folder is
+    /// not a decoder's project.
     pub fn of(folder: &Path) -> Option<Self> {
         if folder.join("Cargo.toml").is_file() {
             Some(Self::Rust)

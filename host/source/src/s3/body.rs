@@ -183,7 +183,7 @@ impl Body {
     }
 
     /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it
-    /// has arrived, else the outcome of a read.
+    /// has arrived, otherwise the outcome of a read.
     pub(super) fn wait_for_first_frame(
         &mut self,
         timeout: Option<Duration>,

@@ -19,7 +19,7 @@ pub(super) struct Target {
     pub(super) address: Address,
     /// Stored size in bytes.
     pub(super) size: u64,
-    /// From the list or the HEAD that found the object, else from the first response.
+    /// From the list or the HEAD that found the object, otherwise from the first response.
     etag: OnceLock<String>,
     /// Its `Content-Type`, if a HEAD request has found the object.
     content_type: OnceLock<String>,

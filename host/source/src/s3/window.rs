@@ -76,8 +76,8 @@ struct WindowState {
 enum Growth {
     /// No growth is under test. The next one is possible after this number of bytes is read.
     PossibleAfter(u64),
-    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, else go back
-    /// to a window of `back` bytes.
+    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, otherwise go
+    /// back to a window of `back` bytes.
     UnderTest { wait: f64, back: u64 },
 }
 
