@@ -2,7 +2,7 @@
 //! and the size of records grow.
 //!
 //! Each figure is a difference of two runs of a host, a short one and a long one. So what a start
-//! costs is no part of it. Writes `target/bench/scaling/AXIS.json`, of which
+//! costs is not a part of it. Writes `target/bench/scaling/AXIS.json`, of which
 //! `bench/python/scaling` makes a report.
 
 mod axes;

@@ -38,7 +38,7 @@ def measure(reader: Reader, task: Task) -> dict[str, Any]:
     items = reader(task)
     try:
         if not is_whole(reader):
-            # Opening is no part of the warm-up.
+            # Opening is not a part of the warm-up.
             next(items)
             began = time.perf_counter()
             while time.perf_counter() - began < WARM_UP:

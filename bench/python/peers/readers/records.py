@@ -54,7 +54,7 @@ def tf_data_files(task: Task) -> Items:
         data = tf.data.TFRecordDataset(path).batch(task.rows)
         return data.map(lambda batch: tf.io.decode_raw(batch, tf.uint8))
 
-    # `num_parallel_reads` takes turns record by record, which is slower than one file after the other.
+    # `num_parallel_reads` takes turns record by record, which is slower than one file at a time.
     files = tf.data.Dataset.from_tensor_slices(task.files)
     data = files.interleave(of_file, cycle_length=2, num_parallel_calls=2).repeat()
     for batch in data.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
