@@ -18,7 +18,7 @@ static bool add(const pipemill_batch *batch, const char *name, double *sum, pipe
                 about->type_name, name);
         return false;
     }
-    // All values where they are evenly spaced; else each is asked for.
+    // All values where they are evenly spaced; otherwise each is asked for.
     pipemill_column column = pipemill_batch_column(batch, field);
     for (size_t record = 0; record < pipemill_batch_valid(batch); record++) {
         const uint8_t *value = column.data ? column.data + record * column.stride

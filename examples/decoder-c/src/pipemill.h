@@ -91,9 +91,9 @@ void pm_options(void);
 // says what is wrong and what would be right.
 const char *pm_open(const pm_info *info);
 
-// Emits the records that lie whole in the chunk, and returns how many bytes are done with. At the
-// end of the input, the host reports unconsumed bytes as an input that ends inside a record. For an
-// empty object it is called once, with an empty chunk that has `end`.
+// Emits the records that are completely in the chunk, and returns how many bytes are done with. At
+// the end of the input, the host reports unconsumed bytes as an input that ends inside a record.
+// For an empty object it is called once, with an empty chunk that has `end`.
 pm_answer pm_decode(pm_chunk chunk);
 
 // Looks for the next record after an error of pm_searchable. The chunk starts at the place that the
@@ -139,9 +139,9 @@ typedef struct {
 // Sets the fields of every record: once, before the first record.
 void pm_set_schema(const pm_field_spec *fields, size_t count);
 
-// Tells the consumers a fact about the object, before the first record. The key "pipemill.restart" is
-// for the host, at any time: with the value "0", decoding can begin again at the end of the bytes that
-// this and later calls consume. With a header of N bytes, which must be shown first, it is N.
+// Tells the consumers a fact about the object, before the first record. The key "pipemill.restart"
+// is for the host, at any time: with the value "0", decoding can restart at the end of the bytes
+// that this and later calls consume. With a header of N bytes, which must be shown first, it is N.
 void pm_set_metadata(const char *key, const char *value);
 
 // --- Records, in the order of the input

@@ -6,7 +6,7 @@ use pipemill_plugin::{Field, InnerRecord, MapRecords, Options, Records, Scalar, 
 
 const SIZE: &str = "size";
 
-/// The transformation of a record. It has no state: so decoding can begin again wherever the inner
+/// The transformation of a record. It has no state: so decoding can restart wherever the inner
 /// decoder can. A transformation with state says by `can_restart` whether it can.
 pub struct WithSize;
 
