@@ -88,7 +88,7 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     failed == 0 && bytes > 0
 }
 
-/// Sends one message. `wait`: wait for room where the socket is full. A signal is no error.
+/// Sends one message. `wait`: wait for room where the socket is full. A signal is not an error.
 pub(crate) fn send(
     to: impl AsFd,
     message: &[u8],

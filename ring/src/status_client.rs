@@ -1,4 +1,4 @@
-//! Asks a host for its status, as `pipemill top` does. It is no consumer: it is granted nothing.
+//! Asks a host for its status, as `pipemill top` does. It is not a consumer: it is granted nothing.
 
 use std::io;
 use std::os::fd::OwnedFd;

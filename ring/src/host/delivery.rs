@@ -235,7 +235,7 @@ pub fn credits(
 
 /// Number of slots that a channel needs whose batches are dealt to `world` ranks, if each of them
 /// holds `held` batches. One is left to be filled, and batches wait until it is known whether their
-/// round is full: all of it with [`Tail::Drop`], else one.
+/// round is full: all of it with [`Tail::Drop`], otherwise one.
 pub fn slots_of_ranks(world: u32, held: u32, tail: Option<Tail>) -> u32 {
     let waiting = if tail == Some(Tail::Drop) { world } else { 1 };
     world.saturating_mul(held).saturating_add(waiting).saturating_add(1)

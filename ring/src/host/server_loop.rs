@@ -223,8 +223,8 @@ impl ServerLoop {
     }
 
     /// Ends a connection that holds nothing, so that another can be accepted: the oldest that has
-    /// said nothing, else the status client that has asked for nothing for longest. False where all
-    /// are consumers.
+    /// said nothing, otherwise the status client that has asked for nothing for longest. False
+    /// where all are consumers.
     fn make_room(&mut self) -> bool {
         while let Some(id) = self.connections.oldest_silent() {
             // Perhaps it has said something now.

@@ -58,9 +58,9 @@ impl Connection {
         &self.address
     }
 
-    /// Sends a message. It is no error here that the host has hung up: its last messages can still
-    /// be received, and the receive after these reports the hang-up. In a forked child this sends
-    /// nothing, because the connection is the parent's.
+    /// Sends a message. It is not an error here that the host has hung up: its last messages can
+    /// still be received, and the receive after these reports the hang-up. In a forked child this
+    /// sends nothing, because the connection is the parent's.
     pub(super) fn send(&self, message: &[u8]) {
         if self.check_process().is_err() {
             return;
