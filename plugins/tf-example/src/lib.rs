@@ -15,8 +15,9 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 
-/// Records that one call of the host checks. More would be slow for a file with many bad records,
-/// because after each error a batch is checked again. Fewer would make the calls cost too much.
+/// Number of records that one call of the host checks. A larger number would be slow for a file
+/// with many bad records, because after each error a batch is checked again. With a smaller one the
+/// calls would cost too much.
 const BATCH: usize = 128;
 
 /// The `tf-example` decoder.
