@@ -1,4 +1,5 @@
-"""The cases: their inputs, the readers of each, and what each reader does and leaves out."""
+"""The cases: their inputs, the readers of each, and the work that each reader does or leaves out.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """The lowest quotient of two lines that is good enough."""
+    """The smallest acceptable ratio of two lines."""
 
     line: str
     peer: str
