@@ -1,4 +1,5 @@
-// What tests/c/test_c.py asks of the C library, one job for each argument. The socket is in $PIPEMILL_SOCKET.
+// The jobs that tests/c/test_c.py asks of the C library, one for each argument. The socket is in
+// $PIPEMILL_SOCKET.
 
 #include <inttypes.h>
 #include <poll.h>
@@ -14,7 +15,7 @@
 
 static pipemill_error *error;
 
-// Prints the error of the last call, and gives it back.
+// Prints the error of the last call, and frees it.
 static void say(const char *what) {
     printf("%s: %d: %s\n", what, pipemill_error_kind_of(error), pipemill_error_message(error));
     pipemill_error_free(error);
@@ -43,7 +44,7 @@ static void print_value(const pipemill_field *field, pipemill_bytes value) {
     }
 }
 
-// Each record of a batch by each of the ways to its values, which have to agree.
+// Reads each record of a batch in each of the ways to its values, which have to agree.
 static void print_batch(const pipemill_batch *batch) {
     pipemill_bytes object = pipemill_batch_object(batch);
     printf("batch %" PRIu64 " of epoch %" PRIu32 ", %zu of %zu records, from record %" PRIu64 " of %.*s\n",
@@ -67,7 +68,7 @@ static void print_batch(const pipemill_batch *batch) {
     }
 }
 
-// Everything until the channel's end; at most `most` batches.
+// Reads everything until the channel's end; at most `most` batches.
 static int records(const pipemill_options *options, int most) {
     pipemill_reader *reader = connected(options);
     while (most-- > 0) {
@@ -135,7 +136,7 @@ static void refused(const char *what, pipemill_options options) {
 
 static int misuse(void) {
     if (strcmp(pipemill_version(), PIPEMILL_VERSION) != 0) abort();
-    // What was in the slot before is not read.
+    // This prints what the host sends. The slot's earlier content is not read.
     error = (pipemill_error *)0x1;
     if (pipemill_connect(NULL, NULL, NULL, &error) != NULL) abort();
     say("no channel");
@@ -190,7 +191,7 @@ static int misuse(void) {
     return 0;
 }
 
-// Asks for a batch while it holds all that it may, then goes on.
+// Asks for a batch while it holds all that it may, then continues.
 static int hold(void) {
     pipemill_options options = {0};
     options.credits = 1;
@@ -199,7 +200,7 @@ static int hold(void) {
     pipemill_batch *batch = pipemill_next(reader, &error).batch;
     if (pipemill_next(reader, &error).kind != PIPEMILL_EVENT_KIND_FAILED) abort();
     say("held");
-    // A pointer that is null: nobody wants the error.
+    // A null pointer: the caller does not want the error.
     if (pipemill_next(reader, NULL).kind != PIPEMILL_EVENT_KIND_FAILED) abort();
     if (pipemill_find_field(batch, "nothing", &error) != -1) abort();
     say("field");
@@ -214,7 +215,7 @@ static int hold(void) {
 static void *next_in_a_thread(void *reader) {
     pipemill_error *mine;
     pipemill_event event;
-    // Not while the other thread asks for the state.
+    // The reader does not close while the other thread asks for the state.
     do {
         sched_yield();
         event = pipemill_next(reader, &mine);

@@ -21,7 +21,7 @@ fn objects(text: &str) -> Vec<Value> {
 
 const PAYLOADS: [&[u8]; 3] = [b"one", b"", b"\xff three"];
 
-/// Each decoder with a file, and what comes of it.
+/// Each decoder with a file, and the records that come from it.
 fn samples() -> [(&'static str, Vec<u8>, Vec<Value>, &'static str); 4] {
     let data = |index: usize, offset: u64| {
         json!({"object": "in", "index": index, "offset": offset,
@@ -237,7 +237,7 @@ fn a_table_of_very_many_columns_is_read_or_refused_with_the_remedy() {
     }
 }
 
-/// Shown with U+FFFD for what is no text, and opened by their bytes.
+/// Bytes that are not text are shown as U+FFFD, and the file is opened by its true bytes.
 #[test]
 fn names_that_are_not_utf8_are_listed_and_opened() {
     let place = TestDir::new();
@@ -266,7 +266,7 @@ fn names_that_are_not_utf8_are_listed_and_opened() {
     assert_eq!(ls("data".as_ref()).len(), 2);
     // Without a decoder, its start is looked at; and the size is known.
     assert!(with(&["schema"], &name).text().contains("records  1, in 4 B"));
-    // The same from configurations, also by patterns.
+    // The same from configurations, and by patterns.
     for source in ["folder = 'data'", "glob = 'data/raw?31m?.txt'", "glob = 'data/**/*.txt'"] {
         let config =
             format!("[[channel]]\nname = 'a'\ndecoder = 'lines'\nsource = {{ {source} }}\n");

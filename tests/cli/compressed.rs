@@ -20,7 +20,7 @@ fn compression_is_found_by_name_and_set_by_option() {
     let place = TestDir::new();
     let plain = plain();
     let expected = format!("records=2000 bytes={}\n", payloads().concat().len());
-    // Members and frames one behind the other are one object.
+    // Members and frames that follow one another are one object.
     let (head, tail) = plain.split_at(plain.len() / 2);
     place.write("a.rec.gz", [gzip(head), gzip(tail)].concat());
     place.write("a.rec.zst", [zstd(head), zstd(tail)].concat());
@@ -76,7 +76,7 @@ fn corrupt_compressed_data_is_an_error() {
     broken[10] |= 0b110;
     place.write("broken.gz", &broken);
     let mut untrue = gzip(&plain());
-    // The checksum of what all of it should be.
+    // The checksum of the whole content.
     let checksum = untrue.len() - 8;
     untrue[checksum] ^= 1;
     place.write("untrue.gz", untrue);

@@ -1,4 +1,4 @@
-//! Configurations: all that is wrong is said at once, and what they name is found.
+//! Configurations: all errors are reported at once, and the files that they name are found.
 
 use pipemill_tests::consumer;
 use pipemill_tests::host::Host;
@@ -46,7 +46,7 @@ fn all_faults_of_a_file_are_said_at_once() {
     assert!(!place.path("started").exists());
 }
 
-/// The lines that say nothing of memory, which depends on the machine.
+/// The lines that do not mention memory, which depends on the machine.
 fn without_memory(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.contains(": takes at most "));
     lines.flat_map(|line| [line, "\n"]).collect()
@@ -75,7 +75,7 @@ fn what_a_channel_may_take_is_said() {
     assert!(text.contains("512MiB for decoders") && !text.contains("workers"), "{text}");
 }
 
-/// Only `run`, which stops at what is wrong in the text, does not look for them.
+/// Only `run`, which stops at errors in the text, does not look for them.
 #[test]
 fn an_unknown_decoder_is_said_beside_other_faults() {
     let place = TestDir::new();
@@ -167,7 +167,7 @@ fn a_glob_takes_its_files_by_name_in_every_epoch() {
     host.wait().with_code(0);
 }
 
-/// The decoder itself says what its options lack, before anything runs.
+/// The decoder itself reports which options are missing, before anything runs.
 #[test]
 fn decoders_are_opened_with_their_options() {
     let place = TestDir::new();

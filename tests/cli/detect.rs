@@ -50,12 +50,12 @@ fn the_decoder_is_found_and_said() {
     assert_eq!(fields(&ended.text())[0], json!({"f0": "id", "f1": "price"}));
 }
 
-/// The types that the first object tells are those of all.
+/// The types that the first object shows are those of all objects.
 #[test]
 fn the_first_object_tells_the_types_of_all() {
     let place = TestDir::new();
     place.write("in/a.csv", "id,x\n1,0.5\n");
-    // By itself, this object would have an integer.
+    // Alone, this object would have an integer.
     place.write("in/b.csv", "id,x\n2,1\n");
     let ended = run(&place, &["cat", "in"]).with_code(0);
     assert_eq!(fields(&ended.text()), [json!({"id": 1, "x": 0.5}), json!({"id": 2, "x": 1.0})]);

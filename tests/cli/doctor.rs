@@ -1,4 +1,4 @@
-//! `pipemill doctor` says what is wrong with a machine, and what to do.
+//! `pipemill doctor` reports what is wrong with a machine, and what to do.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

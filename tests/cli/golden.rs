@@ -1,5 +1,5 @@
-//! The messages that a person meets most, word for word, in `golden/`. `PIPEMILL_GOLDEN=write` writes
-//! them anew: look at the difference before you commit it.
+//! The messages that a person meets most, word for word, in `golden/`. `PIPEMILL_GOLDEN=write`
+//! rewrites them: look at the difference before you commit it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use pipemill_tests::test_dir::TestDir;
 
 use super::run;
 
-/// Checks what a command says against the file of that name.
+/// Compares a command's output with the file of that name.
 fn golden(place: &TestDir, name: &str, args: &[&str]) {
     let ended = run(place, args);
     let code = ended.code.unwrap_or(-1);
@@ -25,7 +25,7 @@ fn golden(place: &TestDir, name: &str, args: &[&str]) {
     assert!(said == expected, "cli/golden/{name}.txt: expected\n{expected}\nfound\n{said}");
 }
 
-/// Where in its source a plugin panicked says nothing about the message.
+/// The place in its source where a plugin panicked is no part of the message.
 fn without_lines(said: &str) -> String {
     let mut parts = said.split("misdeeds.rs:");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ fn messages_about_bad_input() {
     golden(&place, "skipped", &["cat", "-d", "tfrecord", "--on-error", "skip", "damaged.tfrecord"]);
 }
 
-/// A decoder that fails says where in it that was, in its author's own words.
+/// A decoder that fails says where in it that happened, in its author's own words.
 #[test]
 fn messages_about_bad_plugins() {
     let place = TestDir::new();
@@ -82,14 +82,14 @@ fn messages_about_bad_plugins() {
     golden(&place, "plugin-wasi", &["cat", "-d", "./wasi.wasm", "data"]);
 }
 
-/// Made for an interface of the future.
+/// It was made for an interface of the future.
 fn other_version() -> Vec<u8> {
     let text = r#"(component
         (import "pipemill:decoder/host@0.9.0" (instance (export "log" (func)))))"#;
     wat::parse_str(text).expect("a component")
 }
 
-/// Built for WASI instead of nothing.
+/// It was built for WASI.
 fn wasi() -> Vec<u8> {
     let text = r#"(component
         (import "wasi:filesystem/preopens@0.2.0" (instance (export "get-directories" (func))))
@@ -107,7 +107,7 @@ fn messages_about_what_is_not_there() {
     golden(&place, "no-plugin", &["cat", "-d", "./mine.wasm", "x"]);
 }
 
-/// Nobody said which decoder it is.
+/// Nothing says which decoder it is.
 #[test]
 fn messages_about_decoders_that_are_found_or_not() {
     let place = TestDir::new();

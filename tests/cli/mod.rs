@@ -36,7 +36,7 @@ fn run(place: &TestDir, args: &[&str]) -> Ended {
 fn run_with(place: &TestDir, args: &[&str], input: &[u8]) -> Ended {
     let (reader, mut writer) = std::io::pipe().expect("a pipe can be made");
     let input = input.to_owned();
-    // It may not want all of it.
+    // The command may exit before it has read all of it.
     thread::spawn(move || drop(writer.write_all(&input)));
     Process::start(command(place, args).stdin(reader)).wait()
 }

@@ -57,7 +57,7 @@ fn in_toml(path: &Path) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// Raw bytes of C1 are no UTF-8.
+/// Raw bytes of C1 are not valid UTF-8.
 #[test]
 fn names_that_are_no_text() {
     let place = TestDir::new();
@@ -256,7 +256,7 @@ fn names_and_texts_of_decoders() {
     }
 }
 
-/// What the platform shows of a job that failed.
+/// The platform shows this message of a job that failed.
 #[test]
 fn names_in_the_failure_file() {
     let place = TestDir::new();

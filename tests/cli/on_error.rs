@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::run;
 
-/// Hundred records of 30 bytes, in which bytes of the 20th and of the 70th are not what they were.
+/// A hundred records of 30 bytes; some bytes of the 20th and of the 70th are changed.
 fn damaged() -> (Vec<u8>, Vec<Vec<u8>>) {
     let payloads: Vec<_> = (0..100u8).map(|n| vec![n; 30]).collect();
     let mut bytes = tfrecord(&payloads);
@@ -64,7 +64,7 @@ fn the_quarantine_has_the_bytes_that_were_passed_over() {
         "--quarantine",
         "bad",
     ];
-    // Twice, because the second appends.
+    // It runs twice, because the second run appends.
     for _ in 0..2 {
         let ended = run(&place, &[&args[..], &["in"]].concat()).with_code(0);
         assert_eq!(ended.text(), "records=98 bytes=2940\n");
@@ -137,7 +137,7 @@ fn lines_of(file: &Path) -> usize {
     std::fs::read_to_string(file).expect("it was written").lines().count()
 }
 
-/// Three epochs with errors in two places each. `max_errors` counts each epoch by itself.
+/// Three epochs with errors in two places each. `max_errors` counts each epoch separately.
 #[test]
 fn a_place_is_counted_once_an_epoch_and_kept_once_a_run() {
     let place = TestDir::new();

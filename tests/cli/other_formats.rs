@@ -1,4 +1,5 @@
-//! What is no data: markers and hidden files, addresses of other stores, objects of another format.
+//! Inputs that are not data: markers and hidden files, addresses of other stores, objects of
+//! another format.
 
 use pipemill_tests::inputs::{gzip, tfrecord, zlib};
 use pipemill_tests::test_dir::TestDir;
@@ -26,7 +27,7 @@ fn markers_of_spark_are_left_out_and_counted() {
     let ended = run(&place, &["ls", "in"]).with_code(0);
     assert_eq!(ended.text(), "8\tin/part-0.txt\n");
     ended.says(&["left out 4 hidden files and markers", "1 object, 8 bytes"]);
-    // What is named is read.
+    // A file that is named is read.
     let ended = run(&place, &["cat", "-d", "lines", "in/_started_17"]).with_code(0);
     assert_eq!(ended.text().lines().count(), 1);
     let ls = |source: &str| {

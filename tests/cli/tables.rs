@@ -1,5 +1,5 @@
-//! Tables that `cat` finds by itself: read, or refused with the option that reads them. None is
-//! read wrong.
+//! Tables whose format `cat` finds: it reads them, or refuses them and names the option that reads
+//! them. None is read wrong.
 
 use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn fields(text: &str) -> Vec<Value> {
     text.lines().map(|line| object(line)["fields"].clone()).collect()
 }
 
-/// What `cat` prints of a file with this name and text.
+/// The output of `cat` for a file with this name and text.
 #[track_caller]
 fn read(name: &str, text: &str, options: &[&str], expected: &[Value]) {
     let place = TestDir::new();
@@ -21,7 +21,7 @@ fn read(name: &str, text: &str, options: &[&str], expected: &[Value]) {
     assert_eq!(fields(&ended.text()), expected, "{text:?}");
 }
 
-/// What `cat` says of a file that it does not read. It prints no record.
+/// The error of `cat` for a file that it does not read. It prints no record.
 #[track_caller]
 fn refused(name: &str, text: &str, words: &[&str]) {
     let place = TestDir::new();

@@ -1,4 +1,6 @@
-"""`pipemill cat --output arrow`: an independent reader of Arrow IPC reads what the JSON lines say. DuckDB reads it, too."""
+"""`pipemill cat --output arrow`: an independent reader of Arrow IPC reads what the JSON lines say.
+DuckDB reads it too.
+"""
 
 import base64
 import datetime
@@ -36,7 +38,7 @@ def jsonl(*args, **more):
 
 
 def plain(value):
-    """A value of the JSON lines as Arrow's readers give it."""
+    """A value of the JSON lines, as Arrow's readers return it."""
     if isinstance(value, dict):
         return base64.b64decode(value["base64"])
     if isinstance(value, list):
@@ -151,7 +153,7 @@ def test_an_empty_input_is_a_stream_without_records(tmp_path):
 
 
 def test_a_failure_leaves_the_stream_without_its_end(tmp_path):
-    """A reader can tell that records are missing: the stream does not end by its own mark."""
+    """A reader can tell that records are missing: the stream has no end mark."""
     path = tmp_path / "in.csv"
     path.write_bytes(b"1\n2\nx\n")
     done = run("cat", "-d", "csv", "-o", "types=int32", "--output", "arrow", path)
@@ -199,7 +201,7 @@ def test_duckdb_queries_a_pipe(tmp_path):
 
 
 def query(folder, program, command):
-    """What a Python program prints of what a command writes into its standard input."""
+    """The output of a Python program that reads a command's output from its standard input."""
     with subprocess.Popen([PIPEMILL, *command], cwd=folder, stdout=subprocess.PIPE) as cat:
         done = subprocess.run(
             [sys.executable, "-c", program], stdin=cat.stdout, capture_output=True, text=True, timeout=PATIENCE

@@ -1,4 +1,4 @@
-"""`pipemill init` and `schema`: what they write runs at once."""
+"""`pipemill init` and `schema`: the files that they write can be run at once."""
 
 import io
 import os
@@ -29,7 +29,7 @@ def test_schema_estimates_the_number_of_records(tmp_path):
     said = run("schema", "-d", "csv", path).stdout.decode()
     (words,) = [line.split() for line in said.splitlines() if line.startswith("records")]
     about = int(words[2].replace(",", ""))
-    # What is read ahead makes it a little less.
+    # The bytes that are read ahead make it a little less.
     assert words[1] == "about" and 900_000 < about < 1_100_000
 
 
@@ -54,7 +54,7 @@ def test_init_writes_the_types_that_were_learnt(tmp_path):
     assert '"types" = "id:int64,score:float64,name:utf8"' in text, text
     assert "those of the first rows" in text
     assert run("config", "check", "--try", job / "pipemill.toml").returncode == 0
-    # By then, other first rows would give other types.
+    # At that time, other first rows would have other types.
     table.write_text("id,score,name\n1.5,2,Ann\n")
     tried = run("config", "check", "--try", job / "pipemill.toml")
     assert tried.returncode != 0 and b"int64" in tried.stdout + tried.stderr

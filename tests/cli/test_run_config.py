@@ -8,7 +8,7 @@ from e2e import PIPEMILL, run
 
 @pytest.fixture
 def files(tmp_path):
-    """A configuration, and one that is not there."""
+    """A configuration, and a path where there is none."""
     (tmp_path / "lines").write_text("a\n")
     config = tmp_path / "pipemill.toml"
     config.write_text(

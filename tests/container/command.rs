@@ -56,7 +56,7 @@ fn a_failed_channel_is_the_hosts_failure_if_the_command_ends_well() {
     );
     let unheeded = format!("{} bad; exit 0", consumer!());
     Host::run(&pipemill!(), &place, &config, &["sh", "-c", &unheeded]).with_code(65);
-    // But what the command says of itself goes before.
+    // The command's own output comes first.
     Host::run(&pipemill!(), &place, &config, &[consumer!(), "bad"]).with_code(3);
 }
 
@@ -88,7 +88,7 @@ fn signals_are_handed_on_to_the_command() {
     }
 }
 
-/// Most commands know nothing of signals, and must not be shielded from them.
+/// Most commands do not handle signals, and must not be shielded from them.
 #[test]
 fn a_command_that_handles_no_signal_is_ended_by_it() {
     let place = TestDir::new();
@@ -123,7 +123,7 @@ fn without_a_command_a_signal_stops_the_host() {
         let place = TestDir::new();
         let host =
             Host::start(&pipemill!(), &place, &lines(&place, "train", &numbered(50_000, 200), ""));
-        // It waits for this consumer then, in the middle of its work.
+        // It waits for this consumer then, while it still has work.
         let reader = host.connect("train");
         host.process.signal(signal);
         let ended = host.wait().with_code(128 + signal as i32);

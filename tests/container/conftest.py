@@ -1,4 +1,6 @@
-"""What the tests of containers share. Where no container can be run they are skipped, and say why."""
+"""Fixtures for the tests of containers. Where no container can be run they are skipped, and say
+why.
+"""
 
 import pathlib
 import tempfile
@@ -31,7 +33,7 @@ def container(images):
 
 @pytest.fixture
 def folder():
-    """A folder that every user, in a container, too, may read and write."""
+    """A folder that every user may read and write, in a container too."""
     with tempfile.TemporaryDirectory(prefix="pipemill-") as path:
         folder = pathlib.Path(path)
         folder.chmod(0o777)

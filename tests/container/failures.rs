@@ -15,14 +15,14 @@ fn failing(place: &TestDir, top: &str) -> String {
     reading(place, "bad.txt", top)
 }
 
-/// The same, but it fails no sooner than somebody does [`FAIL`].
+/// The same, but it does not fail before a process runs [`FAIL`].
 fn failing_later(place: &TestDir, top: &str) -> String {
     let config = failing(place, top);
     place.fifo("bad.fifo");
     config.replace("bad.txt", "bad.fifo")
 }
 
-/// What a script does to let the channel fail.
+/// Shell commands that make the channel fail.
 const FAIL: &str = "cat bad.txt > bad.fifo";
 
 fn reading(place: &TestDir, name: &str, top: &str) -> String {
@@ -45,7 +45,7 @@ const SHORT: &str = "fail_grace = '50ms'\nstop_timeout = '100ms'";
 const TOLD: &str = "fail_grace = '50ms'\nstop_timeout = '24h'";
 const LONG: &str = "fail_grace = '24h'\nstop_timeout = '24h'";
 
-/// What the command does, and what comes of it.
+/// What the command does, and the exit code that follows.
 #[test]
 fn the_exit_code_after_a_failure_says_what_happened() {
     let handles = |how: &str| format!("trap '{how}' TERM; {FAIL}; while :; do sleep 0.02; done");
@@ -73,12 +73,12 @@ fn an_input_that_is_missing_has_a_code_of_its_own() {
     let place = TestDir::new();
     start(&place, &missing(&place, SHORT), "exec sleep 1000").wait().with_code(66);
     finish(&mut host::command(&pipemill!(), &place, &missing(&place, SHORT))).with_code(66);
-    // Unless something else has failed, too.
+    // This does not hold if something else has failed too.
     let both = [failing(&place, SHORT), missing(&place, "")].concat();
     finish(&mut host::command(&pipemill!(), &place, &both)).with_code(65);
 }
 
-/// With an operator's signal, the command's end is its own again.
+/// After an operator's signal, the exit code of the command counts again.
 #[test]
 fn a_signal_after_a_failure_makes_the_exit_code_the_commands() {
     let place = TestDir::new();
@@ -116,7 +116,7 @@ fn without_a_command_no_consumer_is_waited_for_after_fail_grace() {
     let place = TestDir::new();
     let host = Host::start(&pipemill!(), &place, &failing(&place, SHORT));
     host.wait().with_code(65);
-    // Nor for one that reads nothing, and was there before.
+    // Nor for one that reads nothing, and that existed before.
     let host = Host::start(&pipemill!(), &place, &failing_later(&place, SHORT));
     let reader = host.connect("bad");
     std::fs::copy(place.path("bad.txt"), place.path("bad.fifo")).expect("it is read");

@@ -1,5 +1,5 @@
-//! What the command starts: its group is ended with it, orphans are waited for, and the death of the host
-//! reaches it.
+//! Processes that the command starts: its group ends with it, the host waits for orphans, and they
+//! end when the host dies.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -83,7 +83,7 @@ fn a_host_that_is_killed_takes_the_command_with_it() {
     let command = pid(&place.path("command"));
     process.signal(Signal::SIGKILL);
     assert_eq!(process.wait().signal, Some(Signal::SIGKILL as i32));
-    // Whoever is its parent now waits for it when he likes.
+    // Its new parent waits for it, at a time of its own choice.
     let is_dead = |pid: Pid| state(pid).is_none_or(|(state, _)| state == 'Z');
     until("the command ends", || is_dead(command));
 }

@@ -1,5 +1,6 @@
-"""What the kubelet does of a pod's specification, as far as examples/kubernetes goes: from YAML to podman. What it does
-not know it refuses, so that no line of an example is silently not tested."""
+"""The kubelet's work on a pod's specification, for the fields that examples/kubernetes uses: from
+YAML to podman. It refuses a field that it does not know, so that no line of an example remains
+untested silently."""
 
 import os
 import time
@@ -8,7 +9,8 @@ from podman import HOST, TRAINING
 
 IMAGES = {"pipemill": HOST, "my-training": TRAINING, "my-python": TRAINING}
 MIB = 1 << 20
-#: What says nothing to a single machine's runtime, or stands in every container that the tests start.
+#: Fields that do not matter to a single machine's runtime, or that hold for every container of the
+#: tests.
 CONTAINER = {"name", "image", "args", "command", "env", "restartPolicy", "resources", "securityContext", "volumeMounts"}
 CONTAINER |= {"ports", "startupProbe"}
 SECURITY = {"runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation"}
@@ -33,7 +35,7 @@ def volumes(pod, documents, folder, claims):
                 (path / name).write_text(text)
         elif "emptyDir" in volume:
             path.mkdir(parents=True)
-            # As the kubelet makes it.
+            # Sets the rights as the kubelet does.
             path.chmod(0o777)
         else:
             path = claims[volume["persistentVolumeClaim"]["claimName"]]
@@ -42,7 +44,9 @@ def volumes(pod, documents, folder, claims):
 
 
 def podman_run(pod, container, volumes, more_env=()):
-    """Image, arguments and options for `podman run`, beside those that every test's container has."""
+    """Image, arguments and options for `podman run`, in addition to those that every test's
+    container has.
+    """
     assert container.keys() <= CONTAINER, container.keys() - CONTAINER
     security = {**pod["securityContext"], **container["securityContext"]}
     assert security.keys() <= SECURITY, security.keys() - SECURITY
@@ -68,7 +72,9 @@ def podman_run(pod, container, volumes, more_env=()):
 
 
 def wait_for_startup(container, running):
-    """Asks as the container's probe says until it is answered well, as the kubelet does before it starts the next."""
+    """Runs the container's probe until it succeeds, as the kubelet does before it starts the next
+    container.
+    """
     probe = container["startupProbe"]
     assert probe.keys() == {"httpGet", "periodSeconds", "failureThreshold"}
     get = probe["httpGet"]

@@ -1,5 +1,6 @@
-//! `pipemill run` as a container's entrypoint: whatever is signalled, dies or fails, the command is told and
-//! has its time, the exit code says what happened, and nothing is left behind.
+//! `pipemill run` as a container's entrypoint. Whatever receives a signal, dies or fails, the
+//! command is told and has time to end. The exit code says what happened, and nothing is left
+//! behind.
 
 mod command;
 mod failures;
@@ -20,7 +21,7 @@ use pipemill_tests::process::{Process, state};
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{pipemill, skip_test, until};
 
-/// What a file holds, once a whole line is in it.
+/// The content of a file, once it has a whole line.
 fn line(file: &Path) -> String {
     let mut line = String::new();
     until(&format!("{} has a line", file.display()), || {
@@ -34,8 +35,8 @@ fn pid(file: &Path) -> Pid {
     Pid::from_raw(line(file).parse().expect("a number"))
 }
 
-/// A channel of records that are numbered, eight digits each, three epochs of them; `top`: keys at the top
-/// of the file.
+/// A channel of numbered records of eight digits each, in three epochs; `top`: keys at the top of
+/// the file.
 fn numbered(place: &TestDir, records: usize, top: &str) -> String {
     let lines: Vec<_> =
         (0..records).map(|number| format!("{number:08}{}", "x".repeat(192))).collect();
@@ -46,7 +47,7 @@ fn numbered(place: &TestDir, records: usize, top: &str) -> String {
     )
 }
 
-/// The host with a script beside it, in the test's own place.
+/// The host with a script as its command, in the test's folder.
 fn shell(place: &TestDir, config: &str, script: &str) -> Command {
     let mut command = host::command(&pipemill!(), place, config);
     command.args(["--", "sh", "-c", script]).current_dir(place.folder());
@@ -62,7 +63,7 @@ fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Some(Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?)))
 }
 
-/// Nothing is left: no socket, and no process that had been told of it.
+/// Nothing is left: no socket, and no process whose environment has its path.
 #[track_caller]
 fn nothing_is_left(place: &TestDir) {
     assert!(place.names("run").is_empty(), "left: {:?}", place.names("run"));
@@ -82,7 +83,7 @@ fn has_no_zombie(parent: Pid) {
     until("it waits for its children", || !processes().any(|pid| zombie(&pid)));
 }
 
-/// Whether a command succeeds here: not everybody may do everything.
+/// Whether a command succeeds here: some users lack the rights.
 fn may(test: &str, words: &[&str]) -> bool {
     let done = Command::new(words[0]).args(&words[1..]).output();
     let may = done.is_ok_and(|done| done.status.success());

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT at each moment of a run: what was handed out can be used up, the exit code tells, and
-//! nothing is left.
+//! SIGTERM and SIGINT at each moment of a run: consumers can finish the batches that they hold, the
+//! exit code says what happened, and nothing is left.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,8 @@ use super::{has_no_zombie, line, nothing_is_left, numbered, start};
 
 const BOTH: [Signal; 2] = [SIGTERM, SIGINT];
 
-/// A script that reads the channel, whatever it is sent, with a pause of that many milliseconds in each batch.
+/// A script that reads the channel despite any signal, and sleeps this many milliseconds in each
+/// batch.
 fn reads(pause: u32) -> String {
     format!("trap '' TERM INT; exec {} train {pause} > said", consumer!())
 }
@@ -25,7 +26,7 @@ fn said(place: &TestDir) -> String {
     std::fs::read_to_string(place.path("said")).unwrap_or_default()
 }
 
-/// The writing end of a FIFO, once somebody reads it.
+/// The writing end of a FIFO, once a process reads it.
 fn writer_once_read(fifo: &Path) -> File {
     let mut writer = None;
     until("somebody reads the FIFO", || {
@@ -60,7 +61,8 @@ fn a_signal_before_the_host_is_ready_starts_no_command() {
     }
 }
 
-/// Each batch that was begun was ACKed, they follow each other, and each epoch has what was ACKed of it.
+/// Each batch that was begun was ACKed, the batches follow each other, and each epoch has the
+/// batches that were ACKed of it.
 fn check(said: &str) -> u64 {
     let (mut expected, mut of_epoch, mut all) = ((0, 0), 0, 0);
     let mut about = None;
@@ -97,7 +99,7 @@ fn check(said: &str) -> u64 {
 fn a_signal_while_it_streams_lets_what_was_granted_be_read() {
     for signal in BOTH {
         let place = TestDir::new();
-        // More than the ring has room for, and than is read in half a minute.
+        // More than the ring has room for, and more than is read in half a minute.
         let records = 50_000;
         let process = start(&place, &numbered(&place, records, ""), &reads(100));
         until("a batch is ACKed", || said(&place).contains("acked"));
@@ -136,7 +138,7 @@ fn a_command_without_a_handler_is_ended_by_the_signal() {
     }
 }
 
-/// Ignores all that asks it to end.
+/// Ignores all signals that ask it to end.
 const STUBBORN: &str = "trap '' TERM INT; echo > ready; while :; do sleep 0.02; done";
 
 #[test]
@@ -161,7 +163,7 @@ fn a_second_signal_kills_the_command_at_once() {
         let mut process = start(&place, &config, STUBBORN);
         line(&place.path("ready"));
         process.signal(first);
-        // What comes within a moment counts once: some send each signal twice.
+        // Signals that come within a moment count once: some platforms send each signal twice.
         until("it ends", || {
             process.signal(second);
             !process.runs()
@@ -171,7 +173,7 @@ fn a_second_signal_kills_the_command_at_once() {
     }
 }
 
-/// The command is dead, a child of it is not.
+/// The command is dead, and a child of it is not.
 #[test]
 fn a_signal_after_the_commands_end_leaves_its_exit_code() {
     for signal in BOTH {

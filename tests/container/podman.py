@@ -8,7 +8,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).parents[2]
-#: Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
+#: No wait of a test takes longer, even on a slow and busy machine.
 PATIENCE = 600
 #: A folder that is kept: packages, images.
 KEPT = pathlib.Path(os.environ.get("PIPEMILL_TEST_KEPT", ROOT / "target")) / "containers"
@@ -18,7 +18,8 @@ BINARY = os.environ.get("PIPEMILL_STATIC", "")
 BASE, HOST, TRAINING = "localhost/base", "localhost/pipemill", "localhost/training"
 PACKAGES = ["python3-minimal", "libpython3-stdlib", "dash", "coreutils"]
 
-#: What a careful platform gives: Docker's /dev/shm, no network, no rights, no root, nothing to write to.
+#: The restrictions of a careful platform: Docker's /dev/shm, no network, no rights, no root user,
+#: no writable folder.
 STRICT = [
     *("--runtime", "runc", "--network", "none", "--cap-drop", "all", "--shm-size", "64m"),
     *("--security-opt", "no-new-privileges", "--read-only", "--read-only-tmpfs=false"),
@@ -35,7 +36,7 @@ def patiently(probe):
 
 
 def why_not():
-    """Why there can be no containers here; None if there can."""
+    """Why containers can't run here; None if they can."""
     if not BINARY:
         return "PIPEMILL_STATIC is not set; `make test` does"
     if os.getuid() != 0:
@@ -43,7 +44,7 @@ def why_not():
     for program in ["podman", "runc", "apt-get", "dpkg-deb"]:
         if not shutil.which(program):
             return f"there is no {program}"
-    # Whether the machine lets podman do its work is not what is tested.
+    # These tests do not test whether the machine lets podman work.
     KEPT.mkdir(parents=True, exist_ok=True)
     try:
         if podman("image", "exists", BASE, check=False).returncode != 0:
@@ -67,13 +68,13 @@ def podman(*args, timeout=PATIENCE, check=True):
 
 
 def build_images():
-    """Builds what deploy/ describes: over the binary that is there already, and the base."""
+    """Builds an image of deploy/ from the binary that exists already, and the base."""
     # In place of the stage that compiles.
     built = KEPT / "built"
     shutil.rmtree(built, ignore_errors=True)
     (built / "out/etc").mkdir(parents=True)
     shutil.copy(BINARY, built / "out/pipemill")
-    # The system's own, if it has some: here nothing is fetched.
+    # The system's own certificates, if it has some: nothing is downloaded here.
     bundle = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
     (built / "out/etc" / bundle.name).write_bytes(bundle.read_bytes() if bundle.exists() else b"")
     build("-t", HOST, "--build-context", f"build={built}", "-f", ROOT / "deploy/Containerfile", ROOT)
@@ -87,7 +88,7 @@ def build(*args):
 
 
 def _make_base():
-    """An image with Python and a shell: packages of the system that this is, unpacked."""
+    """An image with Python and a shell, made of unpacked packages of this system."""
     work = KEPT / "base"
     shutil.rmtree(work, ignore_errors=True)
     (work / "packages/partial").mkdir(parents=True)
@@ -117,7 +118,7 @@ def _make_base():
 
 
 class Container:
-    """A container at work."""
+    """A container that runs."""
 
     def __init__(self, image, args=(), options=()):
         self.id = podman("run", "-d", *STRICT, *options, image, *args).stdout.strip()
@@ -134,7 +135,7 @@ class Container:
         return done.stdout + done.stderr
 
     def until(self, text):
-        """Waits until this stands in the log of a container at work."""
+        """Waits until this text is in the log of a container that runs."""
         patiently(lambda: text in self.log() or not self.is_at_work())
         assert text in (log := self.log()), f"no {text!r}:\n{log}"
 

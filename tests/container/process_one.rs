@@ -1,5 +1,5 @@
-//! As process 1 of a namespace, as in a container: it gets the signals that the kernel spares process 1 by
-//! default, and all orphans are its.
+//! pipemill as process 1 of a namespace, as in a container: it handles the signals that the kernel
+//! keeps from process 1 by default, and all orphans become its children.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use pipemill_tests::{consumer, until};
 
 use super::{line, may, nothing_is_left, numbered, processes, shell, state};
 
-/// A host in a namespace of its own. `unshare` stays outside of it, and hands on its exit code.
+/// A host in a namespace of its own. `unshare` stays outside of it, and returns its exit code.
 fn start(place: &TestDir, config: &str, script: &str) -> Process {
     let host = shell(place, config, script);
     let mut command = Command::new("unshare");
@@ -24,7 +24,7 @@ fn permitted(test: &str) -> bool {
     may(test, &["unshare", "--pid", "--fork", "--mount-proc", "true"])
 }
 
-/// Process 1 as it is called from outside.
+/// The id of process 1, seen from outside.
 fn process_one(unshare: &Process) -> Pid {
     let mut found = None;
     until("there is a process 1", || {
@@ -78,7 +78,7 @@ fn as_process_1_orphans_are_waited_for() {
         return;
     }
     let place = TestDir::new();
-    // In the command's own group, and in others.
+    // Processes in the command's own group, and in others.
     let script = "for how in '' setsid; do \
                     ($how sh -c 'echo $$ > orphan' &); \
                     while [ ! -s orphan ]; do sleep 0.02; done; \

@@ -1,4 +1,4 @@
-//! Where containers are strict: a root that can't be written, a user without rights.
+//! Containers with strict limits: a root that can't be written, a user without rights.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +10,8 @@ use pipemill_tests::{consumer, pipemill};
 
 use super::{may, numbered};
 
-/// Runs the host as nobody, without a capability, in a file system of which all but one folder, `run`, can't
-/// be written, and not even that one if `writable` is false.
+/// Runs the host as nobody, without a capability, in a file system in which only one folder, `run`,
+/// can be written, and none if `writable` is false.
 fn strict(place: &TestDir, writable: bool, config: &str) -> Ended {
     place.write("strict.toml", config);
     place.make_folder("run");

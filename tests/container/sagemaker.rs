@@ -50,7 +50,7 @@ fn numbered(count: usize) -> Vec<String> {
 const PIPE: &str = r#"{"train": {"TrainingInputMode": "Pipe", "ContentType": "application/x-tfrecord",
     "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}}"#;
 
-/// One that ends after an epoch, as a script that has seen enough.
+/// A command that ends after an epoch, as a script that has enough data.
 const ONE_EPOCH: &str = "[[channel]]\nname = \"train\"\n";
 
 #[test]
@@ -72,7 +72,7 @@ fn pipe_channels_go_on_where_the_process_before_was() {
     let ended = job.run(&["run", "-c", "c.toml", "--", consumer!(), "train", "train"]).with_code(0);
     assert!(ended.text().contains("epoch 0 3\n"), "{ended:#?}");
     assert_eq!(fs::read_to_string(job.place.path("state")).unwrap(), "1");
-    // Its own end of epochs is counted from the first: the next process reads up to it.
+    // Its end of epochs is counted from the first one: the next process reads up to it.
     job.place.write(
         "c.toml",
         ONE_EPOCH.to_owned()
@@ -105,7 +105,7 @@ fn the_word_train_is_not_handed_on_to_the_command() {
     assert_eq!(words(&["run", "--", "echo", "a", "train"]), "a\n");
     assert_eq!(words(&["run", "train", "--", "echo", "a"]), "a\n");
     assert_eq!(words(&["run", "--", "echo", "train", "train"]), "train\n");
-    // Elsewhere it is a word as any other.
+    // In other places it is a word like any other.
     job.place.write(
         "c.toml",
         "[[channel]]\nname = \"a\"\ndecoder = \"lines\"\nsource = { file = \"c.toml\" }\n",
@@ -188,7 +188,7 @@ fn each_failure_leaves_its_reason() {
         assert_eq!(ended, code, "{words:?}: {why}");
         assert!(why.contains(says), "{words:?}: {why}");
     }
-    // What the command says itself stays.
+    // The command's own message stays.
     let job = Job::new(PIPE);
     let script = "mkdir -p ml/output; echo mine >ml/output/failure; exit 1";
     job.run(&["run", "--", "sh", "-c", script]).with_code(1);

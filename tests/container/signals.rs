@@ -6,7 +6,7 @@ use pipemill_tests::until;
 
 use super::{has_no_zombie, line, nothing_is_left, numbered, start};
 
-/// Says which signals come, and ends at the last.
+/// Prints each signal that comes, and ends at the last one.
 fn script(signals: &[Signal], last: Signal) -> String {
     let name = |signal: &Signal| signal.as_str().trim_start_matches("SIG").to_owned();
     let traps: Vec<_> =
@@ -59,7 +59,7 @@ fn the_commands_children_get_the_signal_too() {
     let process = start(&place, &numbered(&place, 100, ""), &script);
     line(&place.path("ready"));
     process.signal(SIGTERM);
-    // The shell itself is ended by the signal, and the child has the time to save what it has.
+    // The signal ends the shell itself, and the child has the time to save its work.
     process.wait().with_code(128 + SIGTERM as i32);
     assert_eq!(line(&place.path("saved")), "saved");
     nothing_is_left(&place);
@@ -70,10 +70,10 @@ fn the_commands_children_get_the_signal_too() {
 fn the_command_is_suspended_and_resumed_with_the_host() {
     let place = TestDir::new();
     let config = numbered(&place, 100, "");
-    // No loop of short children: a shell whose child is stopped between vfork and exec waits for that, and is
-    // never stopped itself.
-    // Nor any signal before `sleep` is one: what comes between fork and exec the shell's child takes for
-    // its own, by the shell's handler, and forgets; then the host waits for a `sleep` that nobody ended.
+    // No loop of short children: a shell whose child is stopped between vfork and exec waits for
+    // that, and is never stopped itself. It also receives no signal before `sleep` runs: the
+    // shell's child handles a signal between fork and exec with the shell's handler, and forgets
+    // it; then the host waits for a `sleep` that nobody ended.
     let script = "trap 'exit 7' TERM; sleep 1000 & \
                   until read -r name < /proc/$!/comm && [ $name = sleep ]; do :; done; \
                   echo $$ > pid; wait";

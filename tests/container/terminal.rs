@@ -1,4 +1,4 @@
-//! Started by a person: the command has the terminal, and Ctrl-C is its.
+//! A run that a person starts: the command has the terminal, and receives Ctrl-C.
 
 use std::io::Write;
 use std::process::Command;

@@ -13,7 +13,7 @@ with pipemill.connect("train") as stream:
     print("records", sum(len(batch) for batch in stream), flush=True)
 """
 
-#: Reads, and tells what becomes of it.
+#: Reads, and prints what happens to it.
 LOYAL = """
 import signal, sys
 def asked(number, frame):
@@ -71,7 +71,7 @@ def test_a_ring_larger_than_dev_shm(start):
 
 
 def test_stopped_in_order(start):
-    """`stop` reaches the command, which ends by itself, with a code of its own."""
+    """`stop` reaches the command, which ends with an exit code of its own."""
     box = start(LOYAL)
     box.until("ready")
     box.stop(60)
@@ -79,7 +79,7 @@ def test_stopped_in_order(start):
 
 
 def test_a_command_that_does_not_stop_is_killed(start):
-    """Before the platform kills all: pipemill has time to tell."""
+    """Before the platform kills everything, pipemill has time to write its log."""
     box = start(STUBBORN, 'stop_timeout = "3s"\n' + LINES)
     box.until("ready")
     box.stop(120)
@@ -93,7 +93,7 @@ def test_a_second_signal_kills(start):
     box.until("ready")
     box.kill("TERM")
     box.until("asked")
-    # What comes within 100 ms counts once.
+    # Signals that come within 100 ms count once.
     time.sleep(0.2)
     box.kill("TERM")
     assert box.end()[0] == 137
@@ -130,7 +130,7 @@ def test_a_channel_that_failed(start):
 def test_a_missing_file(start):
     config = LINES.replace("lines.txt", "nothing.txt")
     code, log = start(COUNT, config).end()
-    # Python's own, for an exception that nobody caught.
+    # Python's exit code for an uncaught exception.
     assert code == 1 and "/data/nothing.txt" in log, log
 
 
@@ -153,7 +153,7 @@ signal.pause()
 
 
 def test_nothing_to_write_to(start):
-    """Without a tmpfs the socket has no place, and the message says so."""
+    """Without a tmpfs there is no place for the socket, and the message says so."""
     code, log = start(COUNT, tmp=False).end()
     assert code == 71 and "Read-only file system" in log and "set `socket` to a path" in log, log
 
@@ -165,14 +165,14 @@ def test_a_tmpfs_for_the_socket_alone(start):
 
 
 def test_rings_larger_than_the_memory_limit(start):
-    """Not a silent kill at the start."""
+    """The command is not killed silently at the start."""
     code, log = start(COUNT, memory="72m").end()
     assert code == 71, log
     assert "take 64MiB (`train` 64MiB)" in log and "this container may have 72MiB" in log
 
 
 def test_the_memory_limit_is_met(start):
-    """The kernel kills the command, though pipemill with its ring is larger; pipemill tells."""
+    """The kernel kills the command, though pipemill with its ring is larger; pipemill logs it."""
     script = COUNT + "print('ready', flush=True)\nmemory = [bytearray(b'x' * (1 << 20)) for _ in range(1_000)]"
     code, log = start(script, memory="192m").end()
     assert code == 137 and "ready" in log, log

@@ -1,4 +1,6 @@
-"""examples/kubernetes: what the API server takes, and does what it says, with podman in the place of a cluster."""
+"""examples/kubernetes: the API server accepts them, and they do what they say, with podman in the
+place of a cluster.
+"""
 
 import re
 
@@ -43,7 +45,7 @@ def test_the_pods_of_an_indexed_job_read_each_object_once(container, folder, cla
     seen, shares = [], []
     for index in range(job["completions"]):
         volumes = kubelet.volumes(pod, documents, folder / str(index), claims)
-        # As the control plane sets it.
+        # Sets the defaults that the control plane sets.
         env = [{"name": "JOB_COMPLETION_INDEX", "value": str(index)}]
         code, log = container(*kubelet.podman_run(pod, train, volumes, env)).end()
         assert code == 0, log
@@ -83,7 +85,9 @@ def test_the_count_is_that_of_the_job():
 
 
 def test_a_sidecar_serves_the_container_beside_it(container, folder, claims):
-    """Two containers, two users, and nothing in common but the socket's folder; the reader, started first, waits."""
+    """Two containers with two users, who share only the socket's folder; the reader starts first,
+    and waits.
+    """
     documents = example("sidecar")
     pod = kubelet.of_kind(documents, "Job")["spec"]["template"]["spec"]
     ((sidecar,), (train,)) = pod["initContainers"], pod["containers"]

@@ -20,16 +20,16 @@ use pipemill_tests::{BAD_PLUGIN, consumer, inputs, pipemill, until};
 
 use super::{lines, numbered};
 
-/// The channel that something is done to, and the one whose records are counted.
+/// The channel that the test disturbs, and the one whose records it counts.
 const BAD: &str = "bad";
 const GOOD: &str = "good";
 
-/// What is done to a channel.
+/// A disturbance of a channel.
 struct Case {
     name: &'static str,
     /// The channel, as TOML.
     config: fn(&TestDir) -> String,
-    /// Does it, and says how it ended.
+    /// Disturbs it, and returns how it ended.
     act: fn(&Host),
     /// The exit code of the host: the channel has failed, or not.
     code: i32,
@@ -229,7 +229,7 @@ fn lies(host: &Host) {
     is_whole(host);
 }
 
-/// What it has ACKed is delivered to nobody else.
+/// The batches that it has ACKed are delivered to no other consumer.
 fn acks(host: &Host) {
     let mut reader = host.connect(BAD);
     let first = reader.next().expect("the host is well");
@@ -253,7 +253,7 @@ fn ends_epochs(host: &Host) {
     assert_eq!(epochs, [0, 1, 2]);
 }
 
-/// A newer pass of a program ends the older one.
+/// A newer pass of a program ends the older pass.
 fn passes(host: &Host) {
     let hello = |number| Hello {
         pass: Some(Pass { program: "guessed".to_owned(), number }),
@@ -280,7 +280,7 @@ fn holds(host: &Host) {
     assert!(rest > 0 && rest < 3 * RECORDS, "{rest} records");
 }
 
-/// A process that stops itself inside of its first batch, and is killed there.
+/// A process that stops itself inside its first batch, and is killed there.
 fn hangs_up(host: &Host) {
     for _ in 0..3 {
         let mut command = Command::new(consumer!());

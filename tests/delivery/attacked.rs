@@ -20,21 +20,22 @@ use pipemill_tests::{consumer, pipemill, until};
 use super::crowd::silent;
 use super::{lines, numbered};
 
-/// Connections of an attack that holds them.
+/// The connections that an attack holds.
 const CROWD: usize = 100;
-/// What an attack that repeats itself has done before the epoch begins, and again when it is over.
+/// The number of attacks that a repeated attack has made before the epoch begins, and again when it
+/// is over.
 const ROUNDS: u64 = 20;
 
-/// An attack that goes on.
+/// An attack that continues.
 struct Attack {
-    /// What keeps it going, until it is dropped.
+    /// Keeps the attack alive until it is dropped.
     _held: Box<dyn Any>,
-    /// How often it was done, if it repeats itself.
+    /// The number of its attacks so far, if it repeats itself.
     rounds: Option<Arc<AtomicU64>>,
 }
 
 impl Attack {
-    /// Waits until it was done some more times.
+    /// Waits until the attack was made some more times.
     fn wait(&self, name: &str) {
         if let Some(rounds) = &self.rounds {
             let goal = rounds.load(Ordering::Relaxed) + ROUNDS;
@@ -75,7 +76,7 @@ impl Drop for Repeater {
     }
 }
 
-/// Sends a message. The host may have hung up already.
+/// Sends a message. The host may have hung up.
 fn say(socket: &OwnedFd, message: &[u8]) {
     let _ = send(socket.as_raw_fd(), message, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
 }
@@ -163,7 +164,7 @@ fn a_channel_delivers_an_epoch_during_each_attack_on_the_sockets() {
         assert!(read.well() == records, "{name}: other records");
         attack.wait(name);
         drop(attack);
-        // The other channel is whole, too: what was granted to an attacker goes to a reader.
+        // The other channel is whole too: batches that were granted to an attacker go to a reader.
         assert_eq!(host.read("other").well().len(), 3 * 10, "{name}");
         host.wait().with_code(0);
     }

@@ -1,6 +1,6 @@
-//! Consumers that are killed, a hundred times, in the middle of what they do: nothing is lost, and
-//! nothing that was ACKed comes again. Most stop themselves inside a batch or after its ACK, so that they are killed
-//! just there; the others are killed wherever they are.
+//! A hundred consumers are killed in the middle of their work: nothing is lost, and nothing that
+//! was ACKed comes again. Most stop themselves inside a batch or after its ACK, so that they are
+//! killed just there; the others are killed wherever they are.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ use proptest::test_runner::TestRunner;
 const KILLS: usize = 100;
 const EPOCHS: usize = 3;
 
-/// A consumer as a process, and what it says, gathered as long as it lives.
+/// A consumer as a process, and its output, gathered as long as it lives.
 struct Consumer {
     child: Child,
     said: JoinHandle<Vec<String>>,
@@ -44,7 +44,7 @@ impl Consumer {
             let mut said = Vec::new();
             for line in BufReader::new(stdout).lines() {
                 said.push(line.expect("what it says is text"));
-                // Nobody waits any more after the first.
+                // After the first one, nobody waits any more.
                 let _ = connected.send(());
             }
             said
@@ -67,7 +67,7 @@ impl Consumer {
         self.said()
     }
 
-    /// Lets it go on where it stopped itself. Whether it has ended.
+    /// Lets it continue where it stopped itself. Returns whether it has ended.
     fn goes_on_to_its_end(&mut self) -> bool {
         let has_ended = self.child.try_wait().expect("it is our own child").is_some();
         if !has_ended {
@@ -76,13 +76,13 @@ impl Consumer {
         has_ended
     }
 
-    /// What it said, after its end.
+    /// Its output, after its end.
     fn said(self) -> Vec<String> {
         self.said.join().expect("gathering does not panic")
     }
 }
 
-/// How often a batch was begun and how often ACKed.
+/// How often a batch was begun, and how often it was ACKed.
 #[derive(Default)]
 struct Batch {
     epoch: u64,
@@ -92,7 +92,7 @@ struct Batch {
     acked: usize,
 }
 
-/// Writes epochs for as long as there are kills to come, and tells how many records each has.
+/// Writes epochs for as long as there are kills to come, and reports how many records each has.
 fn write(place: &TestDir, killed: Arc<AtomicUsize>) -> JoinHandle<Vec<u64>> {
     let fifos: Vec<_> = (0..EPOCHS).map(|epoch| place.path(&format!("train_{epoch}"))).collect();
     place.fifo("train_0");
@@ -140,7 +140,7 @@ fn a_hundred_killed_consumers_lose_no_record_and_repeat_no_acked_batch() {
     let mut consumers: Vec<_> = (0..3).map(|_| next(draw(0..4))).collect();
     let (mut lives, mut in_a_batch) = (Vec::new(), 0);
     for number in 0..KILLS {
-        // The new one first, so that there is always somebody to end an epoch.
+        // The new one is first, so that there is always a consumer to end an epoch.
         consumers.push(next(draw(0..4)));
         let mut victim = Some(draw(0..3) as usize);
         if number % 4 != 0 {
@@ -158,7 +158,7 @@ fn a_hundred_killed_consumers_lose_no_record_and_repeat_no_acked_batch() {
         killed.fetch_add(1, Ordering::Release);
     }
     until("the last three end", || {
-        // All of them are let on, also after one that has not ended.
+        // All of them are woken, including those after one that has not ended.
         let running =
             consumers.iter_mut().filter_map(|it| (!it.goes_on_to_its_end()).then_some(()));
         running.count() == 0
@@ -200,7 +200,7 @@ fn check(lives: &[Vec<String>], epochs: &[u64], in_a_batch: usize) {
     );
     let mut expected = (0, 0);
     for (number, batch) in &batches {
-        // Whoever dies between ACK and word did it, but could not say so.
+        // A consumer that died between the ACK and its word has ACKed, but could not say so.
         assert!(
             batch.about >= 1 && batch.acked <= 1,
             "batch {number}: {} {}",

@@ -1,4 +1,4 @@
-//! Thousands of connections that say nothing, at a host that may open few files.
+//! Thousands of silent connections, at a host that may open few files.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -23,7 +23,7 @@ fn limited(command: &Command, limits: &[&str]) -> Command {
     shell
 }
 
-/// A connection that says nothing.
+/// A connection that sends nothing.
 pub fn silent(path: &Path) -> OwnedFd {
     let flags = SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).expect("a socket");
@@ -32,7 +32,7 @@ pub fn silent(path: &Path) -> OwnedFd {
     fd
 }
 
-/// Lets this process open many files. Returns how many.
+/// Lets this process open many files. Returns the limit.
 fn raise_open_files() -> u64 {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("every process has limits");
     let many = soft.max(hard.min(4_000));
@@ -54,7 +54,7 @@ fn silent_connections_keep_no_consumer_and_no_source_out() {
     let command = host::command(&pipemill!(), &place, &config);
     let process = Process::start(&mut limited(&command, &["-n 256"]));
     let host = Host { process, socket: place.path("run/host.sock") };
-    // Only shows that the host is up, and takes nothing.
+    // It only shows that the host is up, and takes nothing.
     drop(host.connect("train"));
     let crowd: Vec<OwnedFd> = (0..2_000.min(many - 200)).map(|_| silent(&host.socket)).collect();
     // The channel opens each file while the crowd is there.
@@ -72,7 +72,7 @@ fn top_and_a_new_consumer_are_served_beside_a_thousand_silent_connections() {
     let place = TestDir::new();
     let config = lines(&place, "train", &numbered(10, 10), "");
     let host = Host::start(&pipemill!(), &place, &config);
-    // Only shows that the host is up, and takes nothing.
+    // It only shows that the host is up, and takes nothing.
     drop(host.connect("train"));
     let crowd: Vec<OwnedFd> = (0..1_000.min(many - 200)).map(|_| silent(&host.socket)).collect();
     let mut top = Command::new(pipemill!());

@@ -1,5 +1,5 @@
-//! A host that is killed: its consumers learn it, and nothing is left but a socket file, which
-//! the next host replaces.
+//! A host that is killed: its consumers see it, and nothing is left but a socket file, which the
+//! next host replaces.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn consumers_get_an_error_when_the_host_is_killed_and_nothing_is_left() {
     let records = numbered(40_000, 100);
     let config = lines(&place, "train", &records, "");
     let host = Host::start(&pipemill!(), &place, &config);
-    // One that holds all its credits, so that it waits for nothing but the host.
+    // It holds all its credits, so that it waits only for the host.
     let mut waiting = host.connect("train");
     let mut held = Vec::new();
     while held.len() < waiting.welcome().credits as usize {
@@ -47,7 +47,7 @@ fn consumers_get_an_error_when_the_host_is_killed_and_nothing_is_left() {
         error.to_string().contains("train") && error.to_string().contains("host died"),
         "{error}"
     );
-    // What was lent before stays good.
+    // Batches that were lent before remain valid.
     let first = consumer::records(&held[0]);
     assert_eq!(first, records[..first.len()]);
     drop(held);
@@ -57,7 +57,7 @@ fn consumers_get_an_error_when_the_host_is_killed_and_nothing_is_left() {
     let left: Vec<_> = shared_memory().difference(&before).cloned().collect();
     assert!(left.iter().all(|name| !name.contains("pipemill")), "left in /dev/shm: {left:?}");
 
-    // Read at the end of the socket's life there is nothing left at all.
+    // The end of the socket is the last output: nothing is left at all.
     let next = Host::start(&pipemill!(), &place, &config);
     assert_eq!(next.read("train").well().len(), 3 * records.len());
     next.wait().with_code(0);

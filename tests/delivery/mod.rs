@@ -1,5 +1,5 @@
-//! What happens when somebody dies, stops, or is where he should not be: consumers, the host, the
-//! command next to it, a second host, another user. And what goes wrong in one channel stays there.
+//! A process dies, stops, or is where it should not be: consumers, the host, the command next to
+//! it, a second host, another user. A failure of one channel stays in that channel.
 
 mod apart;
 mod attacked;

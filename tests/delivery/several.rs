@@ -1,4 +1,4 @@
-//! Several consumers of a channel, and channels beside each other.
+//! Several consumers of a channel, and several channels of a host.
 
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn two_consumers_share_a_channel() {
     let place = TestDir::new();
     let records = numbered(20_000, 200);
     let host = Host::start(&pipemill!(), &place, &lines(&place, "train", &records, ""));
-    // Both take a batch before either goes on.
+    // Both take a batch before either continues.
     let mut readers = [host.connect("train"), host.connect("train")];
     let first = readers.each_mut().map(|reader| match reader.next().expect("the host is well") {
         Event::Batch(batch) => consumer::records(&batch),
@@ -64,7 +64,7 @@ fn a_consumer_that_never_reads_stops_no_other_channel() {
     let held = still.next().expect("the host is well");
     let moved = host.read("moving").well();
     assert!(moved == [records.clone(), records.clone(), records.clone()].concat());
-    // And it goes on where it stood.
+    // It resumes where it was.
     drop(held);
     let rest = consumer::read(&mut still).well();
     assert_eq!(rest.last(), records.last());
@@ -96,7 +96,7 @@ with pipemill.connect('train') as stream:
     assert_eq!(ended.text(), [line(0), line(1), line(2)].concat());
 }
 
-/// A rank that gets no batch asks which one has left.
+/// A rank that receives no batch asks which rank has left.
 #[test]
 fn a_rank_is_told_which_other_one_has_left() {
     let place = TestDir::new();

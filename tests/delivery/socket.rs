@@ -13,7 +13,7 @@ use pipemill_tests::{consumer, pipemill, skip_test};
 
 use super::{lines, numbered};
 
-/// Nobody: what Linux calls a user that owns nothing.
+/// Nobody: the user of Linux that owns nothing.
 const NOBODY: u32 = 65534;
 
 fn mode(path: &Path) -> u32 {
@@ -111,7 +111,7 @@ fn other_users_are_refused() {
     let reader = host.connect("train");
     let by_folder = as_nobody(&place, &host.socket).wait().with_code(3);
     assert!(by_folder.text().contains("Permission denied"), "{}", by_folder.text());
-    // Even where somebody has opened the folder and the socket.
+    // This holds even where somebody has opened the folder and the socket.
     open_up(&place.path("run"), 0o777);
     open_up(&host.socket, 0o777);
     let by_host = as_nobody(&place, &host.socket).wait().with_code(3);
@@ -131,7 +131,7 @@ fn other_users_are_served_if_the_configuration_says_so() {
     let place = TestDir::new();
     let config = lines(&place, "train", &numbered(10, 10), "");
     let host = Host::start(&pipemill!(), &place, &format!("allow_other_users = true\n{config}"));
-    // Gone before it took anything; it only shows that the host is up.
+    // It left before it took anything; it only shows that the host is up.
     drop(host.connect("train"));
     let ended = as_nobody(&place, &host.socket).wait().with_code(0);
     let text = ended.text();

@@ -25,7 +25,7 @@ def test_the_page_has_these_cells():
 
 
 class Channel:
-    """A channel in one mode, and hosts of it, one after the other."""
+    """A channel in one mode, and its hosts in succession."""
 
     def __init__(self, start, folder, mode):
         write_files(folder, [20, 26])
@@ -36,7 +36,8 @@ class Channel:
         }[mode]
         self.config = channel(folder, f'{more}batch = {SIZE}\ntail = "pad"')
         self.mode, self.start, self.host = mode, start, start(self.config)
-        # In mode share, others would take what a test of one consumer waits for.
+        # In mode share, other consumers would take the batches that a test of one consumer waits
+        # for.
         self.count = 1 if mode == "share" else 2
 
     def new_host(self):
@@ -53,7 +54,7 @@ class Channel:
         return [self.connect(number, state=states[number]) for number in range(self.count)]
 
     def whole(self, number, epochs=(0, 1)):
-        """What a consumer gets of these epochs, as rows."""
+        """The output of a consumer for these epochs, as rows."""
         if self.mode == "rank":
             return [batch for _ in epochs for batch in BATCHES[number::2]]
         return [batch for _ in epochs for batch in BATCHES]
@@ -74,7 +75,7 @@ def data(batch):
 
 
 def together(read, sources):
-    """What `read` gives for each of them. Each has a thread: where an epoch ends, consumers wait
+    """The result of `read` for each of them. Each has a thread: where an epoch ends, consumers wait
     for each other."""
     with concurrent.futures.ThreadPoolExecutor(len(sources)) as threads:
         return list(threads.map(read, sources))
@@ -101,7 +102,7 @@ def test_without_a_state_a_consumer_dies(one, mode):
     del lost
     dies.close()
     if mode == "share":
-        # The one that lives gets it, and all the rest.
+        # The one that lives gets it, and everything after it.
         rest = [data(batch) for batch in take_all(lives)]
         assert sorted(acked + rest) == sorted(BATCHES + BATCHES)
         assert rest.count(lost_rows) == 2
@@ -147,7 +148,7 @@ def test_without_a_state_an_epoch_ends_early(one, mode):
     first[0].end()
     rest = together(read_epoch, first)
     if mode == "broadcast":
-        # The other one reads on.
+        # The other one continues.
         assert (rest[0], rest[1]) == ([], BATCHES[1:])
         assert not first[1].ended_early
     else:
@@ -198,13 +199,13 @@ def take_some(source):
 @pytest.mark.parametrize("dies", ["host", "job"])
 def test_with_a_state_the_host_or_the_job_dies(one, mode, dies):
     seen, states = [[] for _ in range(one.count)], None
-    # Ranks need not be at the same step. The third life goes on across the end of an epoch.
+    # Ranks need not be at the same step. The third life continues across the end of an epoch.
     for steps in [(1, 1), (3, 2 if mode == "rank" else 3), (4, 4)]:
         streams = one.connect_all(states)
         parts = together(take_some, list(zip(streams, steps)))
         seen = [before + more for before, more in zip(seen, parts)]
         states = [stream.state_dict() for stream in streams]
-        # What a program is given after its state is given again.
+        # Batches that a program received after its state are delivered again.
         take(streams[0])
         if dies == "job":
             close(streams)

@@ -1,4 +1,6 @@
-"""Long compressed objects are inflated in a thread of their own, if there is a core for it: nothing else changes."""
+"""Long compressed objects are inflated in a thread of their own, if there is a core for it: the
+records stay the same.
+"""
 
 import gzip
 import itertools

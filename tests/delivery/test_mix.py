@@ -1,5 +1,5 @@
-"""A channel that mixes others: killed jobs go on at the very next record, and messages name the
-channel that is at fault."""
+"""A channel that mixes others: killed jobs resume at the very next record, and messages name the
+channel at fault."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
+"""Batches that are dealt to ranks; consumers that say where they resume, and how batches are cut.
+"""
 
 import concurrent.futures
 import json
@@ -19,7 +20,7 @@ BATCH = 4
 
 
 def in_step(streams):
-    """All batches of each rank, where the ranks take them in turns."""
+    """All batches of each rank, with the ranks taking turns."""
     taken, live = [[] for _ in streams], set(range(len(streams)))
     while live:
         for rank in sorted(live):
@@ -91,7 +92,7 @@ def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
     more = f'mode = "rank"\nconsumers = 2\nbatch = {BATCH}\ntail = "pad"'
     host = start(channel(tmp_path, more))
     first = host.connect(rank=(0, 2))
-    # It gets a batch, and is killed before it ACKs that.
+    # It receives a batch, and is killed before it ACKs it.
     script = (
         "import pipemill, sys, time\n"
         f"stream = pipemill.connect('train', {host.socket!r}, rank=(1, 2))\n"
@@ -101,7 +102,7 @@ def test_a_rank_that_dies_and_comes_back_gets_its_own_batches(start, tmp_path):
     assert other.stdout.readline() == "1\n"
     other.kill()
     other.wait()
-    # Its place is taken at once, whenever the host learns of its death.
+    # Its place is free at once, whenever the host sees its death.
     second = host.connect(rank=(1, 2))
     assert in_step([first, second]) == expected(46, 2, "pad")
 
@@ -120,7 +121,7 @@ def test_killed_ranks_go_on_at_their_next_batches(start, tmp_path, tail, configu
         streams = [
             host.connect(rank=(rank, world), state=states[rank], **wishes) for rank in range(world)
         ]
-        # Each rank goes on at its own batches, whosever state it was given.
+        # Each rank resumes at its own batches, whichever rank's state it received.
         own = [{**(states[rank] or {}), "rank": rank} for rank in range(world)]
         assert [stream.state_dict() for stream in streams] == own or life == 0
         left = chance.randrange(1, 8)
@@ -217,8 +218,8 @@ def test_a_killed_program_goes_on_in_a_host_that_lives_and_in_a_new_one(start, t
                 seen.append(take(stream))
                 taken += len(seen[-1][2])
                 state = stream.state_dict()
-        # The program ACKs more than its last state says, and dies. But not all: a host whose
-        # channel was read to its end can't go back.
+        # The program ACKs more than its last state says, and dies. But not all batches: a host
+        # whose channel was read to its end can't go back.
         ahead = taken
         for _ in range(chance.randrange(3)):
             if ahead + 2 * 30 <= total:
@@ -353,7 +354,7 @@ def test_a_fifo_is_read_over_after_epochs_that_were_ended_early(start, tmp_path,
     got += rounds(streams, 1)
     states = [stream.state_dict() for stream in streams]
     if checkpoint:
-        # It writes what was ACKed, once more.
+        # It writes the batches that were ACKed again.
         second.child.terminate()
         second.child.wait(PATIENCE)
     else:
@@ -402,7 +403,8 @@ def read_checkpoint(folder):
 @pytest.mark.parametrize("mode", ["share", "rank", "broadcast"])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mode, end):
-    # One epoch in mode share: at its end, one consumer would wait for what the other one holds.
+    # One epoch in mode share: at its end, one consumer would wait for the batch that the other one
+    # holds.
     counts, epochs = ([40, 54], 1) if mode == "share" else ([20, 26], 2)
     write_files(tmp_path, counts)
     more = f'batch = {BATCH}\ntail = "pad"\ncheckpoint = {{ path = "kept.json", every = "1s" }}\n'
@@ -417,7 +419,7 @@ def test_the_host_writes_what_was_acked_and_goes_on_after_it(start, tmp_path, mo
         acked = []
         for _ in range(3):
             for stream in streams if mode != "share" or life else chance.sample(streams, 2):
-                # In mode share, what the other one holds is ACKed out of turn.
+                # In mode share, the batch that the other one holds is ACKed out of turn.
                 acked.append(take(stream))
         # The first of them dies with a batch that it has not ACKed.
         next(streams[0])

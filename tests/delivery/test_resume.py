@@ -1,4 +1,4 @@
-"""A job that is killed goes on at the very next record."""
+"""A job that is killed resumes at the very next record."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ from hosts import start, take, take_all, write_files  # noqa: F401
 
 PYTHON = os.environ.get("PIPEMILL_PYTHON", "python3")
 
-#: Prints each batch, and then keeps the state; after `batches` of them it waits to be killed.
+#: Prints each batch, and then saves the state; after `batches` of them it waits to be killed.
 TRAIN = """
 import json, os, pipemill, sys, time
 path, limit = sys.argv[1], int(sys.argv[2])
@@ -58,7 +58,7 @@ def run(tmp_path, config, limit, resume):
             break
         batches.append(json.loads(line))
     if last == "wait":
-        # The host alone: the command dies with it.
+        # The host starts alone, because the command dies with it.
         child.kill()
     log = child.communicate()[1]
     assert last in ("wait", "end"), log
@@ -193,9 +193,9 @@ def test_a_header_is_read_again(tmp_path):
 
 
 def refusal(tmp_path, config):
-    """Exit code and log of a run that is to go on where the last one was killed."""
+    """Exit code and log of a run that resumes where the last one was killed."""
     (tmp_path / "pipemill.toml").write_text(config)
-    # Else the host might end before it has looked at the object.
+    # Otherwise the host might end before it has looked at the object.
     reads = "import pipemill\ntry:\n    next(pipemill.connect('train'))\nexcept pipemill.PipemillError:\n    pass"
     child = subprocess.run(
         [PIPEMILL, "run", "--resume", "state.json", "--config", "pipemill.toml", "--", PYTHON, "-c", reads],
@@ -246,7 +246,7 @@ def test_an_object_in_s3_that_has_changed_is_refused(bucket, tmp_path):  # noqa:
     batches, ended = run(tmp_path, config, 1, False)
     assert [rows for _, _, rows in batches] == [["a1", "a2", "b1", "b2", "c1", "c2", "d1"]]
     assert not ended
-    # As long as before.
+    # It is as long as before.
     (tmp_path / "buckets/data/train/a.txt").write_text("a1\na3\n")
     code, log = refusal(tmp_path, config)
     assert code == 64 and "`objects` differ: the list has 4 objects" in log, log
@@ -257,7 +257,7 @@ def test_a_state_from_before_the_first_batch_of_a_resumed_run_is_the_one_that_it
     config = channel(f'file = "{tmp_path}/a.txt"')
     run(tmp_path, config, 3, False)
     kept = json.loads((tmp_path / "state.json").read_text())
-    # A list of states is a file, too.
+    # A list of states is a file too.
     (tmp_path / "states.json").write_text(json.dumps([kept]))
     script = "import json, pipemill\nwith pipemill.connect('train') as stream:\n"
     script += "    print(json.dumps(stream.state_dict()))\n"
@@ -310,7 +310,7 @@ def test_a_consumer_goes_back_into_an_epoch_that_it_ended_early_before_another_o
         epoch = next(epochs)
         batch = next(epoch)
         state = stream.state_dict()
-        # While it holds its only credit, no further batch is granted, and so none is passed over.
+        # While it holds its only credit, no further batch is granted, and so none is skipped.
         epoch.end()
         batch.release()
         next(epochs).end()
@@ -411,7 +411,8 @@ def test_consumers_that_go_back_before_the_end_of_an_epoch_all_get_that_end(star
         now = [next(each) for each in epochs]
         assert [[next(epoch).number for epoch in now] for _ in range(2)] == [[0, 0], [1, 1]]
         state = one.state_dict()
-        # Both are sent the end of the epoch. Their programs are killed before they keep another state.
+        # Both are sent the end of the epoch. Their programs are killed before they save another
+        # state.
         assert side_by_side(lambda epoch: next(epoch, None), now) == [None, None]
     with host.connect(state=state) as one, host.connect(state=state) as other:
         epochs = [one.epochs(), other.epochs()]
@@ -420,7 +421,7 @@ def test_consumers_that_go_back_before_the_end_of_an_epoch_all_get_that_end(star
     assert given == [["end of 0", 2, 3, "end of 1"]] * 2
 
 
-#: Says which epochs there are, each without a batch, and the states around them.
+#: Prints the epochs, each without a batch, and the states around them.
 EMPTY = """
 import json, pipemill
 with pipemill.connect("train") as stream:

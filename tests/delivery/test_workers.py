@@ -1,4 +1,4 @@
-"""Workers: with several, consumers get what one worker gives."""
+"""Workers: with several, consumers receive the same as with one."""
 
 import io
 import os
@@ -31,7 +31,7 @@ def test_the_records_of_one_worker_in_its_order(start, tmp_path, more):  # noqa:
 @pytest.mark.parametrize("workers", [2, 3, 7])
 @pytest.mark.parametrize("slots", [4, 6])
 def test_small_rings_and_a_consumer_that_keeps_all_it_may(start, tmp_path, workers, slots):  # noqa: F811
-    """Whatever workers have ready, the next batch finds a slot."""
+    """Whatever batches workers have ready, the next batch finds a slot."""
     sizes = [40, 3000, 0, 1, 9000, 3, 700, 90, 20_000, 5]
     write_files(tmp_path, sizes)
     given = []
@@ -91,7 +91,7 @@ def test_the_first_bad_object_ends_the_channel_and_nothing_after_it_is_given(sta
 
 
 def of_one_and_three(start, path, decoder, take):
-    """What `take` makes of each batch of a long file: with one worker, and with three."""
+    """The result of `take` for each batch of a long file: with one worker, and with three."""
     assert path.stat().st_size > 2 * (4 << 20)
     given = []
     for workers in (1, 3):
@@ -103,7 +103,7 @@ def of_one_and_three(start, path, decoder, take):
 
 
 def test_sections_of_one_long_file(start, tmp_path):  # noqa: F811
-    """Quoted line ends, and rows that look like others inside of them: most guesses are wrong."""
+    """Quoted line ends, and rows that look like others inside them: most guesses are wrong."""
     row = '{n},"line one of {n}\n1,2,3\n{pad}",{n}.5\n'
     rows = [row.format(n=n, pad="x,y,z\n" * (n % 50)) for n in range(60_000)]
     (tmp_path / "a.csv").write_text("a,b,c\n" + "".join(rows))
@@ -192,7 +192,7 @@ def test_a_consumer_can_not_ask_for_batches_of_objects_in_any_order(start, tmp_p
 
 
 def test_records_inside_of_records_of_one_long_tfrecord(start, tmp_path):  # noqa: F811
-    """Records with whole files of TFRecord inside of them: guesses inside of one cost time only."""
+    """Records that contain whole TFRecord files: guesses inside one only cost time."""
     inner = b"".join(tfrecord(bytes([n % 251]) * (n % 70)) for n in range(2_200))
     with open(tmp_path / "a.tfrecord", "wb") as file:
         for n in range(100):
@@ -216,7 +216,7 @@ def tar(samples):
 
 
 def test_archives_inside_of_one_long_archive(start, tmp_path):  # noqa: F811
-    """The members of an archive that is a member look like samples, too."""
+    """The members of an archive that is itself a member look like samples too."""
     inner = tar({"bin": bytes([n]) * (37 * n), "cls": b"1"} for n in range(200))
     samples = [{"bin": inner if n % 3 == 0 else bytes(n % 700), "txt": b"text %d" % n} for n in range(60)]
     (tmp_path / "a.tar").write_bytes(tar(samples))

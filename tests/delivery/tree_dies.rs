@@ -1,5 +1,6 @@
-//! The whole tree of a job, host and program, is killed at random moments and goes on at the last state
-//! that the program kept: nothing after the state is missing, and nothing before it is repeated.
+//! The whole tree of a job, host and program, is killed at random moments and resumes at the last
+//! state that the program saved: nothing after the state is missing, and nothing before it is
+//! repeated.
 //!
 //! Two hundred kills in all. When each comes is random, and no outcome depends on it.
 
@@ -19,7 +20,7 @@ use super::numbered;
 
 /// Kills of each kind of channel.
 const KILLS: usize = 40;
-/// A program is killed after it was given at most this many batches more.
+/// A program is killed after it received at most this many more batches.
 const MOST_BATCHES: usize = 300;
 
 #[test]
@@ -112,7 +113,7 @@ fn check(is_compressed: bool, config: impl FnOnce(&str) -> String) {
     }
 }
 
-/// A host with a program that notes what it is given, and keeps its state.
+/// A host with a program that records each batch, and saves its state.
 struct Job {
     place: TestDir,
     config: String,
@@ -130,8 +131,9 @@ impl Job {
         state["batch"].as_u64().expect("it was kept after a batch") as usize + 1
     }
 
-    /// One life. With `most` it is killed at a random moment, after about as many batches or before.
-    /// Returns a line for each batch that the program was given, and whether the job came to its end.
+    /// One life. With `most` it is killed at a random moment, after about as many batches or
+    /// before. Returns a line for each batch that the program received, and whether the job reached
+    /// its end.
     fn live(&self, random: &mut Rng, most: Option<usize>) -> (Vec<String>, bool) {
         let (state, ledger) = (self.state(), self.place.path("ledger"));
         fs::write(&ledger, "").expect("a file");

@@ -1,5 +1,5 @@
-//! Files that change while a host reads them: what comes is what one state of each file has, or the run ends with an
-//! error that names the file.
+//! Files that change while a host reads them: the records are those of one state of each file, or
+//! the run ends with an error that names the file.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::Write;
@@ -21,7 +21,7 @@ const FILES: usize = 3;
 /// Lines of a file, at most.
 const LINES: usize = 3_000;
 
-/// A file, and all that it ever had in it.
+/// A file, and all content that it ever had.
 struct Changing {
     number: usize,
     path: PathBuf,
@@ -67,13 +67,13 @@ impl Changing {
         self.states.last().map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// Changes the file in one of all ways.
+    /// Changes the file in one of several ways.
     fn change(&mut self, random: &mut fastrand::Rng) -> &'static str {
         let Ok(file) = File::options().write(true).open(&self.path) else { return "removed file" };
         let length = file.metadata().expect("it is open").len();
         match random.u8(0..8) {
             0 => {
-                // Of what is compressed, no whole is left.
+                // No whole member of compressed data is left.
                 file.set_len(random.u64(0..=length)).expect("it is ours");
                 let left = file.metadata().expect("it is open").len() as usize;
                 let last = self.states.last().expect("it has one");
@@ -146,7 +146,7 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(&other, path).expect("it is ours");
 }
 
-/// A host reads files, of which some change after some of its batches.
+/// A host reads files, and some of them change after some of its batches.
 pub fn live(world: &mut World) {
     let (place, random) = (TestDir::new(), &mut world.random);
     let mut files: Vec<_> = (0..FILES).map(|at| Changing::new(&place, at, random)).collect();

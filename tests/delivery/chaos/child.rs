@@ -1,4 +1,5 @@
-//! A child process that says lines: they come through one channel for all children, and no child outlives the test.
+//! A child process that prints lines: they arrive through one channel for all children, and no
+//! child outlives the test.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,11 +15,12 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Who says a line: each output of each process has its own number.
+/// The sender of a line: each output of each process has its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Speaker(pub usize);
 
-/// What was said. No text: nothing more will be said, because every process that could has ended.
+/// A line that was printed. No text: nothing more will come, because every process that could print
+/// has ended.
 pub struct Line {
     pub speaker: Speaker,
     pub text: Option<String>,
@@ -106,7 +108,7 @@ pub struct Valve {
 #[derive(Default)]
 struct ValveState {
     is_shut: bool,
-    /// The reader stands there.
+    /// The reader pauses there.
     holds: bool,
 }
 
@@ -131,7 +133,7 @@ impl Valve {
             .open(format!("/proc/self/fd/{fd}"));
         let mut pipe = pipe.expect("the reader has it open");
         loop {
-            // What the reader takes before it stands has to be filled again.
+            // The bytes that the reader takes before it pauses have to be filled again.
             let held = self.lock().holds;
             while pipe.write(b"\n").is_ok() {}
             if held {

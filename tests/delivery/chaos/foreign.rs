@@ -10,13 +10,13 @@ use pipemill_tests::{consumer, pipemill, until};
 
 use super::life::TRAIN;
 
-/// What Linux calls a user that owns nothing.
+/// The id of Linux's user that owns nothing.
 const NOBODY: u32 = 65534;
 /// The other user's folder.
 const FOLDER: &str = "foreign";
 
-/// Lets another user serve the channel, and a consumer connect there. Whether that could be done: only root can become
-/// another user.
+/// Lets another user serve the channel, and a consumer connect there. Returns whether that was
+/// possible: only root can become another user.
 pub fn meet_foreign_host(place: &TestDir) -> bool {
     if !nix::unistd::geteuid().is_root() {
         return false;

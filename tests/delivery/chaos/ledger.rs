@@ -1,4 +1,5 @@
-//! What the consumers of one host's life were given and have ACKed, by their own word, and whether that can be.
+//! The batches that the consumers of one host's life received and ACKed, by their own report, and
+//! whether that can be.
 //!
 //! A consumer says `about` before an ACK and `acked` after it. One that was killed between the two words may have sent
 //! the ACK or not: its last batch counts as either. The host's trace then says which.
@@ -10,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::child::Speaker;
 use super::trace::{GrantEnd, Grants};
 
-/// How a host's life ended.
+/// The way in which a host's life ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeEnd {
-    /// All was read: the host ended by itself.
+    /// All was read: the host ended normally.
     Well,
     /// Its command was killed, so it ended in good order.
     Command,
@@ -46,23 +47,24 @@ pub struct Account {
     host: Option<i32>,
     pid: Option<i32>,
     begun: Vec<Begun>,
-    /// Number and records of the epochs whose end it was told, and whether not all of the input was read.
+    /// Number and records of the epochs whose end it received, and whether not all of the input was
+    /// read.
     epochs: Vec<(u64, u64, bool)>,
-    /// It was told the end of the stream, or has failed, and why.
+    /// It received the end of the stream, or has failed, and why.
     pub end: Option<Result<(), String>>,
     /// The test has killed it.
     pub killed: bool,
     /// It lives from the channel's beginning to the host's end.
     pub is_lasting: bool,
-    /// It says nothing more.
+    /// It prints nothing more.
     pub is_silent: bool,
 }
 
-/// What was said in one host's life.
+/// The reports of one host's life.
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<Speaker, Account>,
-    /// By channel and epoch, where the test has a writer.
+    /// The records by channel and epoch, where the test has a writer.
     pub written: BTreeMap<(&'static str, u64), Written>,
     /// Batches begun, by channel.
     begun: BTreeMap<&'static str, u64>,
@@ -84,7 +86,7 @@ impl Ledger {
         self.accounts.insert(speaker, account);
     }
 
-    /// Whether a consumer says this.
+    /// Whether a consumer reports this.
     pub fn knows(&self, speaker: Speaker) -> bool {
         self.accounts.contains_key(&speaker)
     }
@@ -103,7 +105,7 @@ impl Ledger {
         self.begun.get(channel).copied().unwrap_or_default()
     }
 
-    /// Whether a consumer was told the end of the channel.
+    /// Whether a consumer received the end of the channel.
     pub fn has_ended(&self, channel: &str) -> bool {
         self.of(channel).any(|account| account.end == Some(Ok(())))
     }
@@ -143,7 +145,8 @@ impl Ledger {
         }
     }
 
-    /// Compares all that was said of a channel in mode `share`, what the host's trace says, and what was written.
+    /// Compares the reports about a channel in mode `share`, the host's trace, and what was
+    /// written.
     ///
     /// # Panics
     /// If they contradict each other.
@@ -189,8 +192,8 @@ impl Ledger {
         acks.iter().map(|(batch, by)| format!("batch {batch} was ACKed by {by:?}")).collect()
     }
 
-    /// The end of an epoch is told when all of its batches are ACKed. So those who were told it, those who ACKed, and
-    /// the writer agree on its records.
+    /// The end of an epoch is sent when all of its batches are ACKed. So the consumers that
+    /// received it, those that ACKed, and the writer agree on its records.
     fn epoch_faults(&self, channel: &str, end: LifeEnd, slots: u64) -> Vec<String> {
         let mut faults = Vec::new();
         // Epoch, records, and whether it is certain or possible that it was ACKed.
@@ -246,7 +249,7 @@ impl Ledger {
 }
 
 impl Account {
-    /// What this consumer says against the way in which the host ended.
+    /// Checks this consumer's report against the way in which the host ended.
     fn faults(&self, host: i32, end: LifeEnd) -> Option<String> {
         if self.host.is_some_and(|found| found != host) {
             return Some(format!("{self:?} was served by another host than {host}"));
@@ -255,7 +258,7 @@ impl Account {
             _ if self.killed => true,
             (Some(Ok(())), LifeEnd::Well | LifeEnd::Command) => true,
             (Some(Err(why)), LifeEnd::Command | LifeEnd::Killed) => {
-                // One that was not yet connected finds nobody, or is hung up on.
+                // A consumer that was not yet connected finds no host, or the host hangs up.
                 why.contains("host died") || self.pid.is_none()
             }
             // The command gets a SIGTERM.
@@ -266,7 +269,7 @@ impl Account {
             .then(|| format!("host {host} ended {end:?}, and this consumer does not fit: {self:?}"))
     }
 
-    /// What this consumer says against what the host says.
+    /// Checks this consumer's report against the host's.
     fn compare(&self, end: LifeEnd, trace: &Grants) -> Vec<String> {
         let Some(pid) = self.pid else { return Vec::new() };
         let mut faults = Vec::new();

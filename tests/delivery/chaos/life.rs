@@ -1,4 +1,4 @@
-//! One host's life: the processes around it, and what is done to them.
+//! One host's life: the processes around it, and what the test does to them.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ const CHANNELS: [&str; 3] = [TRAIN, OBJECTS, BROADCAST];
 /// Consumers of `BROADCAST` that live from the beginning to the end.
 const LASTING: usize = 2;
 const SLOTS: u64 = 8;
-/// How often a wait lets those go on who stand. No outcome depends on it.
+/// How often a wait wakes those that are stopped. No outcome depends on it.
 const RESUME_INTERVAL: Duration = Duration::from_millis(20);
-/// Lines of the host's log that are shown after a failure.
+/// The number of lines of the host's log that are shown after a failure.
 const SHOWN: usize = 30;
 
 /// A consumer. Without a child it is the host's command.
@@ -57,11 +57,11 @@ pub struct Life<'w> {
     pub host_is_stopped: bool,
     pub consumers: Vec<Consumer>,
     writer: Option<Writer>,
-    /// Epochs of `train`, if they come to an end.
+    /// The number of epochs of `train`, if they end.
     epochs: Option<u64>,
     next_epoch: u64,
     pub ledger: Ledger,
-    /// Unix sockets of the host at its start, without those of consumers.
+    /// The number of the host's Unix sockets at its start, without those of consumers.
     own_sockets: usize,
 }
 
@@ -118,7 +118,7 @@ impl<'w> Life<'w> {
 
     // ---- consumers
 
-    /// The channel waits for them, so nobody else may come before.
+    /// The channel waits for them, so no other consumer may come first.
     fn start_lasting_consumers(&mut self) {
         for _ in 0..LASTING {
             self.launch_consumer(BROADCAST, "");
@@ -137,7 +137,8 @@ impl<'w> Life<'w> {
         self.launch_consumer(channel, word);
     }
 
-    /// Starts a consumer. It stops itself some time after it has said this word, if there is one.
+    /// Starts a consumer. It stops itself some time after it has printed this word, if there is
+    /// one.
     fn launch_consumer(&mut self, channel: &'static str, word: &str) {
         let (speaker, lines) = self.world.new_speaker();
         let mut command = Command::new(consumer!());
@@ -197,7 +198,7 @@ impl<'w> Life<'w> {
         let Some(child) = &mut consumer.child else {
             unreachable!("the command is killed elsewhere")
         };
-        // One that has read all has ended by itself.
+        // A consumer that has read everything has ended.
         let was_killed = child.kill();
         self.wait("a dead consumer's last words", |life| {
             life.ledger.account(consumer.speaker).is_silent
@@ -234,7 +235,8 @@ impl<'w> Life<'w> {
         self.world.count("stopped host");
     }
 
-    /// Nobody reads the host's log, and nothing more fits into its pipe; or it is read again. All else goes on.
+    /// Nobody reads the host's log, and nothing more fits into its pipe; or the test reads it
+    /// again. Everything else continues.
     pub fn block_or_read_log(&mut self) {
         if self.log_valve.is_shut() {
             self.log_valve.open();
@@ -244,7 +246,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Kills a writer that has begun; one whose FIFO nobody has opened would only come again.
+    /// Kills a writer that has begun; one whose FIFO nobody has opened would only start again.
     pub fn kill_writer(&mut self) {
         // The last epoch ends when the life does.
         let is_last = self.epochs == Some(self.next_epoch);
@@ -276,7 +278,7 @@ impl<'w> Life<'w> {
         self.world.count("stopped S3 server");
     }
 
-    /// Everybody who is stopped goes on, also one that stopped itself.
+    /// Everything that is stopped continues, including what stopped itself.
     pub fn resume_all(&mut self) {
         for at in 0..self.consumers.len() {
             if self.consumers[at].is_stopped || self.stands(at) {
@@ -294,7 +296,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Starts the next writer, if there is none and another epoch is to come.
+    /// Starts the next writer, if there is none and another epoch follows.
     fn ensure_writer(&mut self) {
         if self.writer.as_ref().is_some_and(|writer| writer.is_silent) {
             self.reap_writer();
@@ -330,7 +332,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Consumers that have read all are gone; others are still there.
+    /// Consumers that have read everything are gone; others still run.
     fn reap_consumers(&mut self) {
         for at in (0..self.consumers.len()).rev() {
             let Some(child) = &mut self.consumers[at].child else { continue };
@@ -347,7 +349,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// One consumer at least for each channel that goes on, and a writer.
+    /// There is at least one consumer for each channel that continues, and a writer.
     fn ensure_all(&mut self) {
         self.reap_consumers();
         self.ensure_writer();
@@ -359,7 +361,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Lets everybody go on, and waits until `batches` more batches of a channel are begun.
+    /// Lets everything continue, and waits until `batches` more batches of a channel are begun.
     pub fn progress(&mut self, channel: &'static str, batches: u64) {
         self.resume_all();
         let goal = self.ledger.begun(channel) + batches;
@@ -371,16 +373,16 @@ impl<'w> Life<'w> {
 
     // ---- the end
 
-    /// Waits until all epochs are over, all is read, and everybody has ended by himself.
+    /// Waits until all epochs are over, everything is read, and every process has ended.
     pub fn end_well(&mut self) {
         self.wait("all epochs", |life| {
             life.ensure_all();
-            // Most writers have no end of their own.
+            // Most writers never end.
             life.kill_writer();
             life.epochs == Some(life.next_epoch)
                 && life.writer.as_ref().is_some_and(|writer| writer.has_opened)
         });
-        // Nor has the last one.
+        // The last one doesn't end either.
         if let Some(writer) = &mut self.writer {
             writer.child.kill();
             self.world.count("killed writer");
@@ -403,10 +405,10 @@ impl<'w> Life<'w> {
         code.expect("it has ended")
     }
 
-    /// Waits until nobody is left, and compares what everybody has said.
+    /// Waits until no process is left, and compares all reports.
     pub fn finish(mut self, end: LifeEnd, descriptors: usize) {
         self.log_valve.open();
-        // Its FIFO may have no reader any more, and then it waits for one.
+        // Its FIFO may have no reader any more, and then the writer waits for one.
         if let Some(writer) = &mut self.writer {
             writer.child.kill();
             self.reap_writer();
@@ -433,7 +435,7 @@ impl<'w> Life<'w> {
             }
             *self.world.done.entry("batches").or_default() += self.ledger.begun(channel);
         }
-        // A failure leaves them to be looked at.
+        // After a failure, the files stay for inspection.
         std::fs::remove_file(file).expect("it is ours");
         std::fs::remove_dir_all(self.world.place.path("fifos")).expect("it is ours");
         self.world.check_leftovers(end == LifeEnd::Killed, descriptors);
@@ -441,11 +443,11 @@ impl<'w> Life<'w> {
 
     // ---- listening
 
-    /// Waits until something is so. Everybody who stands goes on every now and then, also while others speak: so no wait
-    /// is for one that stands.
+    /// Waits until a condition holds. Every stopped process is woken now and then, even while
+    /// others print: so no wait is for a stopped one.
     ///
     /// # Panics
-    /// If it is not so in a very long time.
+    /// If it does not hold after a very long time.
     fn wait(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         let mut next_resume = Instant::now() + RESUME_INTERVAL;
@@ -468,7 +470,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    /// Who is there, and what the host says of itself: for the message of a wait in vain.
+    /// The processes that run, and the host's own status: for the message of a failed wait.
     fn describe(&self) -> String {
         let mut text = format!("host {}", self.host.pid());
         for (at, consumer) in self.consumers.iter().enumerate() {
@@ -567,7 +569,7 @@ impl<'w> Life<'w> {
 /// The writer says a word after this number of lines.
 const WORD_EVERY: u64 = 32;
 
-/// What the descriptors of a process are.
+/// The descriptors of a process, by kind.
 pub fn descriptors(pid: Pid) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let target = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -635,7 +637,7 @@ impl Drop for Life<'_> {
                 eprintln!("its trace is in {}", copy.display());
             }
         }
-        // What stands can't end.
+        // A stopped process can't end.
         self.log_valve.open();
         self.resume_all();
     }

@@ -1,7 +1,7 @@
 //! Everything is killed, stopped and started again at random: hosts, their commands, consumers, the
 //! writer of FIFOs, the S3 server. The host's log is not read for a while. Nothing is lost, nothing
-//! is ACKed twice, nothing is left, and no consumer reads another user's host. Between two hosts'
-//! lives, files change while another host reads them, and plugins are replaced.
+//! is ACKed twice, nothing is left behind, and no consumer reads another user's host. Between two
+//! hosts' lives, files change while another host reads them, and plugins are replaced.
 //!
 //! A program of its own, because `make soak` runs it for hours. `PIPEMILL_CHAOS_SEED` repeats the choices of another run
 //! (not its timing), `PIPEMILL_CHAOS_KILLS` says after how many kills it ends, `PIPEMILL_SOAK_HOURS` makes it a soak.
@@ -24,7 +24,7 @@ use life::{BROADCAST, Life, OBJECTS, TRAIN};
 use memory::Samples;
 use world::{Pace, World, own_descriptors};
 
-/// What fits in a minute of two cores, with a pipemill that is not optimized.
+/// The kills that fit in a minute of two cores, with a pipemill that is not optimized.
 const KILLS: u64 = 1000;
 /// A host's life in a soak is this part of it, so that there is time for a leak to show.
 const LIVES_OF_A_SOAK: u32 = 6;
@@ -65,7 +65,7 @@ fn setting(name: &str) -> Option<f64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name}: expected a number, found {value:?}")))
 }
 
-/// One host's life, from its start until nobody is left.
+/// One host's life, from its start until no process is left.
 fn live(world: &mut World, descriptors: usize) {
     let end = match world.random.u8(0..10) {
         0..5 => LifeEnd::Killed,
@@ -111,7 +111,7 @@ fn live(world: &mut World, descriptors: usize) {
     samples.check();
 }
 
-/// Does something to somebody.
+/// Does something to one of the processes.
 fn act(life: &mut Life<'_>) {
     match life.world.random.u8(0..100) {
         0..57 => kill_a_consumer(life),

@@ -4,14 +4,15 @@ use nix::unistd::Pid;
 
 use super::life::descriptors;
 
-/// Samples before a comparison makes sense.
+/// The number of samples before a comparison makes sense.
 const MIN_SAMPLES: usize = 50;
-/// What memory may grow by, in KiB: the allocator keeps what it has once used at a time.
+/// The growth of memory that is allowed, in KiB: the allocator keeps what it has once used at a
+/// time.
 const MEMORY_SLACK: u64 = 2 << 10;
-/// What descriptors may grow by: connections to the S3 server come and go.
+/// The growth of descriptors that is allowed: connections to the S3 server come and go.
 const DESCRIPTOR_SLACK: u64 = 4;
 
-/// Memory outside of rings in KiB, and descriptors, each time that all had gone on.
+/// Memory outside of rings in KiB, and descriptors, each time that everything had made progress.
 #[derive(Default)]
 pub struct Samples(Vec<[u64; 2]>);
 
@@ -27,7 +28,7 @@ impl Samples {
     /// Compares the last fifth with the second one: the first is the warm-up.
     ///
     /// # Panics
-    /// If there is more of something at the end.
+    /// If there is more at the end.
     pub fn check(&self) {
         if self.0.len() < MIN_SAMPLES {
             return;

@@ -1,6 +1,6 @@
-//! A plugin that is replaced, while a host runs it and between two hosts: a host that has begun
-//! goes on with the decoder that it has loaded, and a state goes on exactly, or is refused by the
-//! name of what differs.
+//! A plugin that is replaced, while a host runs it and between two hosts. A host that has begun
+//! keeps the decoder that it has loaded. A state resumes exactly, or is refused with the name of
+//! what differs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::world::World;
 
 const CHANNEL: &str = "rows";
 const FILES: usize = 3;
-/// Rows of a file, at most.
+/// The largest number of rows of a file.
 const ROWS: usize = 30_000;
 /// Bytes of a row, and of a record: the first or the last bytes of the row.
 const ROW: usize = 16;
@@ -76,17 +76,17 @@ fn rows(from: usize) -> String {
     )
 }
 
-/// What outlives a host here.
+/// The files that outlive a host here.
 struct Run {
     place: TestDir,
     plugin: PathBuf,
     files: Vec<Vec<u8>>,
     config: String,
-    /// The plugin that lies there, and the one that the state is of.
+    /// The plugin that is installed, and the one that the state belongs to.
     current: Version,
     stated: Version,
     state: Option<Value>,
-    /// Records before the state.
+    /// The number of records before the state.
     given: usize,
 }
 
@@ -117,7 +117,7 @@ impl Run {
     fn replace(&mut self, version: Version, random: &mut fastrand::Rng) {
         self.current = version;
         if random.bool() {
-            // At once, as an installer does.
+            // The replacement is atomic, as an installer's is.
             let other = self.place.path("other.wasm");
             fs::write(&other, version.wasm()).expect("it is ours");
             fs::rename(&other, &self.plugin).expect("it is ours");
@@ -126,8 +126,8 @@ impl Run {
         }
     }
 
-    /// A host that goes on at the state, and its consumer. The error is the reason of a refusal. `None`:
-    /// the host had nothing left to deliver, and ended before anybody connected.
+    /// A host that resumes at the state, and its consumer. The error is the reason of a refusal.
+    /// `None`: the host had nothing left to deliver, and ended before anybody connected.
     fn start(&self, random: &mut fastrand::Rng) -> Result<Option<(Process, Reader)>, String> {
         let socket = self.place.path("run/host.sock");
         let mut command = host::command(&pipemill!(), &self.place, &self.config);

@@ -1,4 +1,4 @@
-//! The S3 server of the test, which can be killed and comes again at the same address.
+//! The S3 server of the test, which can be killed and restarts at the same address.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ impl S3 {
         Self { child, folder: folder.to_owned(), port, is_stopped: false }
     }
 
-    /// Another port, because this one is taken. None of its words has come yet.
+    /// Another port, because this one is in use. None of its output has come yet.
     pub fn move_away(
         &mut self,
         random: &mut fastrand::Rng,

@@ -1,10 +1,11 @@
-//! What the host says of a channel's grants: the lines of `pipemill run --trace`, in the order of the ring's lock.
+//! The host's record of a channel's grants: the lines of `pipemill run --trace`, in the order of
+//! the ring's lock.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How a grant ended.
+/// The way in which a grant ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantEnd {
     /// The consumer RELEASEd it.
@@ -31,7 +32,7 @@ pub struct Grants {
     pub grants: BTreeMap<u64, Grant>,
     /// Events are missing: the machine was too slow to write them all.
     pub has_gap: bool,
-    /// What must not be: a batch that is granted while somebody holds it, or after its ACK.
+    /// What must not happen: a batch that is granted while a consumer holds it, or after its ACK.
     pub faults: Vec<String>,
     /// The last grant of each batch in mode `share`.
     last: BTreeMap<u64, u64>,

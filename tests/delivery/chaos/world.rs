@@ -1,4 +1,5 @@
-//! What outlives a host: the folder, the S3 server, the seeded choices, and the counts of what was done.
+//! The things that outlive a host: the folder, the S3 server, the seeded choices, and the counts of
+//! what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,12 +13,12 @@ use pipemill_tests::test_dir::TestDir;
 use super::child::{Line, Speaker};
 use super::s3::S3;
 
-/// How fast the test goes on. No outcome depends on it.
+/// The pace of the test. No outcome depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Time that a consumer takes for a batch, in milliseconds.
     pub batch_ms: u64,
-    /// Batches to wait for between two actions, or none.
+    /// The number of batches to wait for between two actions, or none.
     pub batches: u64,
     /// The time that a host lives, or none: then it is some dozens of actions.
     pub life: Option<Duration>,
@@ -33,7 +34,7 @@ pub struct World {
     sender: Sender<Line>,
     receiver: Receiver<Line>,
     next_speaker: usize,
-    /// Those that may still say something.
+    /// Processes that may still print something.
     open: BTreeSet<Speaker>,
     pub lives: u64,
 }
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// A number for what another process will say, and where it goes.
+    /// A number for another process's output, and where the output goes.
     pub fn new_speaker(&mut self) -> (Speaker, Sender<Line>) {
         let speaker = Speaker(self.next_speaker);
         self.next_speaker += 1;
@@ -93,18 +94,18 @@ impl World {
         line
     }
 
-    /// Whether nobody but the S3 server may say something.
+    /// Whether only the S3 server may still print something.
     pub fn is_silent(&self) -> bool {
         self.open.iter().eq([&self.s3.speaker()])
     }
 
-    /// What was said already.
+    /// The output that has come already.
     pub fn heard(&mut self) -> Option<Line> {
         let line = self.receiver.try_recv().ok()?;
         Some(self.note(line))
     }
 
-    /// What is said next. None where nothing is for this time.
+    /// The next output. None if nothing comes for this time.
     pub fn hear_next(&mut self, silence: Duration) -> Option<Line> {
         match self.receiver.recv_timeout(silence) {
             Ok(line) => Some(self.note(line)),
@@ -130,7 +131,7 @@ impl World {
     /// Nothing of a host's life is left: no process, no file, no descriptor of the test.
     ///
     /// # Panics
-    /// If something is.
+    /// If something is left.
     pub fn check_leftovers(&self, socket_may_stay: bool, descriptors: usize) {
         let end = Instant::now() + PATIENCE;
         let folder = self.place.text("");
@@ -157,12 +158,12 @@ impl World {
     }
 }
 
-/// How many descriptors this process has.
+/// The number of descriptors of this process.
 pub fn own_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux has it").count()
 }
 
-/// Processes whose arguments or environment name this folder, apart from this process and one more.
+/// Processes whose arguments or environment name this folder, except this process and one more.
 fn processes_with(folder: &str, but: Pid) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("Linux has it").flatten() {
@@ -172,7 +173,7 @@ fn processes_with(folder: &str, but: Pid) -> Vec<String> {
         if pid == std::process::id() || pid as i32 == but.as_raw() {
             continue;
         }
-        // One that has ended meanwhile, or is another user's, has nothing to read.
+        // A process that has ended meanwhile, or that another user owns, has nothing to read.
         let read = |name| std::fs::read(entry.path().join(name)).unwrap_or_default();
         let [arguments, environment] = ["cmdline", "environ"].map(read);
         let names =

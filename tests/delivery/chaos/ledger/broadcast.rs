@@ -1,5 +1,5 @@
-//! A channel in mode `broadcast`: a consumer that lives from the beginning on is given everything exactly once and in
-//! order. One that comes later is given all from then on, until it dies.
+//! A channel in mode `broadcast`: a consumer that lives from the beginning receives everything
+//! exactly once and in order. One that comes later receives everything from then on, until it dies.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use super::{Account, Begun, Ledger, LifeEnd};
 use crate::trace::Grants;
 
 impl Ledger {
-    /// Compares what the consumers of a channel in mode `broadcast` were given, with each other and with the host's trace.
+    /// Compares what the consumers of a channel in mode `broadcast` received, with each other and
+    /// with the host's trace.
     ///
     /// # Panics
     /// If they contradict each other.
@@ -37,7 +38,7 @@ impl Ledger {
         let counts: Vec<_> = lasting.iter().map(|account| account.begun.len() as u64).collect();
         let (least, most) = (counts.iter().min(), counts.iter().max());
         let ahead = most.zip(least).map_or(0, |(most, least)| most - least);
-        // At another end, some could be given what is in the ring, and others not.
+        // At another end, some consumers could receive the rest of the ring, and others not.
         let allowed = if end == LifeEnd::Well { 0 } else { slots };
         if ahead > allowed {
             faults.push(format!("the lasting consumers were given {counts:?} batches"));
@@ -51,7 +52,7 @@ impl Ledger {
         assert!(faults.is_empty(), "channel {channel}, life ended {end:?}: {faults:#?}");
     }
 
-    /// A batch is the same for all who are given it, and so is the end of an epoch.
+    /// A batch is the same for all consumers that receive it, and so is the end of an epoch.
     fn content_faults(&self, channel: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let (mut batches, mut ends) = (BTreeMap::new(), BTreeMap::new());
@@ -75,7 +76,8 @@ impl Ledger {
 }
 
 impl Account {
-    /// Batches and epochs come in order and without a gap, from the first one on that this consumer was given.
+    /// Batches and epochs come in order and without a gap, from the first one that this consumer
+    /// received.
     fn order_faults(&self) -> Vec<String> {
         let batches = self.begun.iter().map(|begun| begun.batch);
         let epochs = self.epochs.iter().map(|(epoch, ..)| *epoch);
@@ -90,7 +92,7 @@ impl Account {
         faults
     }
 
-    /// A consumer that lived from the beginning on was given the first batch, and each epoch whole.
+    /// A consumer that lived from the beginning received the first batch, and each epoch whole.
     fn lasting_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.killed {
