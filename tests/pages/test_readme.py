@@ -1,4 +1,6 @@
-"""README.md: its first screen has what a person looks for, and its figure is that of docs/benchmarks.md."""
+"""README.md: its first screen has the things that a person looks for, and its figure is that of
+docs/benchmarks.md.
+"""
 
 import pathlib
 import re

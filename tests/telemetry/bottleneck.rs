@@ -1,6 +1,6 @@
-//! Which stage holds a channel back: nine runs, each of three stages made slow for each of three sources.
-//! The slow stage waits at a gate, or has more to do, until the host itself has measured far more of it than of the
-//! others.
+//! The stage that holds a channel back: nine runs, in which each of three stages is made slow for
+//! each of three sources. The slow stage waits at a gate, or has more to do, until the host has
+//! measured far more of it than of the others.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,7 +18,7 @@ use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, until};
 use serde_json::Value;
 
-/// Where a channel's bytes come from.
+/// The origin of a channel's bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum From {
     Fifo,
@@ -28,7 +28,7 @@ enum From {
 
 const FROM: [From; 3] = [From::Fifo, From::File, From::S3];
 
-/// A channel's source, and what must live as long as it.
+/// A channel's source, and the objects that must live as long as it.
 struct Source {
     toml: String,
     _keep: Box<dyn std::any::Any>,
@@ -44,7 +44,7 @@ fn source(place: &TestDir, from: From, bytes: &[u8], gate: Option<Gate>) -> Sour
             let toml = format!("{{ fifo = {:?}, epochs = 1 }}", place.path("in"));
             Source { toml, _keep: nothing }
         }
-        // A disk can't be made slow here, but what a path names can be a pipe.
+        // A disk can't be made slow here, but a path can name a pipe.
         From::File if gate.is_some() => {
             let path = place.fifo("data");
             write(path.clone(), bytes, gate);
@@ -96,7 +96,7 @@ fn endless(place: &TestDir, from: From) -> Source {
     let fifo = place.fifo("in/train_0");
     std::thread::spawn(move || {
         let mut pipe = File::options().write(true).open(fifo).expect("it is there");
-        // Until the host has gone.
+        // It writes until the host has gone.
         while pipe.write_all(b"x").is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -133,7 +133,7 @@ fn until_measured(place: &TestDir, stage: &str) {
     });
 }
 
-/// What the host says of the channel at its end names the stage.
+/// The host's report of the channel at its end names the stage.
 fn check(ended: &Ended, from: From, words: &str) {
     let is_last = |line: &&str| {
         ["ended: ", "stopped: "]
