@@ -22,7 +22,7 @@ RECORDS = 600
 
 @pytest.fixture(autouse=True)
 def data(tmp_path, monkeypatch):
-    """A folder with data/a.tar, data/b.tar, data/a.csv and data/b.csv, of 600 records each."""
+    """A folder with 600 records in data/a.tar and data/b.tar, and 600 in data/a.csv and data/b.csv."""
     (tmp_path / "data").mkdir()
     for name, first, end in (("a", 0, 400), ("b", 400, RECORDS)):
         rows = "".join(f"{n},{n}.5\n" for n in range(first, end))

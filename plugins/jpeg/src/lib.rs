@@ -19,7 +19,7 @@ use pipemill_plugin::{
 use samples::Samples;
 
 /// Largest size in bytes of the arrays that a call of `decode` makes, unless one sample has more.
-/// It is far below the smallest `limits.output` that pipemill chooses by itself.
+/// It is far below the smallest `limits.output` that pipemill chooses as a default.
 const MAX_CALL_OUTPUT: u64 = 64 << 20;
 /// Smallest size in bytes of a sample in an archive: a header and a block of data.
 const MIN_SAMPLE: u64 = 1024;
