@@ -1,6 +1,5 @@
-"""The cost of a batch in a Python process that takes batches, but does not read them. For
-comparison, the smallest cost of any reader: receiving a message of a GRANT's length, and sending
-one of an ACK's.
+"""The cost of a batch in a Python process, which takes batches, but does not read them. For comparison, the cost of the
+least that a reader could do: to receive a message of a GRANT's length, and to send one of an ACK's.
 """
 
 import array

@@ -58,8 +58,8 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     first_batch(paths, report)
 }
 
-/// The CPU time of the consumer's process per batch, with system calls, compared with the smallest
-/// cost of any reader. The batches are as small as possible, so that other costs matter little.
+/// The CPU time of the consumer's process per batch, with system calls, against that of the least
+/// that a reader could do. The batches are as small as possible, so that other costs matter little.
 /// Waiting for the host is not included.
 fn hand_over(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let path = data::file(paths, Format::TfRecord, 1 << 10)?;

@@ -5,7 +5,7 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 UNSAFE = re.compile(r"(?<![\w`])unsafe (\{|fn|impl|extern|trait)")
-#: Folders that the page does not mention: tests may use unsafe code freely.
+#: Folders of which the page says nothing: tests may do what they like.
 TESTS = ("tests/", "ring/tests/")
 
 

@@ -1,6 +1,6 @@
-//! The stage that holds a channel back: nine runs, in which each of three stages is made slow for
-//! each of three sources. The slow stage waits at a gate, or has more to do, until the host has
-//! measured far more of it than of the others.
+//! Which stage holds a channel back: nine runs, each of three stages made slow for each of three sources.
+//! The slow stage waits at a gate, or has more to do, until the host itself has measured far more of it than of the
+//! others.
 
 use std::fs::File;
 use std::io::Write;
@@ -28,7 +28,7 @@ enum From {
 
 const FROM: [From; 3] = [From::Fifo, From::File, From::S3];
 
-/// A channel's source, and the objects that must live as long as it.
+/// A channel's source, and what must live as long as it.
 struct Source {
     toml: String,
     _keep: Box<dyn std::any::Any>,
@@ -133,7 +133,7 @@ fn until_measured(place: &TestDir, stage: &str) {
     });
 }
 
-/// The host's report of the channel at its end names the stage.
+/// What the host says of the channel at its end names the stage.
 fn check(ended: &Ended, from: From, words: &str) {
     let is_last = |line: &&str| {
         ["ended: ", "stopped: "]

@@ -110,7 +110,7 @@ def test_what_is_in_it_adds_up(host, tmp_path):
     seconds = float(re.search(r"bytes in (\d+\.\d+) s", line)[1])
     parts = re.search(r"time: (\d+)% source, (\d+)% decoder, (\d+)% consumer", line).groups()
     source, decoder, consumer = (int(percent) * seconds / 100 for percent in parts)
-    # Half a percent, and half of the last digit of the seconds.
+    # Half of a percent, and the seconds' half of the last digit.
     rounded = 0.005 * seconds + 0.006
     assert abs(time_of("source") - source) <= rounded, line
     assert abs(time_of("decoder") - decoder) <= rounded, line

@@ -1,8 +1,8 @@
 //! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and
 //! the bytes of each object up to its end.
 //!
-//! The feature `unstable` makes the parsers of manifests public for the fuzz targets. Other users
-//! can't rely on it.
+//! The feature `unstable` makes the parsers of manifests public for the fuzz targets. It promises
+//! nothing to others.
 //!
 //! - `awaited`: the object that a source waits for, as other threads see it.
 //! - `chain`: joins several inputs into one.

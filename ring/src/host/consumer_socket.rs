@@ -34,7 +34,7 @@ pub(super) struct ConsumerSocket {
     pub(super) peer: Peer,
     /// The consumer's name for itself.
     pub(super) client: String,
-    /// The oldest grant that was logged as stuck, and how often.
+    /// The oldest grant that was logged as stuck, and how many times.
     pub(super) reported: (u64, u64),
     socket: Arc<OwnedFd>,
     poller: Arc<Epoll>,

@@ -35,11 +35,11 @@
 //! - `status_answer`: the answer to a status client, in as many messages as necessary.
 //! - `sync`: the lock of a ring, where all threads of the host meet: std's, or that of shuttle,
 //!   which tries many orders in which threads may run.
-//! - `table`: the state of all batches and consumers: the slot table, the queue and the credits, as
-//!   a pure state machine.
-//! - `threads`: tests the threads of a host at one ring in many orders: the writer, the server, and
-//!   one that waits until everything is delivered.
-//! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer if a
+//! - `table`: who holds which batch: the slot table, the queue and the credits, as a pure state
+//!   machine.
+//! - `threads`: the threads of a host at one ring, in many orders: the writer, the server, and one
+//!   that waits until all is delivered.
+//! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer where a
 //!   record needs more.
 
 mod budget;

@@ -409,8 +409,8 @@ impl Ring {
         result
     }
 
-    /// Takes a slot, if one is free and the writer would not have to wait for anything else. Counts
-    /// it in `extra_filled`, which may not be more than `extra_slots`.
+    /// Takes a slot, if there is one and the writer would not wait for anything else.
+    /// Counts it in `extra_filled`, which may not be more than `extra_slots`.
     pub(super) fn take_extra(&self) -> Option<SlotId> {
         let mut state = self.lock();
         let ends = state.stopped

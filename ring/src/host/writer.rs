@@ -96,10 +96,10 @@ impl Ring {
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
 
-    /// A free extra slot, for a batch that comes after those that are being filled. `None` if none
-    /// is free, if the writer should begin elsewhere or end, and if all extra slots are being
-    /// filled: see [`within`](Ring::within). Extra slots never reduce those of the next batch or of
-    /// consumers.
+    /// A free extra slot, for a batch that comes after those that are being filled. `None` where
+    /// none is free, where the writer should begin elsewhere or end, and where all slots that there
+    /// are for this are being filled: see [`within`](Ring::within). Extra slots never reduce those
+    /// of the next batch or of consumers.
     pub fn acquire_extra(self: &Arc<Ring>) -> Option<Writer> {
         let slot = self.take_extra()?;
         Some(self.writer(slot, Memory::Slot(slot), true))
