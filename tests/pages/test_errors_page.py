@@ -15,7 +15,7 @@ def sources():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".rs", ".py") and not path.name.startswith("test"):
                 text = path.read_text().split("#[cfg(test)]")[0]
-                # A string that goes on in the next line.
+                # A string that continues in the next line.
                 yield path.relative_to(ROOT), re.sub(r'\\\n\s*|"\n\s*f?"', "", text)
 
 

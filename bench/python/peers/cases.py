@@ -59,7 +59,7 @@ class Bar:
 class Case:
     key: str
     title: str
-    #: What each line does, unless it says something else.
+    #: The behavior of each line, unless it says something else.
     work: str
     input: Input
     #: The first one is pipemill.
