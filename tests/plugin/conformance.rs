@@ -139,7 +139,7 @@ fn mistakes_in_a_built_in_decoder_are_found() {
     assert!(report.contains("7 of 7 mistakes are found"), "{report}");
 }
 
-/// Tests the decoder that misbehaves, then repeats what the report says; returns both reports.
+/// Tests the decoder that misbehaves, then repeats what the report says; gives both reports.
 fn found(misdeed: &str, input: impl AsRef<[u8]>) -> (String, String) {
     let place = TestDir::new();
     place.write("data", input);
