@@ -25,7 +25,8 @@ def learn(weights, x, y):
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         odds /= odds.sum(axis=1, keepdims=True)
         odds[np.arange(len(digits)), digits] -= 1
-        # Not divided by len(rows): the last step of a batch may have few rows, and is smaller then.
+        # The gradient is not divided by len(rows): the last step of a batch may have few rows, and
+        # is smaller then.
         weights -= RATE / ROWS_A_STEP * rows.T @ odds
 
 

@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: Machines by their number in an ELF file.
 MACHINES = {62: "x86_64", 183: "aarch64"}
-#: The oldest Linux that pip knows these names for; a static program asks for nothing of any.
+#: The oldest Linux that pip knows these names for; a static program needs nothing of any Linux.
 PLATFORMS = "manylinux_2_17_{0}.manylinux2014_{0}.musllinux_1_1_{0}"
 PT_INTERP = 3
 
@@ -29,7 +29,7 @@ class ProgramHook(BuildHookInterface):
 
 
 def platforms(program):
-    """The platforms that a static ELF program runs on, as the name of a wheel has them."""
+    """The platforms on which a static ELF program runs, in the form of a wheel's name."""
     if program[:6] != b"\x7fELF\2\1":
         raise ValueError("$PIPEMILL_WHEEL_BINARY: expected a program for a 64-bit Linux (ELF, little-endian)")
     machine = struct.unpack_from("<H", program, 18)[0]

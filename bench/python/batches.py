@@ -1,8 +1,8 @@
-"""The measured side: one Python process that takes batches from the ring."""
+"""The measured side: a Python process that takes batches from the ring."""
 
 import time
 
-# The package imports it with the first field, which is not to be measured.
+# The package imports it with the first field, which must not be measured.
 import numpy  # noqa: F401
 import pipemill
 

@@ -1,4 +1,4 @@
-"""Compares what `pipemill cat` makes of CSV files with what DuckDB and polars make of them.
+"""Compares the types that `pipemill cat` finds in CSV files with those of DuckDB and polars.
 
     csv_types.py PIPEMILL [--show]
 
@@ -122,7 +122,7 @@ def by_pipemill(binary, path):
         return "refused: " + done.stderr.decode(errors="replace").splitlines()[-1].split(": ", 2)[-1]
     lines = done.stdout.splitlines()
     names = list(json.loads(lines[0])["fields"])
-    # The log line that says what was learnt, without what is before the first column.
+    # The log line about the learnt types, without the part before the first column.
     rest = next(line for line in done.stderr.decode().splitlines() if "columns by the first" in line)
     rest = rest.split(" a header: ", 1)[1]
     columns = []
@@ -152,7 +152,7 @@ def by_polars(path):
 
 
 def difference(ours, theirs):
-    """In a few words: where they differ."""
+    """Describes the differences in a few words."""
     if isinstance(ours, str) or isinstance(theirs, str):
         both = isinstance(ours, str) and isinstance(theirs, str)
         return "" if both else "pipemill refuses" if isinstance(ours, str) else "refuses"

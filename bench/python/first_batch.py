@@ -1,5 +1,5 @@
-"""How long a program waits before it has data: ``first_batch.py FILE``. Prints the seconds to import the package, and from
-there to the first batch of a TFRecord file."""
+"""The time until a program has data: ``first_batch.py FILE``. Prints the seconds for importing the
+package, and from there to the first batch of a TFRecord file."""
 
 import sys
 import time

@@ -24,7 +24,7 @@ def text(rng):
         return rng.choice(["", "-", "+"]) + digits[:at] + "." + digits[at:]
     if kind == 2:
         return f"{rng.choice('+-')}{digits[0]}.{digits[1:]}{rng.choice('eE')}{rng.randrange(-330, 310)}"
-    # Half between two neighbours, in all its digits.
+    # A value half between two neighbours, with all of its digits.
     number = rng.randrange(1 << 52, 1 << 53)
     half = Fraction(2 * number + 1, 2) / (1 << rng.randrange(60))
     return f"{half.numerator * 5 ** (half.denominator.bit_length() - 1)}e-{half.denominator.bit_length() - 1}"
@@ -34,7 +34,7 @@ def main():
     binary, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
     rng = random.Random(0)
     texts = [text(rng) for _ in range(count)]
-    # The first one makes the column a float.
+    # The first value makes the column a float.
     rows = "x\n0.5\n" + "\n".join(texts) + "\n"
     command = [binary, "cat", "-d", "csv", "-o", "header=auto", "-o", "types=auto", "-"]
     done = subprocess.run(command, input=rows.encode(), stdout=subprocess.PIPE, check=True)

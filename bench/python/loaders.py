@@ -1,8 +1,8 @@
 """Readers of the same records as batches of bytes, each used in its fastest way: ``loaders.py READER FILE RECORD COUNT``.
 
-`FILE` has `COUNT` records of `RECORD` bytes, as TFRecord or, if its name has "webdataset" in it, as a tar of members
-``.bin``. Of each line of the cache one byte is added up, by numpy. The first epoch warms up, and those after it are
-measured: as much is read ahead of their end as was read ahead of their beginning.
+`FILE` has `COUNT` records of `RECORD` bytes, as TFRecord or, if its name has "webdataset" in it, as
+a tar of members ``.bin``. One byte of each cache line is added up, by numpy. The first epoch warms
+up, and the later ones are measured: the read-ahead at their end equals that at their beginning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ EPOCHS, SECONDS = 4, 5.0
 
 
 def rows_of(record: int) -> int:
-    """Records of a batch: 1024, or fewer where they are large. A slot of the ring has 4 MiB by default."""
+    """Number of records of a batch: 1024, or fewer if they are large. A slot of the ring has 4 MiB
+    by default.
+    """
     return max(1, min(1024, (3 << 20) // record))
 
 

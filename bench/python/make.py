@@ -1,8 +1,9 @@
 """Writes the benches' input files, with the formats' own writers: ``make.py WRITER RECORD BYTES FILE [BYTES FILE]…``.
 
-Each file has about `BYTES` bytes, in records of `RECORD` bytes where the writer has records of one size. The same number
-of a file in the command gives the same records with each writer; ``2*BYTES`` gives those of two files. Prints the number
-of records of each file, which is also in ``FILE.count``. A file that is there is left as it is. Some formats are folders.
+Each file has about `BYTES` bytes, in records of `RECORD` bytes if the writer makes records of one
+size. The same number of a file in the command gives the same records with each writer; ``2*BYTES``
+gives those of two files. Prints the number of records of each file, which is also in
+``FILE.count``. An existing file is left unchanged. Some formats are folders.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def webdataset(path: str, wanted: Wanted) -> int:
 def array_record(path: str, wanted: Wanted) -> int:
     from array_record.python.array_record_module import ArrayRecordWriter
 
-    # A group is what is compressed and read at once. grain asks for groups of one record.
+    # A group is compressed and read as a unit. grain requests groups of one record.
     file = ArrayRecordWriter(path, "group_size:1,uncompressed")
     count = sum(file.write(payload) is None for payload in wanted.payloads())
     file.close()
@@ -121,8 +122,8 @@ def numbers(path: str, wanted: Wanted) -> int:
 
 
 def fields(path: str, wanted: Wanted) -> int:
-    """Rows of eight fields with about 100 bytes together, as a spreadsheet or a database exports them. None is quoted but
-    one of ten, which has a delimiter in it."""
+    """Rows of eight fields with about 100 bytes together, as a spreadsheet or a database exports
+    them. One field of ten is quoted and contains a delimiter."""
     import csv
 
     count = max(1, wanted.size // 100)

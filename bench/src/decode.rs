@@ -18,7 +18,8 @@ pub type Case = (&'static str, Format, usize, &'static [(&'static str, &'static 
 
 const TEXTS: &[(&str, &str)] = &[("fields", "/title:utf8,/text:utf8,/lang:utf8")];
 
-/// How often a run reads the file. In the first epoch, the kernel still fetches the memory of the ring.
+/// Number of times that a run reads the file. In the first epoch, the kernel still allocates the
+/// memory of the ring.
 const EPOCHS: u32 = 6;
 
 pub const CASES: [Case; 9] = [
@@ -60,7 +61,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The options of a case, as decoders get them.
+/// The options of a case, in the form for decoders.
 pub fn options_of(options: &[(&str, &str)]) -> Vec<(String, String)> {
     options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }

@@ -24,7 +24,7 @@ use crate::native::{SLOT, SLOTS};
 
 /// The results of a run.
 pub struct Ran {
-    /// Seconds from the first read until the last batch is handed over.
+    /// Seconds from the first read until the last batch is delivered.
     pub seconds: f64,
     /// Seconds from the first read until the consumer has the first batch.
     pub first: f64,
@@ -38,7 +38,7 @@ pub struct Way {
     pub batch: Option<BatchSize>,
     /// The order of the records.
     pub shuffle: Option<Shuffle>,
-    /// The consumer makes a state after each batch.
+    /// Whether the consumer makes a state after each batch.
     pub keeps_states: bool,
     /// The number of workers; 0 stands for 1.
     pub workers: usize,
@@ -62,7 +62,7 @@ impl BenchDecoder {
         self.run_in_batches(dir, source, Way::default())
     }
 
-    /// Runs a channel to the end of its source, with batches that are made in this way.
+    /// Runs a channel to the end of its source, with batches of this form.
     pub fn run_in_batches(&self, dir: &Path, source: Box<dyn Source>, way: Way) -> Result<Ran> {
         let Way { batch, shuffle, keeps_states, workers } = way;
         let BenchRing { ring, consumer, _server: server, _dir: dir } =
@@ -126,7 +126,8 @@ impl BenchRing {
     }
 }
 
-/// The seconds that `decode` takes, which decodes into a ring and ends its stream, and its result.
+/// Calls `decode`, which decodes into a ring and ends its stream, and returns the seconds and the
+/// result.
 pub fn into_ring<T>(dir: &Path, decode: impl FnOnce(&Arc<Ring>) -> Result<T>) -> Result<(f64, T)> {
     let BenchRing { ring, consumer, _server: server, _dir: dir } = BenchRing::new(dir, false)?;
     let started = Instant::now();
@@ -137,7 +138,7 @@ pub fn into_ring<T>(dir: &Path, decode: impl FnOnce(&Arc<Ring>) -> Result<T>) ->
     Ok((seconds, decoded))
 }
 
-/// Starts a consumer. Its thread returns when it had its first batch.
+/// Starts a consumer. Its thread returns when it has received its first batch.
 fn consume(socket: &Path, keeps_states: bool) -> Result<JoinHandle<Result<Instant>>> {
     let mut reader = Reader::connect(socket, "bench", Some(4))?;
     Ok(thread::spawn(move || {

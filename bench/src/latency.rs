@@ -109,7 +109,7 @@ pub struct KillOnDrop(pub Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // Fails only if the process has already ended.
+        // This fails only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

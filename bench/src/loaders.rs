@@ -1,5 +1,6 @@
-//! To programs that train: `pipemill.torch.Loader` against the plain reader, and against what PyTorch and TensorFlow programs
-//! read with today. Needs the environment of `make test-ecosystem`, so it only runs when asked for: `make bench-loaders`.
+//! Rates of programs that train: `pipemill.torch.Loader` compared with the plain reader, and with
+//! the usual readers of PyTorch and TensorFlow programs. Needs the environment of `make
+//! test-ecosystem`, so it only runs when asked for: `make bench-loaders`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use crate::median;
 use crate::python::words;
 use crate::report::{BenchPaths, Report};
 
-/// How often each side is measured. Each process measures several epochs.
+/// Number of times that each side is measured. Each process measures several epochs.
 const ROUNDS: usize = 5;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
@@ -73,7 +74,7 @@ fn compare(
     Ok(())
 }
 
-/// A script of the bench in that environment, with this build's host.
+/// Runs a script of the bench in that environment, with this build's host.
 fn run(paths: &BenchPaths, script: &str) -> Command {
     let mut command = Command::new(&paths.ecosystem);
     command.arg("-W").arg("ignore").arg(paths.scripts.join(script));

@@ -2,8 +2,8 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `batches`, `resume`, `operate`, `loaders`). Without
-//! arguments, all run but `loaders`.
+//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `batches`, `resume`,
+//! `operate`, `loaders`). Without arguments, all except for `loaders` run.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
 //! `make bench-peers`, and `pipemill-bench stages` is what `make bench-stages` profiles.
@@ -30,8 +30,8 @@ mod stages;
 
 use anyhow::Result;
 
-/// How often each side is measured. The sides take turns and their medians are compared, because
-/// the machine's speed drifts.
+/// Number of times that each side is measured. The sides alternate and their medians are compared,
+/// because the machine's speed drifts.
 const ROUNDS: usize = 7;
 
 fn main() -> Result<()> {
@@ -81,7 +81,7 @@ fn main() -> Result<()> {
     report.write(&paths)
 }
 
-/// The median seconds of two measurements that run in turns.
+/// The median seconds of two alternating measurements.
 fn in_turns(
     mut one: impl FnMut() -> Result<f64>,
     mut other: impl FnMut() -> Result<f64>,

@@ -1,6 +1,6 @@
-//! The baseline of decoding: the same decoder, compiled natively. It decodes in place in the slots of a
-//! ring, writes the same index, hands batches over to the same consumer, and has none of the host's
-//! checks.
+//! The baseline of decoding: the same decoder, compiled natively. It decodes in place in the slots
+//! of a ring, writes the same index, delivers batches to the same consumer, and has none of the
+//! host's checks.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,7 +18,7 @@ use pipemill_types::{self as types, Column};
 pub const SLOT: usize = 4 << 20;
 pub const SLOTS: usize = 16;
 const READ: usize = 256 << 10;
-/// Bytes of a slot that the batch's names take at most.
+/// Largest number of bytes of a slot for the batch's names.
 const NAMES: usize = 256;
 
 /// Collects the records that the decoder emits, in a slot of the ring.
@@ -29,11 +29,11 @@ struct Index {
 
 #[derive(Default)]
 struct NativeState {
-    /// The place of the chunk in the slot.
+    /// The start of the chunk in the slot.
     chunk: (usize, usize),
     columns: Vec<Column>,
     records: u64,
-    /// The fields, once the decoder has said them.
+    /// The fields, once the decoder has declared them.
     fields: Option<Vec<Field>>,
 }
 
@@ -68,7 +68,7 @@ impl Host for Shared {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// Decodes the file `times` times into the ring. Gives the number of records.
+/// Decodes the file `times` times into the ring. Returns the number of records.
 pub fn run<D: Decoder>(
     ring: &Arc<Ring>,
     path: &Path,
@@ -141,8 +141,8 @@ fn decode_file<D: Decoder>(
     }
 }
 
-/// Grants the slot's records. The bytes from `at` up to `end` go to the start of the next slot.
-/// Returns where they lie there.
+/// Grants the slot's records. The bytes from `at` up to `end` are copied to the start of the next
+/// slot. Returns their range there.
 fn hand_over(ring: &Arc<Ring>, index: &Index, at: usize, end: usize) -> Result<(usize, usize)> {
     let state = &mut *index.state.borrow_mut();
     if let Some(fields) = state.fields.take() {

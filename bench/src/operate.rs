@@ -20,7 +20,7 @@ use crate::{ROUNDS, in_turns, median};
 
 /// The interval between two scrapes of the metrics.
 const SCRAPE: Duration = Duration::from_secs(1);
-/// How often the input is read in a run.
+/// Number of times that the input is read in a run.
 const EPOCHS: u32 = 32;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
@@ -57,7 +57,7 @@ fn start(paths: &BenchPaths, input: &Path) -> Result<f64> {
     let mut command = Command::new(&paths.pipemill);
     command.arg("run").arg("--config").arg(config).args(["--", "sh", "-c", "echo; exec sleep 60"]);
     command.env("PIPEMILL_LOG", "off").stdin(Stdio::null()).stdout(Stdio::piped());
-    // A process group of its own, which is ended below together with the command.
+    // The host has its own process group, which is ended below together with the command.
     command.process_group(0);
     let began = Instant::now();
     let mut host = KillOnDrop(command.spawn().context("starting pipemill")?);

@@ -1,4 +1,5 @@
-//! To a Python process: batches through pipemill, against `read` and `struct` on the raw pipe.
+//! Rates of a Python process: batches through pipemill, compared with `read` and `struct` on the
+//! raw pipe.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -77,7 +78,7 @@ fn hand_over(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// How long a program waits for the package, and for its first batch.
+/// The time that a program waits for the package, and for its first batch.
 fn first_batch(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     let path = data::file(paths, Format::TfRecord, 1 << 10)?;
     let (mut imports, mut batches) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Going on where a program's state says: how long the first record takes in the middle of a large
-//! file, and how long Python takes for a state.
+//! Resuming from a program's state: the time to the first record in the middle of a large file, and
+//! the time of a state in Python.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::{ROUNDS, median};
 
 const SIZE: u64 = 4 << 30;
 const RECORD: usize = 1 << 10;
-/// The place where the run goes on.
+/// The position from which the run resumes.
 const PLACE: u64 = SIZE / 10 * 9;
 
 pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
@@ -24,7 +24,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     // Otherwise the disk would be busy with the file while the hosts start.
     std::fs::File::open(&path)?.sync_all()?;
     let measured = first_records(paths, report, &path);
-    // Too large to be kept.
+    // The file is too large to be kept.
     std::fs::remove_file(&path)?;
     measured?;
     let input = data::file(paths, Format::TfRecord, RECORD)?;
@@ -55,7 +55,7 @@ fn command(paths: &BenchPaths, dir: &Path, input: &Path) -> Result<(Command, Pat
     Ok((command, socket))
 }
 
-/// The file with the state of a program that was given all records before the place.
+/// The file with the state of a program that received all records before the position.
 fn state_at(paths: &BenchPaths, dir: &Path, input: &Path) -> Result<PathBuf> {
     let (mut command, socket) = command(paths, dir, input)?;
     let _host = KillOnDrop(command.spawn().context("starting pipemill")?);

@@ -1,4 +1,5 @@
-//! Rust's own readers of text, for `make bench-peers`: `pipemill-bench read TASK`, with a task in JSON.
+//! Rust's usual readers of text, for `make bench-peers`: `pipemill-bench read TASK`, with a task in
+//! JSON.
 //!
 //! They answer as `bench/python/peers/worker.py` does: once for the small files, then for each line of
 //! standard input. An answer is a line of JSON.
@@ -16,11 +17,11 @@ use serde::{Deserialize, Serialize};
 /// The buffer of a reader, in bytes. Larger ones are not faster.
 const BUFFER: usize = 256 << 10;
 
-/// The records that a reader has read of some files.
+/// The records that a reader has read from some files.
 #[derive(Default, Serialize)]
 struct Answer {
     records: u64,
-    /// A sum over what was read. It is the same for all readers of a case.
+    /// A sum over the records. It is the same for all readers of a case.
     sum: u64,
     seconds: f64,
     cpu: f64,
@@ -51,7 +52,7 @@ pub fn serve(arguments: &[String]) -> Result<()> {
     for file in &task.small {
         read(file, &mut small)?;
     }
-    // Once without a clock, as the readers in Python do.
+    // Reads once without a clock, as the readers in Python do.
     read(task.files.first().context("a file")?, &mut Answer::default())?;
     say(&small)?;
     for line in std::io::stdin().lines() {
@@ -76,7 +77,7 @@ fn measure(read: Read, files: &[String], seconds: f64) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Fields as bytes, in a record that is used again: the crate's fastest way with all fields.
+/// Fields as bytes, in a record that is reused: the crate's fastest way with all fields.
 fn csv(path: &str, answer: &mut Answer) -> Result<()> {
     let mut builder = csv::ReaderBuilder::new();
     let mut reader = builder.has_headers(false).buffer_capacity(BUFFER).from_path(path)?;

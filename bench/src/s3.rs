@@ -79,7 +79,8 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Makes one object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB. All have whole records only.
+/// Makes one object of 1 GiB, 64 of 16 MiB and 10,000 of 10 KiB. They all contain only complete
+/// records.
 fn objects(paths: &BenchPaths) -> Result<PathBuf> {
     let folder = paths.dir.join("s3");
     let bucket = folder.join(BUCKET);
@@ -221,7 +222,7 @@ fn host(paths: &BenchPaths, dir: &Path, endpoint: &str, script: &str) -> Result<
     Ok(command)
 }
 
-/// Lets Python keep its compiled modules, whatever the environment of this bench says.
+/// Lets Python keep its compiled modules, regardless of this bench's environment.
 fn compiled(command: &mut Command) {
     command.env_remove("PYTHONDONTWRITEBYTECODE");
 }

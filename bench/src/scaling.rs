@@ -1,8 +1,8 @@
 //! `make bench-scaling`: the cost of a byte, as the number of workers, channels, objects and plugins
 //! and the size of records grow.
 //!
-//! Each figure is a difference of two runs of a host, a short one and a long one. So what a start
-//! costs is no part of it. Writes `target/bench/scaling/AXIS.json`, of which
+//! Each figure is the difference between two runs of a host, a short one and a long one. So the
+//! cost of a start is not included. Writes `target/bench/scaling/AXIS.json`, from which
 //! `bench/python/scaling` makes a report.
 
 mod axes;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::report::BenchPaths;
 use axes::{Axis, Point};
 
-/// How often each point of an axis is measured.
+/// Number of times that each point of an axis is measured.
 const ROUNDS: usize = 5;
 
 /// The figures of a point, one for each round.
@@ -24,7 +24,7 @@ const ROUNDS: usize = 5;
 struct Measured {
     /// The point's place on the axis.
     at: u64,
-    /// The line of the table that it belongs to.
+    /// The line of the table to which it belongs.
     series: String,
     /// CPU time of the host, in nanoseconds for each byte of the input.
     cpu_ns: Vec<f64>,
@@ -32,7 +32,7 @@ struct Measured {
     wall_ns: Vec<f64>,
     /// Seconds from the start of the host until each channel had its first batch.
     start: Vec<f64>,
-    /// Why there are no figures, if a host refused the point.
+    /// The reason why there are no figures, if a host refused the point.
     refused: Option<String>,
 }
 
@@ -87,7 +87,7 @@ fn in_rounds(paths: &BenchPaths, axis: &Axis, rounds: usize) -> Result<Vec<Measu
 /// The cost of a byte, as CPU time and as time, in nanoseconds; and the seconds of the start.
 type Figures = (f64, f64, f64);
 
-/// One short run and one long run. Gives the host's message if it refuses.
+/// One short run and one long run. Returns the host's message if it refuses.
 fn one(paths: &BenchPaths, point: &Point) -> Result<Result<Figures, String>> {
     let short = match run::serve(paths, point, 1)? {
         Ok(short) => short,
@@ -137,7 +137,7 @@ impl std::fmt::Display for Measured {
     }
 }
 
-/// The file is there as a whole or not at all: a run that was stopped goes on after it.
+/// The file is written atomically: a run that was stopped continues after it.
 fn write(folder: &Path, results: &Results) -> Result<()> {
     let path = folder.join(format!("{}.json", results.axis));
     let part = path.with_extension("part");

@@ -1,9 +1,11 @@
-//! Batches of a fixed size against those that leave as early as they can; states that a consumer makes
-//! of them; and a window of shuffled records against the same batches in the order of the input.
+//! Batches of a fixed size compared with batches that leave as early as possible; states that a
+//! consumer makes of them; and a window of shuffled records compared with the same batches in the
+//! order of the input.
 //!
-//! The rate with a window is that of whole epochs: each fills the window first, which gives nothing, and
-//! empties it at the end. So an epoch is much larger than the window, but for the line without a bar.
-//! There are two of them, because the memory of the window is new only in the first one.
+//! The rate with a window is that of whole epochs: each fills the window first, which delivers
+//! nothing, and empties it at the end. So an epoch is much larger than the window, except for the
+//! line without a bar. There are two of them, because the memory of the window is new only in the
+//! first one.
 
 use anyhow::{Result, ensure};
 use pipemill_channel::{Shuffle, Window};
@@ -17,7 +19,7 @@ use crate::report::{BenchPaths, Report};
 
 const BATCH: BatchSize = BatchSize { records: 512, tail: Tail::Keep, across: BatchAcross::Epoch };
 const RECORD: usize = 1 << 10;
-/// Bytes of the window, and of an epoch that is much larger.
+/// Size of the window, and of an epoch that is much larger, in bytes.
 const WINDOW: usize = 256 << 20;
 const EPOCH: usize = 2 << 30;
 const EPOCHS: u32 = 2;
@@ -41,7 +43,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Measures one way against another one, on a file of this size.
+/// Measures one way compared with another one, on a file of this size.
 fn compare(
     paths: &BenchPaths,
     report: &mut Report,

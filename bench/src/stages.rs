@@ -1,5 +1,5 @@
-//! The program that a profiler watches: `pipemill-bench stages CASE SECONDS` decodes the file of a
-//! case of `decode` for that long, in its main thread, and prints the number of records.
+//! The program for a profiler: `pipemill-bench stages CASE SECONDS` decodes the file of a case of
+//! `decode` for that long, in its main thread, and prints the number of records.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::decode::{CASES, options_of, source};
 use crate::host::BenchDecoder;
 use crate::report::BenchPaths;
 
-/// How often a channel reads the file.
+/// Number of times that a channel reads the file.
 const EPOCHS: u32 = 20;
 
 /// Without arguments, prints the names of the cases.

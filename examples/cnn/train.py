@@ -1,5 +1,5 @@
-"""Learns to tell shapes apart, from tar archives of images. Killed at any time and started again, it goes on as if
-nothing had happened.
+"""Learns to distinguish shapes, from tar archives of images. If it is killed at any time and
+started again, it continues as if nothing had happened.
 
 Usage: train.py FOLDER CHECKPOINT
 """
@@ -21,7 +21,7 @@ EXPECTED = 0.9  # a lower accuracy means that something is wrong
 
 
 class Job:
-    """All that a checkpoint has."""
+    """The content of a checkpoint."""
 
     def __init__(self, folder):
         self.model = torch.nn.Sequential(
@@ -52,14 +52,15 @@ class Job:
         self.seen = hashlib.sha256((self.seen + " ".join(batch["__key__"])).encode()).hexdigest()
 
     def save(self, path):
-        """Model, place in the data and counters: one file, which is replaced at once."""
+        """Saves model, position in the data and counters in one file, which is replaced atomically.
+        """
         saved = {name: getattr(self, name).state_dict() for name in PARTS}
         saved["counters"] = {name: getattr(self, name) for name in COUNTERS}
         torch.save(saved, f"{path}.new")
         os.replace(f"{path}.new", path)
 
     def restore(self, path):
-        """Goes on where `save` was called."""
+        """Continues from the last `save`."""
         saved = torch.load(path)
         for name in PARTS:
             getattr(self, name).load_state_dict(saved[name])
@@ -74,9 +75,10 @@ def main(folder, checkpoint):
     if pathlib.Path(checkpoint).exists():
         job.restore(checkpoint)
     while job.epoch < EPOCHS:
-        # After a stop at the last batch of an epoch, the next one comes: nothing is left of that.
+        # After a stop at the last batch of an epoch, the next epoch comes: nothing of the old one
+        # is left.
         if job.loader.epoch == job.epoch:
-            # After a stop inside of an epoch, these are the batches that are left of it.
+            # After a stop inside an epoch, these are its remaining batches.
             for batch in job.loader:
                 job.step(batch)
                 if job.steps % SAVE_EVERY == 0:

@@ -10,8 +10,8 @@ LENGTH = 2
 class Strings(Decoder):
     OPTIONS = [OptionSpec("text", "bool", "false", "make the field text: strings must be UTF-8")]
 
-    # State that is kept between calls. Never keep a part of a record: bytes that are not consumed
-    # are shown again.
+    # State that is kept between calls. Never keep a part of a record: the host passes unconsumed
+    # bytes again.
     def __init__(self, options, info):
         self.text = options.is_on("text")
         self.max_record = info.max_record

@@ -18,7 +18,7 @@ static bool add(const pipemill_batch *batch, const char *name, double *sum, pipe
                 about->type_name, name);
         return false;
     }
-    // All values where they are evenly spaced; else each is asked for.
+    // If the values are evenly spaced, reads them all at once; otherwise, one by one.
     pipemill_column column = pipemill_batch_column(batch, field);
     for (size_t record = 0; record < pipemill_batch_valid(batch); record++) {
         const uint8_t *value = column.data ? column.data + record * column.stride
@@ -33,7 +33,7 @@ static bool add(const pipemill_batch *batch, const char *name, double *sum, pipe
     return true;
 }
 
-// Reads the channel to its end. False where that fails; then an error may say why.
+// Reads the channel to its end. Returns false if that fails; an error may say why.
 static bool read_all(pipemill_reader *reader, const char *field, pipemill_error **error) {
     double sum = 0;
     unsigned long long records = 0;
@@ -43,7 +43,8 @@ static bool read_all(pipemill_reader *reader, const char *field, pipemill_error 
         case PIPEMILL_EVENT_KIND_BATCH: {
             bool added = add(event.batch, field, &sum, error);
             records += pipemill_batch_valid(event.batch);
-            // Also an ACK, so not where the batch was not processed: then another consumer gets it.
+            // This is also an ACK, so it is left out if the batch was not processed: another
+            // consumer gets it then.
             if (!added) return false;
             pipemill_release(event.batch);
             break;

@@ -19,7 +19,8 @@ RECORD = np.dtype([("pixels", "<f4", 64), ("digit", "<i4")])  # as in write_tfre
 
 
 def consumer(pipe, all_connected):
-    """One of the two processes. It connects by itself, because a connection is one consumer."""
+    """One of the two processes. It makes its own connection, because a connection is one consumer.
+    """
     weights = softmax.new_weights()
     kept = [np.empty(0, RECORD)]
     with pipemill.connect("train") as stream:

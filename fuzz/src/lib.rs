@@ -16,7 +16,7 @@ pub struct Target {
     /// Checks one input.
     ///
     /// # Panics
-    /// If a promise is broken: this is a bug.
+    /// If a promise is broken, which is a bug.
     pub run: fn(&[u8]),
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use pipemill_fuzz::{TARGETS, target};
 
-/// Mutants of a target.
+/// Number of mutants of a target.
 const MUTANTS: usize = 500;
 /// Longest mutant, in bytes.
 const MAX_BYTES: usize = 4096;

@@ -11,7 +11,7 @@ use std::{env, fs};
 
 const PRECOMPILED: &str = "PIPEMILL_PRECOMPILED";
 
-/// Takes the names out of the table.
+/// Takes the names from the table.
 macro_rules! builtins {
     ($($name:literal, $version:literal, $about:literal;)*) => {
         const BUILTINS: &[&str] = &[$($name),*];
@@ -19,7 +19,7 @@ macro_rules! builtins {
 }
 include!("src/table.rs");
 
-/// Those that wrap another one: the crate of the other is a library in them.
+/// Decoders that wrap another one: the crate of the other is a library in them.
 const WRAPPERS: [&str; 1] = ["tokens"];
 
 fn main() {
@@ -52,7 +52,7 @@ fn crates(plugins: &Path) -> Vec<PathBuf> {
     folders.filter(|folder| !folder.join("Cargo.lock").exists()).collect()
 }
 
-/// Compiles these decoders. Gives each with its module.
+/// Compiles these decoders. Returns each with its module.
 fn compile<'n>(root: &Path, folder: &str, names: &[&'n str]) -> Vec<(&'n str, Vec<u8>)> {
     let packages: Vec<_> = names.iter().map(|name| format!("pipemill-{name}")).collect();
     let packages: Vec<_> = packages.iter().map(String::as_str).collect();
@@ -61,8 +61,8 @@ fn compile<'n>(root: &Path, folder: &str, names: &[&'n str]) -> Vec<(&'n str, Ve
     names.iter().copied().zip(modules).collect()
 }
 
-/// Reads `module`, compressed, and the machine code for it from `folder`. `None` if there is none,
-/// or only that of another version of the module.
+/// Reads `module`, compressed, and the machine code for it from `folder`. `None` if there is no
+/// machine code, or only for another version of the module.
 fn precompiled_for(folder: &Path, name: &str, module: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let source = folder.join(format!("{name}.wasm"));
     println!("cargo::rerun-if-changed={}", source.display());

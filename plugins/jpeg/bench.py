@@ -3,12 +3,13 @@
     pip install pillow numpy          # and torch, torchvision, spdl (which needs FFmpeg's libraries), to compare with them
     python bench.py                   # or: python bench.py FOLDER, with tar archives of your own
 
-All do the same work: an archive of JPEGs and labels is read, each image is decoded, its shorter side is resized to 224
-pixels, and its centre is cut out. `PIPEMILL` names the host: build it with `make build`. They take turns, five times;
-the table has medians, and the lowest and highest rate.
+All do the same work: they read an archive of JPEGs and labels, decode each image, resize its
+shorter side to 224 pixels, and cut out its centre. `PIPEMILL` names the host: build it with `make
+build`. They run in alternation, five times; the table has medians, and the lowest and highest rate.
 
-The first part has one core. Its rates are images per second of CPU time, the start of the host included. The second
-part has two workers, and batches of 64 images that a training loop could take: its rates are those of a clock.
+The first part has one core. Its rates are images per second of CPU time, the start of the host
+included. The second part has two workers, and batches of 64 images that a training loop could take:
+its rates are measured by the wall clock.
 """
 
 import argparse
@@ -201,7 +202,7 @@ def compare(title, contenders, paths, clock):
 
 
 def check(paths):
-    """The images are those of Pillow, but for rounding and for colours outside of the range."""
+    """The images equal Pillow's, except for rounding and for colours outside of the range."""
     jpegs = (image for path in paths for image, _ in samples(path))
     worst, total, count = 0, 0.0, 0
     with pipemill.open(paths, PLUGIN, batch=BATCH) as stream:

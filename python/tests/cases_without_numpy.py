@@ -1,4 +1,4 @@
-"""Arrays where numpy is not installed. `test_no_numpy.py` runs this file."""
+"""Arrays when numpy is not installed. `test_no_numpy.py` runs this file."""
 
 from __future__ import annotations
 

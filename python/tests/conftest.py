@@ -12,7 +12,7 @@ import pytest
 
 if os.environ.get("PIPEMILL_TEST_NO_NUMPY"):
     sys.modules["numpy"] = None  # type: ignore[assignment]
-# The tests say themselves where there is a bfloat16 for numpy.
+# The tests decide for themselves whether numpy has a bfloat16.
 sys.modules["ml_dtypes"] = None  # type: ignore[assignment]
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -24,7 +24,7 @@ import pipemill  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time limits of `connect` that a test does not give: no slow machine reaches these."""
+    """The time limits of `connect` that a test does not set: no slow machine reaches these."""
     for name in ("wait", "hold_timeout"):
         monkeypatch.setitem(pipemill.connect.__kwdefaults__, name, HANG_TIMEOUT)
 

@@ -1,7 +1,7 @@
 """A host in Python, for tests. It is written from docs/ring.md alone.
 
 It checks each ACK and RELEASE against its own table. It overwrites each slot when it is RELEASEd,
-so that a test fails where the reader releases memory that it still uses.
+so that a test fails if the reader releases memory that it still uses.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Rows:
     first_record: int = 0
     #: In a dedicated buffer.
     dedicated: bool = False
-    #: The JSON of the object's facts; empty where there are none.
+    #: The JSON of the object's facts; empty if there are none.
     metadata: bytes = b""
-    #: What changes when the object's bytes do.
+    #: This changes when the object's bytes do.
     identity: bytes = b""
     #: The identity is the list of the places of a mix's inputs.
     is_mix: bool = False
@@ -49,7 +49,7 @@ class Rows:
     padding: int = 0
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
-    #: Bytes that are written over the batch, each at its place; what does not fit is left out.
+    #: Bytes that are written over the batch, each at its place; bytes that do not fit are left out.
     damage: list[tuple[int, bytes]] = field(default_factory=list)
 
 
@@ -118,7 +118,7 @@ class Memory:
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
 
     def overwrite(self, at: int = 0, size: int | None = None) -> None:
-        """As the host does when it uses the memory again."""
+        """The host does the same when it reuses the memory."""
         if self.map:
             size = len(self.map) - at if size is None else size
             self.map[at : at + size] = b"\xee" * size
@@ -152,7 +152,7 @@ class Peer:
     # messages of the consumer
 
     def pump(self) -> bool:
-        """Receives and checks one message of the consumer. False when it has hung up."""
+        """Receives and checks one message of the consumer. Returns False if it has hung up."""
         try:
             message = self.sock.recv(1 << 18)
         except ConnectionError:
@@ -250,7 +250,7 @@ class Peer:
         return body["grant"]
 
     def overwrite_all(self) -> None:
-        """Uses all memory again: the consumer has hung up."""
+        """Reuses all memory: the consumer has hung up."""
         self.ring.overwrite()
         for memory in self.open.values():
             if isinstance(memory, Memory):
@@ -262,7 +262,7 @@ class Peer:
         self.send(EPOCH_END, struct.pack("<QQII", batches, records, epoch, flags))
 
     def epoch(self, number: int, batches: list[Rows]) -> None:
-        """A whole epoch. Skips the rest where the consumer requests it."""
+        """A whole epoch. Skips the rest if the consumer requests it."""
         granted = 0
         for batch in batches:
             if number in self.ended:

@@ -1,5 +1,5 @@
-"""Slots with damage at random: the reader says what is wrong, or gives what the bytes say. It never
-reads outside of the batch, and fails in no other way. What it should give is read here from
+"""Slots with random damage: the reader says what is wrong, or returns what the bytes say. It never
+reads outside of the batch, and fails in no other way. The expected values are read here from
 docs/ring.md alone."""
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def read(batch: pipemill.Batch) -> None:
 
 
 def tried(use: Any) -> Any:
-    """What it gives; None where it is refused in one of the ways that the documentation names."""
+    """The values of the reader; None if it refuses the batch in one of the ways that the
+    documentation names.
+    """
     try:
         return use()
     except (pipemill.PipemillError, UnicodeDecodeError):
@@ -68,14 +70,14 @@ def tried(use: Any) -> Any:
 
 
 def check_blobs(batch: pipemill.Batch) -> None:
-    """The first field is what the bytes say."""
+    """The first field has the values that the bytes say."""
     found = tried(lambda: batch["blob"])
     if found is not None:
         assert [None if one is None else bytes(one) for one in found] == blobs(bytes(batch._memory))
 
 
 def blobs(data: bytes) -> list[bytes | None]:
-    """The first field of each record, as the layout says."""
+    """The first field of each record, by the layout."""
     (records,) = struct.unpack_from("<I", data, 24)
     (payload_at,) = struct.unpack_from("<Q", data, 32)
     (index_at,) = struct.unpack_from("<Q", data, 48)

@@ -1,4 +1,5 @@
-"""Errors can be pickled and copied: type, text and attributes stay, in subclasses of programs, too."""
+"""Errors can be pickled and copied: type, text and attributes stay, in a program's subclasses too.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class WithItsOwnNew(errors.ConnectError):
 
 
 class OfTheSystem(errors.HostDied):
-    """Number, text and file name, as the errors of the system have them."""
+    """Number, text and file name, as in the errors of the system."""
 
     def __init__(self, number: int, text: str, name: str) -> None:
         ConnectionError.__init__(self, number, text, name)
@@ -93,7 +94,7 @@ def test_an_error_of_the_package(kind: type[PipemillError]) -> None:
 
 @pytest.mark.parametrize("kind", CLASSES, ids=[one.__name__ for one in CLASSES])
 def test_an_error_that_is_made_of_its_text_alone(kind: type[PipemillError]) -> None:
-    # As PyTorch makes those of a DataLoader's workers.
+    # Made as PyTorch makes those of a DataLoader's workers.
     error = kind("in a worker")
     assert str(error) == "in a worker"
     if isinstance(error, errors.DecodeError):

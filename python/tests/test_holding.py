@@ -1,6 +1,6 @@
 """Memory does not change while a view of it lives, and is RELEASEd when the last view has died.
 
-The fake host overwrites each slot when it is RELEASEd. So the comparisons here also fail where the
+The fake host overwrites each slot when it is RELEASEd. So the comparisons here also fail if the
 reader sends a RELEASE too early.
 """
 
@@ -169,7 +169,7 @@ def test_close_hangs_up_when_the_last_view_has_died(path: str) -> None:
 
 
 def overwritten_after_the_hang_up(hung_up: threading.Event) -> Any:
-    """A host that uses all of its memory again as soon as the consumer has hung up."""
+    """A host that reuses all of its memory as soon as the consumer has hung up."""
 
     def script(peer: Peer) -> None:
         peer.welcome()
@@ -191,7 +191,7 @@ def test_close_hangs_up_at_once_and_views_stay(path: str, slot_bytes: int) -> No
         with pipemill.connect("train", path, credits=5) as stream:
             batches = [next(stream) for _ in range(3)]
             views = [batch.payload for batch in batches]
-            # ACKed or not, it is the same.
+            # The result is the same with and without an ACK.
             batches[0].ack()
             written = batches[1]._writable_payload()
             assert (written is None) == (slot_bytes == 1000)
@@ -377,7 +377,7 @@ def test_a_forked_child_can_not_read_what_its_parent_did_not_hold(path: str) -> 
 
 
 def test_a_forked_child_does_not_keep_its_parents_connection(path: str) -> None:
-    """The host must notice that a consumer dies, also while a child of it lives."""
+    """The host must notice that a consumer dies, even while a child of it lives."""
     program = (
         "import os, sys, pipemill\n"
         "stream = pipemill.connect('train', sys.argv[1], wait=60); batch = next(stream)\n"
@@ -430,7 +430,7 @@ def test_a_stream_can_not_be_pickled(path: str) -> None:
 def test_copies_take_the_place_of_shared_memory_also_before_linux_6_17(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Older kernels move no more than one mapping at a time: this one is made to refuse more."""
+    """Older kernels move only one mapping at a time: this one is made to refuse more."""
     import ctypes
     import types
 
@@ -450,7 +450,7 @@ def test_copies_take_the_place_of_shared_memory_also_before_linux_6_17(
     hung_up = threading.Event()
     with FakeHost(path, overwritten_after_the_hang_up(hung_up), slots=6):
         with pipemill.connect("train", path, credits=6) as stream:
-            # With a slot between them that nobody holds.
+            # A slot that nobody holds lies between them.
             batches = [next(stream), next(stream), next(stream)]
             views = [batches[0].payload, batches[2].payload, batches[1]._writable_payload()]
             child = os.fork()

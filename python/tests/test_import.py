@@ -1,4 +1,6 @@
-"""What `import pipemill` brings with it: a script that only asks for help must not wait for numpy."""
+"""The modules that `import pipemill` imports: a script that only prints its help must not wait for
+numpy.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ HEAVY = {"numpy", "subprocess", "tempfile", "shutil", "hashlib", "glob", "loggin
 
 
 def imported(statement: str) -> set[str]:
-    """The modules that are there after the statement."""
+    """The modules that are loaded after the statement."""
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {statement}; print(*sys.modules)"
     # Without the packages of the environment, whose start-up files import more.
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], stdout=subprocess.PIPE, text=True, check=True)

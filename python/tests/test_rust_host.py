@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not SERVE_NUMBERS, reason="PIPEMILL_SERVE_NUMBER
 
 @contextmanager
 def serving(path: str, *options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """The host with channel "numbers". It must end by itself, unless the test kills it."""
+    """The host with channel "numbers". It must end normally, unless the test kills it."""
     command = [str(SERVE_NUMBERS), path, "numbers", *map(str, options)]
     host = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:

@@ -1,4 +1,4 @@
-"""What a schema says of a field, and the facts about an object; and what of these is refused."""
+"""The schema of a field, and the facts about an object; and which of these are refused."""
 
 from __future__ import annotations
 

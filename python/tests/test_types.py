@@ -1,4 +1,5 @@
-"""Each type of field: single values, shapes, open shapes, categories and lists; what is refused.
+"""Each type of field: single values, shapes, open shapes, categories and lists; and which values
+are refused.
 
 `test_no_numpy.py` runs this file again without numpy.
 """
@@ -175,7 +176,7 @@ def test_numbers_that_some_records_do_not_have(path: str, scalar: str) -> None:
 
 
 def test_absent_is_taken_as_it_is_where_the_field_is_not_nullable(path: str) -> None:
-    """The host has checked that; the reader shows what is there."""
+    """The host has checked that; the reader shows the values as they are."""
     with serve(path, [("x", "uint8", [], {"nullable": False})], Rows([(b"\1",), (None,)])):
         with pipemill.connect("train", path) as stream:
             assert [list(batch) for batch in stream] == [[1, None]]
@@ -233,7 +234,7 @@ def test_a_value_that_the_type_can_not_hold_is_refused(
             for batch in stream:
                 with pytest.raises((ValueError, TypeError), match=f"'x', which is {scalar}: "):
                     batch.column("x", absent=value)
-                # No value is needed where no record lacks the field.
+                # No value is needed if no record lacks the field.
                 assert list(batch)[0] is None
 
 
@@ -454,7 +455,7 @@ def test_a_changed_list_of_texts_does_not_change_the_next(path: str) -> None:
 def test_text_that_is_not_utf8_raises_the_same_error_each_time(
     path: str, valid: list[bytes], raw: bytes
 ) -> None:
-    """A text that ends within a character does not go on in the next."""
+    """A text that ends within a character does not continue in the next."""
     rows = [(one,) for one in [*valid, raw, b"\xa9", b"last"]]
     with serve(path, [("t", "utf8", [])], Rows(rows, dedicated=True)):
         with pipemill.connect("train", path) as stream:

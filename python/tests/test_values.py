@@ -130,7 +130,7 @@ def elements(raw: bytes) -> list[bytes]:
 
 
 def in_array(raw: bytes, scalar: str, shape: list[int]) -> Any:
-    """The reference: numbers as an array has them. bfloat16 is its 16 bits there."""
+    """The reference: numbers as in an array. bfloat16 is its 16 bits there."""
     flat = unpack("uint16" if scalar == "bfloat16" else scalar, raw)
     if not shape:
         return flat[0]
@@ -150,7 +150,7 @@ def nested(flat: list[Any], shape: list[int]) -> Any:
 
 
 def same(got: Any, wanted: Any) -> None:
-    """Whether the package's value, with all in it, is the reference's."""
+    """Whether the package's value, with everything in it, equals the reference's."""
     if isinstance(wanted, bytes):
         assert isinstance(got, memoryview) and got.readonly and bytes(got) == wanted
     elif isinstance(wanted, list):

@@ -16,8 +16,8 @@
 //!   is `first_record * (B + 3)`. With `--dedicated-every N` each record with `i % N == N - 1` is
 //!   three slots long and alone in a batch, in a dedicated buffer; it counts as B bytes for the
 //!   offset.
-//! - `float32`: field `x`, float32, shape [0], B / 4 numbers; number j is `i + j / 8 + e`. Dense.
-//!   The object offset is `first_record * B`.
+//! - `float32`: field `x`, float32, shape [0], B / 4 numbers; number j is `i + j / 8 + e`. It is
+//!   dense. The object offset is `first_record * B`.
 //! - `mixed`: `text`, utf8, shape []: `record <i> of epoch <e> ✓`, absent where `i % 5 == 4`; and
 //!   `number`, int64, shape []: `i * 1000 - e`, absent where `i % 7 == 6`. B has no meaning, and
 //!   the object offset is `first_record`.
@@ -158,7 +158,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Grants a batch that starts with this record; returns the first that is not in it.
+    /// Grants a batch that starts with this record; returns the first record that is not in it.
     fn batch(&self, epoch: u32, first: usize) -> Result<usize> {
         let object = format!("numbers/é/{epoch}");
         let mut columns = vec![Column::default(); self.kind.fields().len()];

@@ -24,9 +24,9 @@
 // In `pipemill_batch_offsets`: the record does not have the field.
 #define PIPEMILL_ABSENT UINT32_MAX
 
-// The next thing of a channel: a batch, an end or an error.
+// The next event of a channel: a batch, an end or an error.
 typedef enum {
-  // Nothing: the call failed, and its error says why.
+  // There is no event: the call failed, and its error says why.
   PIPEMILL_EVENT_KIND_FAILED = 0,
   // A batch of records.
   PIPEMILL_EVENT_KIND_BATCH,
@@ -72,19 +72,20 @@ typedef enum {
 
 // The kind of an error.
 typedef enum {
-  // Nothing: there is no error.
+  // There is no error.
   PIPEMILL_ERROR_KIND_NONE = 0,
   // An argument is wrong: it is null or out of its range, or another thread uses the reader.
   PIPEMILL_ERROR_KIND_ARGUMENT,
-  // No host answers at the socket, or it is another user's.
+  // No host answers at the socket, or it belongs to another user.
   PIPEMILL_ERROR_KIND_CONNECT,
-  // The host refused this consumer: there is no such channel, or it may not read it like that.
+  // The host refused this consumer: there is no such channel, or the consumer may not read it
+  // with these options.
   PIPEMILL_ERROR_KIND_REFUSED,
   // The host hung up before the end of the stream: it has crashed or was killed.
   PIPEMILL_ERROR_KIND_HOST_DIED,
-  // The host sent what the protocol does not allow, or its memory can't be mapped.
+  // The host sent something that the protocol does not allow, or its memory can't be mapped.
   PIPEMILL_ERROR_KIND_PROTOCOL,
-  // This program was not given all batches of the channel, so it has no state.
+  // This program did not receive all batches of the channel, so it has no state.
   PIPEMILL_ERROR_KIND_STATE,
   // The process was forked from the one that connected.
   PIPEMILL_ERROR_KIND_FORK,
@@ -102,50 +103,51 @@ typedef enum {
   PIPEMILL_ERROR_KIND_LIMIT,
   // The channel failed: the host itself failed.
   PIPEMILL_ERROR_KIND_HOST,
-  // The library failed. That is a mistake in pipemill: please report it.
+  // The library failed. This is a bug in pipemill: please report it.
   PIPEMILL_ERROR_KIND_INTERNAL,
 } pipemill_error_kind;
 
-// Records of one epoch, in shared memory. Any thread may read it, several at once, too. Give it
-// back with `pipemill_release`; all pointers that were got from it end then.
+// Records of one epoch, in shared memory. Any thread may read it, several threads concurrently,
+// too. Return it with `pipemill_release`; all pointers that were obtained from it are invalid
+// then.
 typedef struct pipemill_batch pipemill_batch;
 
-// Why a function failed. Give it back with `pipemill_error_free`.
+// Why a function failed. Return it with `pipemill_error_free`.
 typedef struct pipemill_error pipemill_error;
 
-// One consumer of one channel. One thread at a time may use it. Give it back with
-// `pipemill_close`.
+// One consumer of one channel. One thread at a time may use it. Close it with `pipemill_close`.
 typedef struct pipemill_reader pipemill_reader;
 
-// The requests of a consumer. 0 or null is the default of each: begin with
-// `pipemill_options options = {0};`.
+// The requests of a consumer. 0 or null is the default of each: begin with `pipemill_options
+// options = {0};`.
 typedef struct {
-  // How many batches the program may hold at once. 0: four. A loop needs two, the current one
-  // and the next one; with four it seldom waits for the host.
+  // Number of batches that the program may hold at once. 0: four. A loop needs two, the current
+  // one and the next one; with four it seldom waits for the host.
   uint32_t credits;
-  // Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
-  // first consumer of a channel decides. 0: as the channel says.
+  // Number of records of each batch, 1 to 1,048,576, if the channel's configuration does not set
+  // it. The first consumer of a channel decides. 0: the channel's setting.
   uint32_t batch_records;
   // The fate of the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
-  // "keep". With `batch_records` only.
+  // "keep". It applies only with `batch_records`.
   const char *tail;
-  // The unit that has such an end: each "epoch" or each "object". Null: "epoch". With
-  // `batch_records` only.
+  // The unit whose last records these are: each "epoch" or each "object". Null: "epoch". It
+  // applies only with `batch_records`.
   const char *batch_across;
   // With `world`: this program gets the batches whose number modulo `world` is `rank`.
   uint32_t rank;
-  // How many programs divide the batches, at most 256. 0: no division of this kind.
+  // Number of programs that divide the batches, at most 256. 0: they are not divided in this
+  // way.
   uint32_t world;
   // The value that `pipemill_state` returned, in this or another process: the first batch is the
-  // next one after it. Null: where the channel is.
+  // next one after it. Null: the current position of the channel.
   const char *state;
-  // Milliseconds to wait for a host that is not there yet. 0: ten seconds. -1: not at all.
+  // Milliseconds to wait for a host that has not started yet. 0: ten seconds. -1: not at all.
   int32_t wait_ms;
-  // Milliseconds to wait for the release of a batch, where the program holds as many as its
-  // credits allow and asks for another. 0: ten seconds. -1: for ever.
+  // Milliseconds to wait for the release of a batch, if the program holds as many as its credits
+  // allow and asks for another. 0: ten seconds. -1: for ever.
   int32_t hold_ms;
-  // Whether the host may be one of any user. By default it has to be one of this user or of
-  // root: a host's memory is read as it is.
+  // Whether the host may belong to any user. By default it must belong to this user or to root:
+  // a host's memory is trusted.
   bool allow_other_users;
 } pipemill_options;
 
@@ -155,19 +157,19 @@ typedef struct {
   pipemill_event_kind kind;
   // Number of the epoch, of a batch or of an epoch's end; from 0.
   uint32_t epoch;
-  // The batch. Give it back with `pipemill_release`. Null for all other kinds.
+  // The batch. Return it with `pipemill_release`. Null for all other kinds.
   pipemill_batch *batch;
-  // For an epoch's end: batches that were delivered, to all consumers together.
+  // For an epoch's end: number of delivered batches, to all consumers together.
   uint64_t batches;
-  // For an epoch's end: records in these batches.
+  // For an epoch's end: number of records in these batches.
   uint64_t records;
-  // For an epoch's end: part of the epoch was skipped, or not read.
+  // For an epoch's end: whether part of the epoch was skipped, or not read.
   bool early;
 } pipemill_event;
 
 // Bytes in the shared memory, or none.
 typedef struct {
-  // The first byte; null where there is no such value. Not aligned. No zero byte follows.
+  // The first byte; null if there is no such value. It is not aligned. No zero byte follows.
   const uint8_t *data;
   // Number of bytes.
   size_t length;
@@ -182,7 +184,7 @@ typedef struct {
   pipemill_scalar scalar;
   // The type in words, as in a configuration: "float32".
   const char *type_name;
-  // Bytes of one element: 1, 2, 4 or 8.
+  // Size of one element in bytes: 1, 2, 4 or 8.
   size_t element_bytes;
   // Number of elements in each dimension. 0 stands for a dimension that follows from the length
   // of each value. Bytes and text with one dimension are lists: docs/ring.md has their bytes.
@@ -191,22 +193,22 @@ typedef struct {
   size_t dimensions;
   // Whether a record may lack the field.
   bool nullable;
-  // The meaning of the values, for example "timestamp[us]"; "" where nothing is said.
+  // The meaning of the values, for example "timestamp[us]"; "" if it is not known.
   const char *logical;
   // If there are categories, each value is an index into this list of texts.
   const char *const *categories;
-  // Number of categories; mostly 0.
+  // Number of categories; usually 0.
   size_t category_count;
 } pipemill_field;
 
-// The values of one field in all records of a batch, where they lie evenly spaced in the memory.
+// The values of one field in all records of a batch, if they are evenly spaced in the memory.
 typedef struct {
-  // The value of the first record. Null where the values are not evenly spaced or not equally
-  // long, where a record does not have the field, and where there is no record.
+  // The value of the first record. Null if the values are not evenly spaced or not equally long,
+  // if a record does not have the field, and if there is no record.
   const uint8_t *data;
-  // Bytes from one value to the next.
+  // Distance in bytes from one value to the next.
   size_t stride;
-  // Bytes of each value.
+  // Size of each value in bytes.
   size_t bytes;
   // Whether each value is aligned for its C type. Otherwise copy it with `memcpy` before you use
   // it.
@@ -217,60 +219,60 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the library, for example "0.1.0". It stays valid for ever.
+// The version of the library, for example "0.1.0". It is valid for ever.
 const char *pipemill_version(void);
 
 // Connects to a channel of a host.
 //
-// `socket`: path of the host's socket; null for that in the environment variable
+// `socket`: path of the host's socket; null for the path in the environment variable
 // `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in
 // the host's configuration. `options`: null for the default of each.
 //
-// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it
-// is another user's, or it refuses this consumer with a reason. Waits for a host that is not there
-// yet, ten seconds unless the options say another time.
+// Returns null if it fails. If so, `*error` says why, unless `error` is null: no host answers, it
+// belongs to another user, or it refuses this consumer with a reason. Waits for a host that has
+// not started yet, ten seconds unless the options set another time.
 pipemill_reader *pipemill_connect(const char *socket,
                                   const char *channel,
                                   const pipemill_options *options,
                                   pipemill_error **error);
 
-// Waits for what comes next: a batch, the end of an epoch, or the end of the stream.
+// Waits for the next event: a batch, the end of an epoch, or the end of the stream.
 //
 // It first ACKs the batch that the last call returned, if that was not done: the program has
 // processed it. Batches of earlier calls stay readable until they are released, but each takes one
 // of the credits.
 //
-// The event's kind is `PIPEMILL_EVENT_KIND_FAILED` where it fails. Then `*error` says why, unless
+// The event's kind is `PIPEMILL_EVENT_KIND_FAILED` if it fails. If so, `*error` says why, unless
 // `error` is null: the channel failed, the host died, or the program holds too many batches. After
-// an end or a failure of the channel, every further call gives the same again. A signal does not
-// end the wait; to wait for something else, too, poll `pipemill_descriptor`.
+// an end or a failure of the channel, every further call returns the same. A signal does not end
+// the wait; to wait for something else, too, poll `pipemill_descriptor`.
 pipemill_event pipemill_next(const pipemill_reader *reader, pipemill_error **error);
 
-// The socket, for `poll`: where it is readable, `pipemill_next` does not wait long, because the
-// host has sent something or hung up. -1 where `reader` is null. Do not read from it or close it.
+// The socket, for `poll`: if it is readable, `pipemill_next` does not wait long, because the host
+// has sent something or hung up. -1 if `reader` is null. Do not read from it or close it.
 int32_t pipemill_descriptor(const pipemill_reader *reader);
 
-// The place where this program goes on if it is started again: after the last batch that it got.
-// JSON, for `state` of the options, and for `pipemill run --resume`.
+// The position from which this program resumes if it is started again: after the last batch that
+// it received. It is JSON, for `state` of the options, and for `pipemill run --resume`.
 //
-// It stays valid until the next call of this function, or `pipemill_close`. Null where it fails;
-// then `*error` says why, unless `error` is null: this program was not given all batches, because
-// the channel has other consumers.
+// It is valid until the next call of this function, or `pipemill_close`. Null if it fails; if so,
+// `*error` says why, unless `error` is null: this program did not receive all batches, because the
+// channel has other consumers.
 const char *pipemill_state(const pipemill_reader *reader, pipemill_error **error);
 
-// What the channel waits for, as the host sees it now, in words for a message: the rank that has
-// left or has not come, the writer of a FIFO, an object. For a program whose `poll` of
-// `pipemill_descriptor` was in vain for some seconds.
+// The reason why the channel waits, according to the host, in words for a message: the rank that
+// has left or has not come, the writer of a FIFO, an object. It is meant for a program whose
+// `poll` of `pipemill_descriptor` has timed out for some seconds.
 //
-// It stays valid until the next call of this function, or `pipemill_close`. Null where the channel
-// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then
-// `*error` says why, unless `error` is null: another thread uses the reader, or it is null.
+// It is valid until the next call of this function, or `pipemill_close`. Null if the channel does
+// not wait, or the host does not answer within 5 seconds; and if it fails: `*error` then says why,
+// unless `error` is null: another thread uses the reader, or it is null.
 const char *pipemill_waits_for(const pipemill_reader *reader, pipemill_error **error);
 
-// Requests to skip the rest of this epoch. Batches that were granted before still come, and then
-// the epoch's end. Without effect where it is not the current epoch.
+// Requests to skip the rest of this epoch. Batches that were granted before still come, followed
+// by the epoch's end. It has no effect if the epoch is not the current one.
 //
-// False where it fails; then `*error` says why, unless `error` is null.
+// Returns false if it fails; if so, `*error` says why, unless `error` is null.
 bool pipemill_end_epoch(const pipemill_reader *reader, uint32_t epoch, pipemill_error **error);
 
 // Ends the consumer. Null is allowed. Batches that are not released stay readable, and the
@@ -289,13 +291,13 @@ uint32_t pipemill_batch_epoch(const pipemill_batch *batch);
 size_t pipemill_batch_records(const pipemill_batch *batch);
 
 // Number of real records. The records after them are copies of the last real one, which fill the
-// batch where the tail is "pad". Everywhere else, all records are real.
+// batch if the tail is "pad". In all other cases, all records are real.
 size_t pipemill_batch_valid(const pipemill_batch *batch);
 
-// Name of the object (a file, an S3 key) that the first record comes from, in UTF-8.
+// Name of the object (a file, an S3 key) that contains the first record, in UTF-8.
 pipemill_bytes pipemill_batch_object(const pipemill_batch *batch);
 
-// Facts about the object that its decoder told: a JSON object of texts, or no bytes.
+// Facts about the object that its decoder reported: a JSON object of texts, or no bytes.
 pipemill_bytes pipemill_batch_metadata(const pipemill_batch *batch);
 
 // Number, in its object, of the first record, from 0.
@@ -304,55 +306,55 @@ uint64_t pipemill_batch_first_record(const pipemill_batch *batch);
 // Number of fields of each record.
 size_t pipemill_batch_fields(const pipemill_batch *batch);
 
-// The description of a field. Null where there is no such field. It lives as long as the batch.
+// The description of a field. Null if there is no such field. It lives as long as the batch.
 const pipemill_field *pipemill_batch_field(const pipemill_batch *batch, size_t field);
 
-// Number of the field of this name, from 0. -1 where there is none: then `*error` names those that
-// there are, unless `error` is null.
+// Number of the field with this name, from 0. -1 if there is none: `*error` then names the
+// existing fields, unless `error` is null.
 ptrdiff_t pipemill_find_field(const pipemill_batch *batch,
                               const char *name,
                               pipemill_error **error);
 
-// The bytes of one field of one record, in the shared memory. `data` is null where the record does
-// not have the field, and where there is no such record or field.
+// The bytes of one field of one record, in the shared memory. `data` is null if the record does
+// not have the field, and if there is no such record or field.
 pipemill_bytes pipemill_batch_value(const pipemill_batch *batch, size_t record, size_t field);
 
-// One field of all records, in the shared memory, where they are evenly spaced: always so for
-// numbers of a fixed size that no record lacks when `batch` is set; usually so otherwise. It looks
-// at each record: call it once a batch.
+// One field of all records, in the shared memory, if they are evenly spaced: always so for
+// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It examines each
+// record: call it once per batch.
 pipemill_column pipemill_batch_column(const pipemill_batch *batch, size_t field);
 
 // An array with the start of one field in the payload, in bytes, for each record;
-// `PIPEMILL_ABSENT` where a record does not have the field. Null where there is no such field.
+// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field.
 const uint32_t *pipemill_batch_offsets(const pipemill_batch *batch, size_t field);
 
-// An array with the length of one field, in bytes, for each record. Null where there is no such
+// An array with the length of one field, in bytes, for each record. Null if there is no such
 // field.
 const uint32_t *pipemill_batch_lengths(const pipemill_batch *batch, size_t field);
 
-// All bytes of the batch, in which the offsets count: the fields, and what lies between them in
+// All bytes of the batch, to which the offsets refer: the fields, and the bytes between them in
 // the input.
 pipemill_bytes pipemill_batch_payload(const pipemill_batch *batch);
 
-// ACKs the batch: the program has processed it, and the host gives it to nobody else. The batch
+// ACKs the batch: the program has processed it, and the host delivers it to nobody else. The batch
 // stays readable. `pipemill_next` does this for the batch that it returned before.
 void pipemill_ack(const pipemill_batch *batch);
 
-// Gives the batch back, and ACKs it if that was not done. Null is allowed. Pointers that were got
-// from it must not be used any more.
+// Returns the batch, and ACKs it if that was not done. Null is allowed. Pointers that were
+// obtained from it must not be used any more.
 //
 // A program that ends without this, and without an ACK, has not processed the batch: the host
-// gives it to another consumer.
+// delivers it to another consumer.
 void pipemill_release(pipemill_batch *batch);
 
 // The whole text of an error, for a person, in UTF-8: where it happened, what was expected, what
-// was found and what to do. It lives as long as the error. "no error" where `error` is null.
+// was found and what to do. It lives as long as the error. "no error" if `error` is null.
 const char *pipemill_error_message(const pipemill_error *error);
 
 // The kind of an error.
 pipemill_error_kind pipemill_error_kind_of(const pipemill_error *error);
 
-// Gives an error back. Null is allowed.
+// Frees an error. Null is allowed.
 void pipemill_error_free(pipemill_error *error);
 
 #ifdef __cplusplus

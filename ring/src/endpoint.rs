@@ -1,6 +1,6 @@
-//! A Unix socket at a path: for the consumers of the ring, or for others that ask the host for its
-//! status. One host at a time binds the path, and only its user can reach it. A socket that a dead
-//! host left is replaced; a host that ends in good order removes its own.
+//! A Unix socket at a path: for the consumers of the ring, or for clients that ask the host for its
+//! status. One host at a time binds the path, and only its user can reach it. The socket of a dead
+//! host is replaced; a host that ends normally removes its own.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
@@ -20,17 +20,18 @@ use nix::unistd::geteuid;
 use crate::socket::{peer_of, unix};
 use crate::trust::is_believed;
 
-/// Another host that starts holds the folder's lock for milliseconds. After this time it hangs.
+/// Another host that starts holds the folder's lock only for milliseconds. After this time, the
+/// other host is considered to hang.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What to do about a folder of this user that others may write to.
+/// The advice for a folder of this user to which others may write.
 const CLOSE_IT: &str = "give a path in another folder, or take the others' permission to write \
                         away: chmod go-w";
-/// What to do about a folder of another user.
+/// The advice for a folder of another user.
 const ANOTHER_FOLDER: &str = "another user has made it, so choose another one: set XDG_RUNTIME_DIR \
                               to a folder of this user, or give another path";
 
-/// Why a path can't be served.
+/// The reason why a path can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// Another host serves the path.
@@ -41,10 +42,11 @@ pub enum EndpointError {
     InUse {
         /// The path.
         path: PathBuf,
-        /// The other host's process id; 0 where it is in a namespace that this host can't see.
+        /// The other host's process id; 0 if the host is in a namespace that this process can't
+        /// see.
         pid: i32,
     },
-    /// The path is something else than a socket.
+    /// The path is not a socket.
     #[error(
         "{}: expected a socket or nothing, found {found}; remove it or give another path",
         path.display()
@@ -52,7 +54,7 @@ pub enum EndpointError {
     NotASocket {
         /// The path.
         path: PathBuf,
-        /// What it is, such as "a file".
+        /// Its kind, such as "a file".
         found: &'static str,
     },
     /// The folder's mode or owner would let other users replace the socket.
@@ -72,7 +74,7 @@ pub enum EndpointError {
         uid: u32,
         /// The effective user id of this process.
         euid: u32,
-        /// Whether there is a link in the folder's place, which is the other user's.
+        /// Whether the path of the folder is a link, which belongs to the other user.
         is_link: bool,
     },
     /// Another host that starts in this folder has held its lock for 5 s.
@@ -107,8 +109,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds `path` and listens. Its folder is made if it is missing. With `allow_other_users` the
-    /// folder's mode is not checked, and every user who can reach the socket may connect.
+    /// Binds `path` and listens. Its folder is created if it is missing. With `allow_other_users`
+    /// the folder's mode is not checked, and every user who can reach the socket may connect.
     ///
     /// # Errors [`EndpointError`] names each: another host serves the path, it is not a socket, its
     /// folder is open to others, another start hangs, or the kernel refuses.
@@ -126,7 +128,7 @@ impl Endpoint {
         let opened = open_folder(folder, allow_other_users)?;
         let _lock = lock(opened, folder)?;
         remove_stale(path, kind, &address(path)?)?;
-        // It gets its name when it is ready: who finds it can connect to it.
+        // It gets its name only when it is ready, so that every client that finds it can connect.
         let unnamed = unnamed(path);
         if unnamed.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
             std::fs::remove_file(&unnamed).map_err(failed("removing a stale socket", &unnamed))?;
@@ -160,9 +162,9 @@ impl Drop for Endpoint {
     }
 }
 
-/// The path of a socket that has not got its name yet, in the same folder. The kernel shows it as
-/// that of the socket as long as this lives, so it is like the name: `.name`, or as long as the
-/// name where no more fits.
+/// The temporary path of a socket that does not have its name yet, in the same folder. The kernel
+/// shows it as the socket's path for the socket's whole life, so it resembles the name: `.name`, or
+/// another name of the same length if `.name` would be too long.
 fn unnamed(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let hidden = path.with_file_name(OsStr::from_bytes(&[b".", name].concat()));
@@ -183,26 +185,26 @@ fn listen_at(
 ) -> Result<Endpoint, EndpointError> {
     let listener = unix(kind, SockFlag::SOCK_NONBLOCK).map_err(failed("making a socket", path))?;
     let mode = if allow_other_users { 0o666 } else { 0o600 };
-    // Before it is bound, so that it is never open to others, not even for a moment.
+    // This happens before it is bound, so that it is never open to others, not even for a moment.
     fchmod(&listener, Mode::from_bits_truncate(mode)).map_err(failed("chmod", path))?;
     bind(listener.as_raw_fd(), address).map_err(failed("binding it", path))?;
     let bound = path.symlink_metadata().map_err(failed("looking at it", path))?;
     let endpoint = Endpoint { listener, path: path.into(), identity: identity(&bound) };
     if allow_other_users {
-        // The umask has removed bits.
+        // The umask may have removed bits.
         std::fs::set_permissions(path, Permissions::from_mode(mode))
             .map_err(failed("chmod", path))?;
     }
-    // As many connections may wait to be accepted as the kernel allows: net.core.somaxconn.
+    // The queue of connections is as long as the kernel allows: net.core.somaxconn.
     listen(&endpoint.listener, Backlog::MAXALLOWABLE).map_err(failed("listening", path))?;
     Ok(endpoint)
 }
 
-/// Removes the sockets of dead hosts from a folder: a host that is killed leaves its own, and if
-/// its path was for it alone, nobody binds that again. `lives` says of a file name that its host
-/// lives; the others are asked.
+/// Removes the sockets of dead hosts from a folder: a killed host leaves its socket, and nobody
+/// binds a path again that was for that host alone. `lives` says of a file name that its host
+/// lives; the other hosts are asked by a connection.
 ///
-/// What can't be removed stays: it does no harm.
+/// A socket that can't be removed stays: it does no harm.
 pub fn remove_dead_sockets(folder: &Path, lives: impl Fn(&str) -> bool) {
     let Ok(opened) = open_folder(folder, false) else { return };
     let Ok(_lock) = lock(opened, folder) else { return };
@@ -213,7 +215,7 @@ pub fn remove_dead_sockets(folder: &Path, lives: impl Fn(&str) -> bool) {
             && !lives(name)
             && let Ok(address) = UnixAddr::new(&path)
         {
-            // The error says that somebody serves it.
+            // The error says that a host serves it.
             let _ = remove_stale(&path, SockType::SeqPacket, &address);
         }
     }
@@ -223,11 +225,11 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Looks whether another user could have put a socket into this folder. One that is not there can
-/// be made.
+/// Checks whether another user could have put a socket into this folder. A folder that does not
+/// exist can be created.
 ///
 /// # Errors
-/// [`EndpointError::OpenFolder`], and [`EndpointError::System`] where it can't be seen.
+/// [`EndpointError::OpenFolder`], or [`EndpointError::System`] if it can't be read.
 pub fn check_folder(folder: &Path) -> Result<(), EndpointError> {
     let mut found = match folder.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -237,7 +239,7 @@ pub fn check_folder(folder: &Path) -> Result<(), EndpointError> {
     if found.is_symlink() && !is_link {
         found = folder.metadata().map_err(failed("looking at the folder", folder))?;
     }
-    // Others may read it: the socket's own mode keeps them out.
+    // Others may read the folder: the socket's own mode keeps them out.
     if is_link || found.mode() & 0o022 != 0 || !is_believed(found.uid()) {
         return Err(open_to_others(folder, &found, is_link));
     }
@@ -260,7 +262,8 @@ fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointE
         check_folder(folder)?;
     }
     let opened = File::open(folder).map_err(failed("opening the folder of the socket", folder))?;
-    // What was opened, because a path can become another folder's. That of root is not this user's.
+    // The opened folder, because its path may lead to another folder later. A folder of root is not
+    // this user's.
     let found = opened.metadata().map_err(failed("looking at the folder", folder))?;
     if !allow_other_users && (found.mode() & 0o022 != 0 || found.uid() != geteuid().as_raw()) {
         return Err(open_to_others(folder, &found, false));
@@ -310,7 +313,7 @@ fn remove_stale(path: &Path, kind: SockType, address: &UnixAddr) -> Result<(), E
             std::fs::remove_file(path).map_err(failed("removing a stale socket", path))
         }
         Err(Errno::ENOENT) => Ok(()),
-        // EPROTOTYPE: another kind of server. EAGAIN: one that is busy. Both are alive.
+        // EPROTOTYPE means another kind of server. EAGAIN means that it is busy. Both are alive.
         Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
             let pid = peer_of(&probe).map_or(0, |peer| peer.pid);
             Err(EndpointError::InUse { path: path.into(), pid })

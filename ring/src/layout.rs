@@ -11,7 +11,7 @@ pub const MAGIC: u32 = 0x3242_4d50;
 pub const HEADER_BYTES: usize = 128;
 /// Payload, index and each column start at a multiple of this many bytes.
 pub const ALIGN: usize = 64;
-/// The `slot` of a grant whose batch lies in a dedicated buffer.
+/// The `slot` of a grant whose batch is in a dedicated buffer.
 pub const DEDICATED: u32 = u32::MAX;
 
 const HAS_ABSENT: u32 = 1;
@@ -24,9 +24,9 @@ pub struct Header {
     pub batch: u64,
     /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// At least one field of one record is absent.
+    /// Whether at least one field of one record is absent.
     pub has_absent: bool,
-    /// The channel is a mix: its identity is the places of its inputs, as JSON.
+    /// Whether the channel is a mix: its identity is the positions of its inputs, as JSON.
     pub has_inputs: bool,
     /// Number of records, n.
     pub records: u32,
@@ -54,20 +54,20 @@ pub struct Header {
     pub padding: u32,
     /// Number of the object in its epoch on this machine, from 0.
     pub object_number: u64,
-    /// Bytes at the object's start that its decoder has to see before it can decode from
+    /// Number of bytes at the object's start that its decoder must see before it can decode from
     /// `restart_offset` on.
     pub restart_header: u32,
-    /// A byte offset in the object (inflated) from which its decoder can decode again.
+    /// A byte offset in the object (inflated) from which its decoder can resume.
     pub restart_offset: u64,
     /// Number of records from there to the batch's first record.
     pub restart_records: u64,
-    /// Position of the object's identity: what changes when its bytes do, in UTF-8.
+    /// Position of the object's identity: a text in UTF-8 that changes when the object's bytes do.
     pub identity_at: u32,
-    /// Length of the identity in bytes; 0 if the source knows none.
+    /// Length of the identity in bytes; 0 if the source has none.
     pub identity_bytes: u32,
 }
 
-/// Why the memory of a batch can't be read.
+/// The reason why the memory of a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// The header has a number that the layout does not allow.
@@ -80,7 +80,7 @@ pub enum LayoutError {
         /// What the layout allows.
         expected: String,
     },
-    /// A part of the batch does not lie within its memory.
+    /// A part of the batch is not within its memory.
     #[error("the batch's {what} ({bytes} bytes at {at}) does not lie within its {limit} bytes")]
     Outside {
         /// Name of the part.
@@ -139,8 +139,8 @@ impl Header {
         flag(self.has_absent, HAS_ABSENT) | flag(self.has_inputs, HAS_INPUTS)
     }
 
-    /// Reads the header of the batch that lies in `memory`, and checks that every part that it
-    /// names is within `memory`.
+    /// Reads the header of the batch in `memory`, and checks that every part that it names is
+    /// within `memory`.
     ///
     /// # Errors
     /// A number that the layout does not allow, a part outside of the memory, or a name that is not
@@ -202,7 +202,7 @@ impl Header {
     /// strings, or the empty string.
     ///
     /// # Errors
-    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the metadata.
+    /// Only if `memory` is another one: [`decode`](Header::decode) has checked the metadata.
     pub fn metadata<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
         let (at, bytes) = (self.metadata_at.into(), self.metadata_bytes.into());
         str::from_utf8(within("metadata", at, bytes, memory)?).map_err(|_| LayoutError::Metadata)
@@ -211,7 +211,7 @@ impl Header {
     /// The object's identity in the memory that this header was read from, or the empty string.
     ///
     /// # Errors
-    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the identity.
+    /// Only if `memory` is another one: [`decode`](Header::decode) has checked the identity.
     pub fn identity<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
         let (at, bytes) = (self.identity_at.into(), self.identity_bytes.into());
         str::from_utf8(within("identity", at, bytes, memory)?).map_err(|_| LayoutError::Identity)
@@ -220,7 +220,7 @@ impl Header {
     /// The object's name in the memory that this header was read from.
     ///
     /// # Errors
-    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the name.
+    /// Only if `memory` is another one: [`decode`](Header::decode) has checked the name.
     pub fn object<'m>(&self, memory: &'m [u8]) -> Result<&'m str, LayoutError> {
         let bytes = within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
         str::from_utf8(bytes).map_err(|_| LayoutError::Name)
@@ -229,7 +229,7 @@ impl Header {
     /// The payload in the memory that this header was read from.
     ///
     /// # Errors
-    /// Only where `memory` is another one: [`decode`](Header::decode) has checked the payload.
+    /// Only if `memory` is another one: [`decode`](Header::decode) has checked the payload.
     pub fn payload<'m>(&self, memory: &'m [u8]) -> Result<&'m [u8], LayoutError> {
         within("payload", self.payload_at, self.payload_bytes, memory)
     }
@@ -247,8 +247,8 @@ impl Header {
     }
 }
 
-/// Where the host writes the parts of a batch: first the payload, then the name, then the index.
-/// Positions are in bytes, from the start of the slot.
+/// The plan of a batch, according to which the host writes its parts: first the payload, then the
+/// name, then the index. Positions are in bytes, from the start of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Position of the object's name.
@@ -262,7 +262,7 @@ pub struct Plan {
 impl Plan {
     /// The plan for a payload and an object's name, metadata and identity of these lengths in
     /// bytes, and for these numbers of fields and records. The three follow each other without a
-    /// gap; `object` is their length together. None where the batch would not fit an address space.
+    /// gap; `object` is their length together. `None` if the batch would not fit an address space.
     pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
@@ -272,9 +272,9 @@ impl Plan {
     }
 }
 
-/// Bytes that the object's name and the index need after a payload of `payload` bytes. A batch fits
-/// where `payload + index_room(…)` is at most the length of the writer's payload area. `usize::MAX`
-/// where no memory could hold the batch.
+/// Number of bytes that the object's name and the index need after a payload of `payload` bytes. A
+/// batch fits if `payload + index_room(…)` is at most the length of the writer's payload area.
+/// `usize::MAX` if no memory could hold the batch.
 ///
 /// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are
 /// numbers of them.
@@ -285,14 +285,14 @@ pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) 
     }
 }
 
-/// Bytes from the start of one column to that of the next.
+/// Distance in bytes from the start of one column to the start of the next.
 pub fn stride(records: u32) -> usize {
     (records as usize * 4).next_multiple_of(ALIGN)
 }
 
 /// Whether every span of one field is within a payload of `payload_bytes` bytes, or absent.
 pub fn spans_fit(offsets: &[u32], lengths: &[u32], payload_bytes: u64) -> bool {
-    // Never returns early, so that the compiler can vectorize it.
+    // It never returns early, so that the compiler can vectorize it.
     offsets.iter().zip(lengths).fold(true, |fits, (&offset, &length)| {
         let absent = (offset == ABSENT) & (length == 0);
         fits & (absent | (u64::from(offset) + u64::from(length) <= payload_bytes))
@@ -382,8 +382,8 @@ mod tests {
             let mut memory = vec![0; end];
             memory[..HEADER_BYTES].copy_from_slice(&header.encode());
             prop_assert_eq!(Header::decode(&memory), Ok(header));
-            // With one byte less, some part is outside: the last byte is padding only where there
-            // is no index.
+            // With one byte less, some part is outside: the last byte is padding only if there is
+            // no index.
             if header.fields > 0 && header.records > 0 {
                 prop_assert!(Header::decode(&memory[..end - 1]).is_err());
             }

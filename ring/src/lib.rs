@@ -6,8 +6,8 @@
 //! calls of `memory` by `host::ring` and `host::writer`, and in the two functions of `socket` that
 //! receive a file descriptor from the kernel.
 //!
-//! The feature `unstable` makes `host::check_table` public for the fuzz targets. It promises
-//! nothing to others.
+//! The feature `unstable` makes `host::check_table` public for the fuzz targets. Other users can't
+//! rely on it.
 
 #[cfg(not(all(target_os = "linux", target_endian = "little")))]
 compile_error!("the ring needs Linux (sealed memfd) on a little-endian machine");

@@ -20,12 +20,12 @@ use crate::protocol::MAX_MESSAGE;
 pub(crate) enum Received {
     /// A whole message: its length in bytes, from the start of the buffer, and its descriptor.
     Message(usize, Option<OwnedFd>),
-    /// The other end has hung up, and everything that it had sent was received before.
+    /// The other end has hung up, and all of its messages were received before.
     HungUp,
-    /// A message that can't be taken: longer than [`MAX_MESSAGE`], empty, or without its
+    /// A message that can't be accepted: longer than [`MAX_MESSAGE`], empty, or without its
     /// descriptor.
     Invalid(&'static str),
-    /// No message is there. Only on a socket that does not wait.
+    /// No message is there. This happens only on a non-blocking socket.
     WouldBlock,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn unix(kind: SockType, flags: SockFlag) -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// Connects to the socket of a host. Waits where the host's queue of connections is full.
+/// Connects to the socket of a host. Waits if the host's queue of connections is full.
 pub(crate) fn connect_to(path: &Path) -> nix::Result<OwnedFd> {
     let address = UnixAddr::new(path)?;
     let socket = seqpacket(SockFlag::empty())?;
@@ -57,7 +57,7 @@ pub(crate) fn connect_to(path: &Path) -> nix::Result<OwnedFd> {
     }
 }
 
-/// Accepts the next connection. Its socket does not wait.
+/// Accepts the next connection. Its socket does not block.
 pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = accept4(listener.as_fd().as_raw_fd(), flags)?;
@@ -65,21 +65,21 @@ pub(crate) fn accept(listener: impl AsFd) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The process at the other end, as the kernel says.
+/// The process at the other end, according to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// 0 where it is in a process namespace that this process can't see.
+    /// 0 if it is in a process namespace that this process can't see.
     pub(crate) pid: i32,
     pub(crate) uid: u32,
 }
 
-/// Who is at the other end: the process that connected, or that called `listen`.
+/// The peer's credentials: those of the process that connected, or that called `listen`.
 pub(crate) fn peer_of(socket: impl AsFd) -> nix::Result<Peer> {
     let peer = getsockopt(&socket, PeerCredentials)?;
     Ok(Peer { pid: peer.pid(), uid: peer.uid() })
 }
 
-/// Whether the other end has not received all that was sent to it.
+/// Whether the other end has not received all messages that were sent to it.
 pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the request writes a c_int to this address.
@@ -88,7 +88,8 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     failed == 0 && bytes > 0
 }
 
-/// Sends one message. `wait`: wait for room where the socket is full. A signal is no error.
+/// Sends one message. `wait`: whether to wait for room if the socket is full. A signal is not an
+/// error.
 pub(crate) fn send(
     to: impl AsFd,
     message: &[u8],
@@ -112,8 +113,8 @@ pub(crate) fn send(
 pub(crate) fn receive(from: impl AsFd, buffer: &mut [u8]) -> nix::Result<Received> {
     let mut hang_up = HangUpCheck::default();
     loop {
-        // With MSG_TRUNC the kernel returns the length of the whole message, also where that is
-        // more than the buffer.
+        // With MSG_TRUNC the kernel returns the length of the whole message, even if it is longer
+        // than the buffer.
         let flags = MsgFlags::MSG_TRUNC | hang_up.flags();
         return match recv(from.as_fd().as_raw_fd(), buffer, flags) {
             Ok(0) if hang_up.is_first() => continue,
@@ -146,7 +147,7 @@ pub(crate) fn receive_with_fd(from: impl AsFd, buffer: &mut [u8]) -> nix::Result
                 "a file descriptor that did not arrive: is this process at its limit (ulimit -n)?",
             ));
         }
-        // Take ownership of all descriptors first, so that none leaks at the returns below.
+        // Takes ownership of all descriptors first, so that none leaks at the returns below.
         let mut fds = Vec::new();
         for message in received.cmsgs()? {
             if let ControlMessageOwned::ScmRights(raw) = message {
@@ -167,7 +168,7 @@ const TOO_LONG: &str = "a message longer than 196,608 bytes";
 
 /// Checks twice whether the other end has hung up.
 ///
-/// The kernel looks for messages first and for a hang-up after that. The other end may send its
+/// The kernel checks for messages first and for a hang-up after that. The other end may send its
 /// last message and hang up between these two steps. Then the kernel reports the hang-up while that
 /// message is unread. After the hang-up no message can come any more, so the second answer is
 /// right. An empty message looks like a hang-up too; the protocol has none.
@@ -187,7 +188,7 @@ impl HangUpCheck {
         if self.reported_once { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
     }
 
-    /// The result where no message is there.
+    /// The result if no message is there.
     fn without_message(&self) -> Received {
         if self.reported_once {
             Received::Invalid("an empty message")
@@ -198,14 +199,15 @@ impl HangUpCheck {
 }
 
 /// Whether to receive again after this error: after a signal, and after ECONNRESET, which the
-/// kernel reports once where the other end hung up before it had read our messages. The messages
-/// that it had sent come after that.
+/// kernel reports once if the other end hung up before it had read our messages. The messages that
+/// it had sent come after that.
 fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::EINTR | Errno::ECONNRESET)
 }
 
-/// Hangs up such that the other end receives all that was sent to it and then the hang-up. Closing
-/// a socket with unread messages would give it ECONNRESET first, so these are read here.
+/// Hangs up so that the other end receives all messages that were sent to it, followed by the
+/// hang-up. Closing a socket with unread messages would give it ECONNRESET first, so they are read
+/// here.
 pub(crate) fn hang_up(socket: impl AsFd, buffer: &mut [u8]) {
     // An error means that the other end has hung up already.
     let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);

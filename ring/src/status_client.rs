@@ -1,4 +1,5 @@
-//! Asks a host for its status, as `pipemill top` does. It is no consumer: it is granted nothing.
+//! Asks a host for its status, as `pipemill top` does. It is not a consumer: nothing is granted to
+//! it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,11 +15,11 @@ use crate::protocol::{self, StatusPart, ToConsumer};
 use crate::socket::{Received, buffer, connect_to, receive, send};
 use crate::trust::{self, OtherUser};
 
-/// Bytes. A status has less than 1 KiB for each channel and consumer; a longer one is not the
-/// host's.
+/// In bytes. A status has less than 1 KiB for each channel and consumer; a longer one is not from a
+/// host.
 const MAX_STATUS: u64 = 64 << 20;
 
-/// Why a host's status can't be had.
+/// The reason why a host's status is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusClientError {
     /// No host answers at the path.
@@ -32,7 +33,7 @@ pub enum StatusClientError {
     /// Another user serves the path.
     #[error("{0}, which may show anything; if you trust that user, name the path with --socket")]
     OtherUser(OtherUser),
-    /// The folder of the path is one that another user could have put the socket into.
+    /// Another user could have put the socket into the folder of the path.
     #[error(transparent)]
     Folder(#[from] EndpointError),
     /// The host refused, for this reason.
@@ -49,7 +50,7 @@ pub enum StatusClientError {
     Socket(#[from] io::Error),
 }
 
-/// A connection to a host, for its status.
+/// A connection to a host for its status.
 #[derive(Debug)]
 pub struct StatusClient {
     path: PathBuf,
@@ -58,11 +59,11 @@ pub struct StatusClient {
 }
 
 impl StatusClient {
-    /// Connects to the host that serves the socket at `path`, whose user may be any: it is for a
-    /// path that a person has named.
+    /// Connects to the host that serves the socket at `path`, which may belong to any user: this is
+    /// for a path that a person has named.
     ///
     /// # Errors
-    /// [`StatusClientError::Connect`] where no host serves it, or this process may not connect.
+    /// [`StatusClientError::Connect`] if no host serves it, or this process may not connect.
     pub fn connect(path: &Path) -> Result<StatusClient, StatusClientError> {
         let failed = |errno| StatusClientError::Connect {
             path: path.into(),
@@ -78,10 +79,10 @@ impl StatusClient {
     }
 
     /// Like [`connect`](StatusClient::connect), for a path that anybody can guess: another user may
-    /// have made it first. The host has to be one of this user or of root.
+    /// have made it first. The host must belong to this user or to root.
     ///
     /// # Errors
-    /// Those of [`connect`](StatusClient::connect), and [`StatusClientError::OtherUser`].
+    /// The errors of [`connect`](StatusClient::connect), and [`StatusClientError::OtherUser`].
     pub fn connect_to_own(path: &Path) -> Result<StatusClient, StatusClientError> {
         let failed = |error| StatusClientError::Connect { path: path.into(), error };
         trust::check_owner(path).map_err(failed)?.map_err(StatusClientError::OtherUser)?;
@@ -93,14 +94,14 @@ impl StatusClient {
     /// An answer that takes longer is an error.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         let timeout = TimeVal::microseconds(timeout.as_micros() as i64);
         Ok(setsockopt(&self.socket, ReceiveTimeout, &timeout)?)
     }
 
-    /// The host's status as JSON text. docs/operate.md describes its keys. May be called again and
-    /// again.
+    /// The host's status as JSON text. docs/operate.md describes its keys. It may be called
+    /// repeatedly.
     ///
     /// # Errors
     /// [`StatusClientError`] names each: the host has hung up, refuses, or breaks the protocol.

@@ -1,5 +1,5 @@
-//! Whose host a reader believes. A host's memory and its words are taken as they are, so a reader
-//! asks first who owns the socket, and then the kernel who serves it.
+//! Decides which hosts a reader trusts. A host's memory and its messages are trusted, so a reader
+//! first checks who owns the socket, and then asks the kernel who serves it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 
 use crate::socket::peer_of;
 
-/// Another user serves a path, or has made what is there.
+/// Another user serves a path, or has created the socket there.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}: expected a host of user {expected} or of root, found one of user {found}{}",
@@ -24,43 +24,42 @@ pub struct OtherUser {
     pub expected: u32,
     /// The other user's id.
     pub found: u32,
-    /// The process that serves the path. `None` where nobody has asked it, or it is in a namespace
+    /// The process that serves the path. `None` if it was not asked, or if it is in a namespace
     /// that this process can't see.
     pub pid: Option<i32>,
 }
 
-/// Whether a user is believed: this process's own, or root, who can change what this process does
-/// anyway.
+/// Whether a user is trusted: this process's own, or root, which can change this process anyway.
 pub(crate) fn is_believed(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Looks who owns what is at the path. It is asked before a connection is made: another user's
-/// process could let that wait.
+/// Checks who owns the socket at the path. This happens before a connection is made: another user's
+/// process could block it.
 ///
 /// # Errors
-/// The outer one where it can't be seen what is there.
+/// The outer error says that the path can't be read.
 pub(crate) fn check_owner(path: &Path) -> io::Result<Result<(), OtherUser>> {
     match owner(path) {
         Ok(owner) => Ok(check(path, owner, None)),
-        // Connecting says why.
+        // Connecting reports the reason.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(())),
         Err(error) => Err(error),
     }
 }
 
-/// Who owns what is at the path, or a link there: one of another user leads wherever that user
-/// wants.
+/// The owner of the socket at the path, or of a link there: a link of another user leads wherever
+/// that user wants.
 fn owner(path: &Path) -> io::Result<u32> {
     let found = path.symlink_metadata()?;
     let is_followed = found.is_symlink() && is_believed(found.uid());
     Ok(if is_followed { path.metadata()?.uid() } else { found.uid() })
 }
 
-/// Looks who serves the path, at the other end of this connection.
+/// Checks who serves the path, at the other end of this connection.
 ///
 /// # Errors
-/// The outer one where the kernel does not say it.
+/// The outer error says that the kernel does not report it.
 pub(crate) fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<Result<(), OtherUser>> {
     let peer = peer_of(socket)?;
     Ok(check(path, peer.uid, (peer.pid != 0).then_some(peer.pid)))

@@ -1,5 +1,6 @@
-"""The C library: programs in C, linked with the static and the shared library, read channels of a real host. Those with
-the static one run under AddressSanitizer, which also finds what is not given back."""
+"""The C library: programs in C, linked with the static and the shared library, read channels of a
+real host. The programs with the static library run under AddressSanitizer, which also finds memory
+that is not freed."""
 
 import os
 import pathlib
@@ -17,7 +18,7 @@ EXAMPLE = ROOT / "examples" / "sum-c"
 #: The folder of `make c-library`, of the debug build here.
 LIBRARY = os.environ.get("PIPEMILL_C")
 ROWS = "n,name\n1,one\n2,-\n3,three\n4,four\n5,five\n"
-#: As the job `records` asks for it: so the channel does not begin again.
+#: The state that the job `records` asks for, so that the channel does not begin from its start.
 THREES = 'batch = 3\ntail = "pad"\n'
 CSV = 'decoder = "csv"\noptions = { header = true, types = "n:int64,name:utf8", null = "-" }\n'
 
@@ -77,7 +78,7 @@ def finished(child, code=0):
 
 
 def csv(folder, more=THREES, rows=ROWS, epochs=1):
-    """`epochs`: so many, that the channel is not at its end when a consumer asks it to begin again."""
+    """`epochs`: enough that the channel is not at its end when a consumer asks it to begin again."""
     (folder / "rows.csv").write_text(rows)
     return f'source = {{ file = "{folder}/rows.csv", epochs = {epochs} }}\n{CSV}{more}'
 
@@ -257,7 +258,7 @@ def test_the_example_sums_a_field_with_both_libraries(tmp_path):
     assert done.returncode == 0, done.stderr
     sums = [line for line in done.stdout.splitlines() if line.startswith("the sum")]
     assert sums == ["the sum of price in 3 records is 12.875", "the sum of pieces in 3 records is 83"]
-    # What a program says of a field that it can't sum, and of one that there is not.
+    # The output of a program for a field that it can't sum, and for one that does not exist.
     for field, says in (("item", "found utf8 as the type of item"), ("color", "no field \"color\"; the records")):
         command = [PIPEMILL, "run", "--config", "pipemill.toml", "--", tmp_path / "sum", "orders", field]
         env = os.environ | {"PIPEMILL_LOG": "off", "XDG_RUNTIME_DIR": str(tmp_path)}

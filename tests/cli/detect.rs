@@ -120,7 +120,7 @@ fn a_plugin_says_which_objects_are_its_own() {
         .says(&["which the plugin `deeds` reads", "but its first bytes"]);
     place.write("good.csv", b"\xa0\xde\xed and more");
     cat("good.csv").with_code(65).says(&["several decoders fit", "`deeds` or `csv`"]);
-    // Without it on the search path, the bytes are unknown.
+    // Without the plugin on the search path, the bytes are unknown.
     run(&place, &["cat", "good.deed"]).with_code(65).says(&["its decoder is not known"]);
     let ended = run(&place, &["plugin", "inspect", "plugins/deeds.wasm"]).with_code(0);
     assert!(!ended.text().contains("detect."), "{ended:#?}");

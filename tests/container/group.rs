@@ -27,8 +27,9 @@ fn a_process_of_the_commands_group_that_ignores_sigterm_is_killed() {
     nothing_is_left(&place);
 }
 
-/// Signals are sent to the group's number. It is the command's own, so the command stays a zombie until
-/// the others have ended: else the kernel could give the number to a stranger, who would get the signals.
+/// Signals are sent to the group's number. It is the command's own, so the command stays a zombie
+/// until the others have ended: otherwise the kernel could give the number to another process,
+/// which would get the signals.
 #[test]
 fn the_commands_number_is_its_groups_until_the_last_has_ended() {
     let place = TestDir::new();

@@ -1,4 +1,4 @@
-"""Batches of a fixed number of records, as Python gets them."""
+"""Batches of a fixed number of records, as Python receives them."""
 
 import json
 

@@ -1,5 +1,4 @@
-"""Batches that are dealt to ranks; consumers that say where they resume, and how batches are cut.
-"""
+"""Batches that are dealt to ranks; consumers that say where they resume, and how batches are cut."""
 
 import concurrent.futures
 import json

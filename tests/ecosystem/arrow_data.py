@@ -1,4 +1,6 @@
-"""What these tests share: records of any schema as MessagePack, hosts, and plain values of arrays."""
+"""Helpers that these tests share: records of any schema as MessagePack, hosts, and plain values of
+arrays.
+"""
 
 import math
 import os
@@ -66,8 +68,8 @@ def tables(draw):
 
 @contextmanager
 def serving(config, ends=0, **files):
-    """A host with this configuration, in a folder with these files. At the end it ends with
-    this code; None: it is killed."""
+    """A host with this configuration, in a folder with these files. The host has to end with this
+    exit code; None: it is killed."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pipemill-"))
     for name, data in files.items():
         (folder / name).write_bytes(data)
@@ -123,6 +125,6 @@ def records(batches):
 
 
 def rows_of(table):
-    """The same of a table of pyarrow."""
+    """The same for a table of pyarrow."""
     columns = [[plain(value) for value in column.to_pylist()] for column in table.columns]
     return [list(row) for row in zip(*columns)]

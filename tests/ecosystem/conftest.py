@@ -1,11 +1,11 @@
-"""Fixtures of the tests with real libraries. A warning that a line of ours causes is an error."""
+"""Fixtures of the tests with real libraries. A warning that a line of pipemill causes is an error."""
 
 import numpy
 import pipemill
 import pytest
 from e2e import PATIENCE
 
-# So that warnings of the libraries about themselves stay warnings.
+# So warnings of the libraries about themselves stay warnings.
 OURS = ("error:::pipemill", "error:The given NumPy array is not writable")
 
 
@@ -42,7 +42,7 @@ def ring(tmp_path):
 
 @pytest.fixture
 def opened():
-    """As `pipemill.open`, and closes what it has opened."""
+    """Like `pipemill.open`, and closes what it has opened."""
     streams = []
 
     def opened(*args, **more):

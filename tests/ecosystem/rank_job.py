@@ -1,5 +1,6 @@
-"""What test_torch_ranks.py starts under torchrun, once for each rank: a program that trains on one `Loader` and then on
-another, in one of four ways, and writes down what its model was given.
+"""test_torch_ranks.py starts this under torchrun, once for each rank: a program that trains on one
+`Loader` and then on another, in one of four ways, and writes down the records that its model
+received.
 
 Usage: rank_job.py WAY FOLDER. `FOLDER/shared` is read through one host, `FOLDER/own` through one for each rank.
 """
@@ -17,7 +18,7 @@ BATCH, EPOCHS, STEPS = 4, 2, 3  # a rank's steps of an epoch
 
 
 class Model(torch.nn.Module):
-    """A line through numbers. It takes and gives what transformers' models do."""
+    """A line through numbers. It takes and returns what transformers' models do."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +37,7 @@ def plain(loader):
     model = torch.nn.parallel.DistributedDataParallel(Model())
     for _ in range(EPOCHS):
         for batch in loader:
-            # This needs all ranks: with unequal steps, one would wait in vain.
+            # This needs all ranks: with unequal steps, one would wait for ever.
             model(**batch)["loss"].backward()
     return model.module.seen
 

@@ -1,4 +1,6 @@
-"""A rank of test_torch_passes_ranks.py: stops a Loader, goes on from a state, and writes down what it was delivered."""
+"""A rank of test_torch_passes_ranks.py: stops a Loader, resumes from a state, and writes down the
+records that it received.
+"""
 
 import json
 import os
@@ -19,8 +21,8 @@ def _place(batch):
 
 
 def _deliver(loader, got, passes, batches):
-    """So many whole passes, and so many batches of the next one. Its iterator, because a pass that is dropped ends its
-    epoch, for all ranks."""
+    """This number of whole passes, and this number of batches of the next one. Its iterator,
+    because a pass that is dropped ends its epoch, for all ranks."""
     for _ in range(passes):
         got += [_place(batch) for batch in loader]
     one = iter(loader)
@@ -33,7 +35,7 @@ def _deliver(loader, got, passes, batches):
 
 
 def _launched(rank, ranks, per_machine, job):
-    """As torchrun does."""
+    """Sets torchrun's variables."""
     os.environ.update(
         RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_PORT=job,
         LOCAL_RANK=str(rank % per_machine), LOCAL_WORLD_SIZE=str(per_machine),
@@ -41,7 +43,9 @@ def _launched(rank, ranks, per_machine, job):
 
 
 def stop(rank, ranks, per_machine, folder, source, settings, stops, wait):
-    """Stops at each of `stops`, `(passes, batches)`, and leaves the state and what was delivered in the folder."""
+    """Stops at each of `stops`, `(passes, batches)`, and leaves the state and the delivered records
+    in the folder.
+    """
     _launched(rank, ranks, per_machine, str(folder))
     for number, place in enumerate(stops):
         loader, got = _loader(source, settings), []
@@ -54,7 +58,9 @@ def stop(rank, ranks, per_machine, folder, source, settings, stops, wait):
 
 
 def go_on(rank, ranks, per_machine, folder, source, settings, stops, of_rank_0, wait):
-    """Goes on from each of these states, of this rank or all of rank 0, for 3 passes: the batches, or an error."""
+    """Resumes from each of these states, of this rank or all of rank 0, for 3 passes: the batches,
+    or an error.
+    """
     _launched(rank, ranks, per_machine, f"{folder} then")
     for number in range(stops):
         whose = 0 if of_rank_0 else rank

@@ -1,8 +1,10 @@
-"""What test_torch_ranks_resume.py starts under torchrun, once for each rank: a program that
-trains on a `Loader`, and after each step saves what its trainer saves: of the loader, the state of rank 0 alone.
+"""test_torch_ranks_resume.py starts this under torchrun, once for each rank: a program that trains
+on a `Loader`, and saves after each step what its trainer saves: of the loader, the state of rank 0
+alone.
 
-Usage: rank_resume_job.py WAY FOLDER HOST STOP. It reads `FOLDER/data`. `FOLDER/RANK.jsonl` gets what the model was
-given, a line for each step. It ends by SIGKILL after STOP steps of all runs, if the last step is not that one.
+Usage: rank_resume_job.py WAY FOLDER HOST STOP. It reads `FOLDER/data`. `FOLDER/RANK.jsonl` gets the
+records that the model received, a line for each step. It ends by SIGKILL after STOP steps of all
+runs, if the last step is not that one.
 """
 
 import json
@@ -21,7 +23,7 @@ STOP = int(sys.argv[4])
 
 
 class Model(torch.nn.Module):
-    """A line through numbers. It writes down what it is given, and counts its steps."""
+    """A line through numbers. It writes down its inputs, and counts its steps."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +53,7 @@ def plain(loader):
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     while int(model.steps) < EPOCHS * STEPS:
         for batch in loader:
-            # This needs all ranks: with unequal steps, one would wait in vain.
+            # This needs all ranks: with unequal steps, one would wait for ever.
             parallel(**batch).backward()
             if os.environ["RANK"] == "0":
                 torch.save({"model": model.state_dict(), "data": loader.state_dict()}, saved)
@@ -143,8 +145,9 @@ def transformers(loader):
 
 
 def main():
-    # Without a length, Lightning fetches a batch ahead, and the loader's state is after that one. And transformers takes
-    # a pass without a batch for the end, which is that of a state from the last batch of an epoch.
+    # Without a length, Lightning fetches a batch ahead, and the loader's state is after that one.
+    # Transformers takes a pass without a batch for the end, and a state from the last batch of an
+    # epoch has such a pass.
     loader = Loader(
         FOLDER / "data", "npy", batch=BATCH, tail="pad", host=None if HOST == "own" else HOST, shuffle=3,
         steps=STEPS if WAY in ("lightning", "transformers") else None,

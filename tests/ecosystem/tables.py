@@ -6,7 +6,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
 
 
 def table(beginning):
-    """The rows of the table whose first line begins so, and the names of its columns."""
+    """The rows of the table whose first line begins with this text, and the names of its columns."""
     lines = PAGE.read_text().splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith(beginning))
     end = next(at for at in range(first, len(lines)) if not lines[at].startswith("|"))

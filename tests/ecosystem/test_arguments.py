@@ -40,14 +40,14 @@ def test_signatures_are_explicit(name):
 #: Arguments of `open` and `connect`, by name.
 BOTH = {**inspect.signature(pipemill.connect).parameters, **inspect.signature(pipemill.open).parameters}
 TENSORS = {"copy", "absent", "dense"}
-#: What each has of its own, and what it has not, because it has another way for that.
+#: Arguments that only one of them has, and those that it lacks because it has another way for them.
 DIFFERENT = {
     "torch.Loader": (TENSORS | {"steps", "device", "pin_memory", "replay", "equal_steps"}, {"state"}),
     "torch.Dataset": (TENSORS | {"equal_steps"}, {"state"}),
     "grain.dataset": ({"absent"}, set()),
     "tf.dataset": ({"absent"}, set()),
 }
-#: Defaults that are others, because a trainer's loop is another one. `None` is that of `open` or `connect`.
+#: Defaults that differ, because a trainer's loop differs. `None` is that of `open` or `connect`.
 TORCH_DEFAULTS = {"epochs": None, "rank": "auto", "credits": None, "hold_timeout": None, "wait": None}
 
 
@@ -85,7 +85,7 @@ def test_each_argument_is_passed_on(name, monkeypatch):
 
 
 def values(name, source, **more):
-    """The numbers of a source, as the library gives them."""
+    """The numbers of a source, as the library returns them."""
     make = function(name)
     if name.startswith("torch"):
         return [n for batch in make(source, "csv", batch=9, **more) for n in batch["f0"].tolist()]

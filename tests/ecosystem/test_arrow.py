@@ -1,6 +1,6 @@
 """Batches and streams as Arrow, for pyarrow, polars and DuckDB, through the real host.
 
-The values are compared with those that the package itself gives, and the types with those of
+The values are compared with those that the package itself returns, and the types with those of
 `pipemill cat --output arrow`.
 """
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "plugins"
 AVRO = FIXTURES / "avro/tests/fixtures/fastavro-null.avro"
-#: All but a map, which can't be a field.
+#: All types but a map, which can't be a field.
 AVRO_FIELDS = (
     "null,boolean,int,long,float,double,bytes,string,fixed,kind,first,second,other_kind,nested,"
     "ints,longs,doubles,strings,blobs,date,time,micros,stamp,precise,local,uuid,price,last"
@@ -59,7 +59,7 @@ def without_views(kind):
 
 
 def addresses(array):
-    """Where the buffers of an array lie, but its validity and those that are made."""
+    """The places of an array's buffers, except its validity and the buffers that are made."""
     return [buffer.address for buffer in array.buffers() if buffer is not None]
 
 
@@ -207,7 +207,7 @@ def test_values_stay_in_the_shared_memory():
 
 
 def serve(count):
-    """A fake host, which overwrites what is RELEASEd."""
+    """A fake host, which overwrites each batch that is RELEASEd."""
 
     def script(peer):
         peer.welcome([("t", "utf8", []), ("b", "bytes", [])])
@@ -247,7 +247,7 @@ def test_a_batch_is_held_until_its_last_array_dies(order, other):
                 expected = text(-number) if one % 2 else text(number).decode()
                 assert set(column.to_list() if other[at] else column.to_pylist()) == {expected}
                 del column
-                # RELEASE is sent at once.
+                # The RELEASE is sent at once.
                 assert len(stream._connection.open) == len({left // 2 for left in held})
     assert sorted(peer.released) == list(range(6))
 
@@ -413,7 +413,7 @@ def test_errors_have_the_text_of_the_host():
 def test_text_that_is_no_text_is_refused():
     fields = [("x", "utf8", []), ("l", "utf8", [0])]
     for bad, name in (((b"\xff" * 3, list_value([b"a"])), "x"), ((b"a", list_value([b"b", b"\xc3"])), "l")):
-        # Each of the two has its half of a character.
+        # Each of the two has half of a character.
         good = (b"a", list_value(["ä".encode()]))
         split = ("ä".encode()[:1], list_value([]))
 
@@ -436,7 +436,7 @@ def test_text_that_is_no_text_is_refused():
 
 @given(st.data())
 def test_each_text_is_checked(data):
-    """Whatever the whole payload is, and wherever in it a text lies."""
+    """The test holds for any payload, and for a text anywhere in it."""
     part = st.binary(max_size=4) | st.text("a\x7fäö€😀", max_size=8).map(str.encode)
     kinds = st.sampled_from([part, st.text("a\x7fäö€😀", max_size=8).map(str.encode), st.text("abc").map(str.encode)])
     payload = b"".join(data.draw(st.lists(data.draw(kinds), max_size=30))) + data.draw(st.sampled_from([b"", bytes(999)]))

@@ -1,4 +1,6 @@
-"""examples/cnn: killed in the middle and started again, it prints what a run prints that nobody has killed."""
+"""examples/cnn: killed in the middle and started again, it prints the same as a run that is not
+killed.
+"""
 
 import pathlib
 import signal
@@ -47,7 +49,7 @@ def images(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(images, tmp_path_factory):
-    """What a run prints that nobody has killed."""
+    """The output of a run that is not killed."""
     printed, _ = run("train.py", images, tmp_path_factory.mktemp("whole") / "checkpoint.pt")
     assert printed.startswith("epoch 1 of 4: 40 steps, accuracy")
     return printed.splitlines()
@@ -62,5 +64,5 @@ def test_a_killed_run_goes_on_with_the_images_that_it_had_not_seen(images, whole
         printed += out.splitlines()
     out, log = run("train.py", images, checkpoint)
     assert "goes on after step 80" in log
-    # The model is the same, too: it is as accurate in each epoch.
+    # The model is the same too: it is as accurate in each epoch.
     assert [printed[0], *out.splitlines()] == whole and whole[-1].startswith("the images in their order: ")

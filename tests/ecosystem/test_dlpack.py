@@ -1,4 +1,4 @@
-"""Arrays for what takes them by DLPack, of its legacy version and of version 1."""
+"""Arrays for libraries that take them by DLPack, of its legacy version and of version 1."""
 
 import gc
 

@@ -1,5 +1,5 @@
-"""The examples in docstrings that need a library, each in a process of its own: some libraries do not bear that another one
-forks. tests/pages/test_api_page.py runs the others."""
+"""The examples in docstrings that need a library, each in a process of its own: some libraries fail
+after a fork that another one makes. tests/pages/test_api_page.py runs the others."""
 
 import os
 import pathlib

@@ -1,5 +1,6 @@
-"""Sources whose objects drift, through each library: it gives the records of `pipemill.open`, or refuses what that refuses,
-with the same text. `tests/open/test_drift.py` does this without these libraries."""
+"""Sources whose objects drift, through each library: it returns the records of `pipemill.open`, or
+refuses what `pipemill.open` refuses, with the same text. `tests/open/test_drift.py` does this
+without these libraries."""
 
 import datetime
 import os
@@ -28,7 +29,9 @@ STRINGS = ("utf8", "bytes")
 
 @pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"{seed}-{case(seed).name}")
 def drifting(request, tmp_path_factory):
-    """A case, its folder, what `pipemill.open` makes of it, and values for the fields that some records do not have."""
+    """A case, its folder, the result of `pipemill.open`, and values for the fields that some
+    records lack.
+    """
     one = case(request.param)
     folder = one.written(tmp_path_factory.mktemp("case"))
     expected = reference(one, folder)
@@ -36,7 +39,9 @@ def drifting(request, tmp_path_factory):
 
 
 def check(read, expected, values, needs_value):
-    """Checks what `read` gives with these values, and that it raises without them if a field `needs_value`."""
+    """Checks the result of `read` with these values, and that it raises without them if a field
+    `needs_value`.
+    """
     assert_same(outcome_of(lambda: read(values)), expected._replace(records=filled(expected, values)))
     needed = [field for field in absent_fields(expected) if needs_value(field)]
     found = outcome_of(lambda: read({}))
@@ -130,12 +135,12 @@ def test_jax(drifting):
         assert "not equally long" in str(found.error) if uneven else not numbers
         assert found.records == rows[: len(found.records)]
     elif numbers:
-        # Numbers of 32 bits, which those of the cases are the same in.
+        # Numbers of 32 bits, which represent those of the cases exactly.
         assert_same(found, expected._replace(records=rows))
 
 
 def number_of(value):
-    """The number that a date was made of."""
+    """The number that the date was made from."""
     return (value - datetime.date(1970, 1, 1)).days if isinstance(value, datetime.date) else value
 
 
@@ -151,7 +156,7 @@ def test_hugging_face(drifting):
 
 
 def test_ray(drifting):
-    """What its read tasks do; test_ray.py lets a cluster do it."""
+    """The work of its read tasks; test_ray.py runs it on a cluster."""
     one, folder, expected, values = drifting
     def read(absent):
         source = pipemill.ray.Datasource(folder, one.decoder, options=one.options, absent=absent, rows_per_block=4)
@@ -168,5 +173,6 @@ def test_ray(drifting):
             assert found.error is None
             assert sorted(found.records, key=str) == sorted(filled(expected, absent), key=str)
         else:
-            # A task may come first that has other objects, and so another one of those that differ.
+            # A task with other objects may come first, and then the message names another of the
+            # objects that differ.
             assert isinstance(found.error, pipemill.DecodeError), core(expected.error)

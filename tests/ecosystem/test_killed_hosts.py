@@ -1,4 +1,6 @@
-"""Libraries whose data sets read a source with a private host: it is killed, and they go on."""
+"""Libraries whose data sets read a source with a private host: the host is killed, and they
+continue.
+"""
 
 import pytest
 from killing import kill_hosts
@@ -133,12 +135,12 @@ def test_a_dataset_goes_on_and_its_workers_do_not(source):
             assert kill_hosts() >= 1
     data.close()
     assert found == whole
-    # It is killed before anything was asked for.
+    # It is killed before anything was requested.
     data = Dataset(source, "csv", **options)
     assert kill_hosts() == 1
     assert [batch["id"].tolist() for batch in data] == whole
     data.close()
-    # The host of workers is another process's.
+    # The host of workers belongs to another process.
     data = Dataset(source, "csv", **{**options, "epochs": None})
     with pytest.raises(pipemill.HostDied, match="it was process"):
         for _ in range(100):

@@ -29,7 +29,7 @@ def animals(epochs):
 @pytest.fixture
 def run(monkeypatch, tmp_path, capsys):
     """Runs the example that has these words in it, against a channel `animals` or in a folder with
-    `animals.csv`. What it prints."""
+    `animals.csv`. Returns its output."""
 
     def run(words, epochs=1):
         (example,) = (example for example in EXAMPLES if words in example)
@@ -39,7 +39,7 @@ def run(monkeypatch, tmp_path, capsys):
             with animals(epochs) as host:
                 monkeypatch.setenv("PIPEMILL_SOCKET", host.socket)
                 exec(code, names)
-                # What the example leaves holds its batches until it dies.
+                # The objects that the example leaves hold its batches until its process dies.
                 names.clear()
                 gc.collect()
         else:

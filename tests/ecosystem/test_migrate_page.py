@@ -1,4 +1,6 @@
-"""The code of docs/migrate.md, as it stands there: what the page says replaces a loader gives the same records."""
+"""The code of docs/migrate.md, as it stands there: the code that replaces a loader returns the same
+records.
+"""
 
 import io
 import os
@@ -17,7 +19,9 @@ RECORDS = 200
 
 
 def run(words, **replaced):
-    """Runs the only example that has these words in it. What it has called `train` with."""
+    """Runs the only example that has these words in it. Returns the arguments with which it has
+    called `train`.
+    """
     (example,) = (example for example in EXAMPLES if words in example)
     for before, after in replaced.items():
         example = example.replace(f"/{before}/", f"{after}/")

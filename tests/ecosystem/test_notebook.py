@@ -1,4 +1,6 @@
-"""examples/notebook: each cell runs, without a warning, and shows what its text says. It is kept without what it prints."""
+"""examples/notebook: each cell runs, without a warning, and shows what its text says. It is
+committed without its output.
+"""
 
 import pathlib
 
@@ -31,7 +33,8 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     tables = [output for output in shown if "text/html" in output.get("data", {})]
     pictures = [output for output in shown if "image/png" in output.get("data", {})]
     assert len(tables) == 2 and len(pictures) == 1
-    # The last table has all records but those of the first batch, and both ways have found the same mean.
+    # The last table has all records except those of the first batch, and both ways have found the
+    # same mean.
     assert sum(int(line.split()[1]) for line in tables[1].data["text/plain"].splitlines()[2:]) == 400_000 - 4096
     means = [line.split()[-1] for line in texts.splitlines() if " mean " in line]
     assert len(means) == 2 and means[0] == means[1]

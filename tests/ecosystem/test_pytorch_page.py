@@ -22,7 +22,7 @@ RECORDS = 600
 
 @pytest.fixture(autouse=True)
 def data(tmp_path, monkeypatch):
-    """A folder with data/a.tar, data/b.tar, data/a.csv and data/b.csv of 600 records each way."""
+    """A folder with 600 records in data/a.tar and data/b.tar, and 600 in data/a.csv and data/b.csv."""
     (tmp_path / "data").mkdir()
     for name, first, end in (("a", 0, 400), ("b", 400, RECORDS)):
         rows = "".join(f"{n},{n}.5\n" for n in range(first, end))
@@ -37,10 +37,12 @@ def data(tmp_path, monkeypatch):
 
 
 def run(words, **names):
-    """Runs the only example that has these words in it. Its names, and what it has called `train` with."""
+    """Runs the only example that has these words in it. Returns its names, and the arguments with
+    which it has called `train`.
+    """
     (example,) = (example for example in EXAMPLES if words in example)
     trained = []
-    # Copies: to keep the tensors would hold the batches.
+    # These are copies: tensors that are kept would hold the batches.
     names.update(train=lambda *given: trained.append([copy.deepcopy(one) for one in given]))
     exec(compile(example, "<example>", "exec"), names)
     return names, trained
@@ -105,7 +107,7 @@ def test_an_augmentation_is_the_same_after_a_stop():
     whole = [(ids.tolist(), x.tolist()) for ids, x in trained]
     assert set(sum((ids for ids, _ in whole), [])) == set(range(RECORDS)) and len(whole) == 6
     assert all(one != number + 0.5 for ids, x in whole for number, one in zip(ids, x))
-    # The next epoch has other noise, and a new job that goes on there has the same.
+    # The next epoch has other noise, and a new job that resumes there has the same.
     state, second = names["state"], [(batch["id"].tolist(), batch["x"].tolist()) for batch in names["loader"]]
     assert [ids for ids, _ in second] == [ids for ids, _ in whole] and second != whole
     names["data"].close()
@@ -136,7 +138,7 @@ MODEL = """
 import json, sys, torch
 
 class Line(torch.nn.Module):
-    # Its arguments are the fields, and it gives what transformers takes.
+    # Its arguments are the fields, and it returns what transformers takes.
     def __init__(self):
         super().__init__()
         self.line = torch.nn.Linear(9, 10)
@@ -152,7 +154,8 @@ model = Line()
 
 def test_transformers(tmp_path):
     (example,) = (example for example in EXAMPLES if "OurTrainer(Trainer)" in example)
-    # In a process of its own: what transformers imports can't be loaded together with all that the other tests have imported.
+    # In a process of its own: the modules that transformers imports can't be loaded together with
+    # all the imports of the other tests.
     save = "\nopen('seen.json', 'w').write(json.dumps(model.seen))\n"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-c", MODEL + example + save]

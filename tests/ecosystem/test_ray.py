@@ -39,7 +39,7 @@ def cluster():
 
 @pytest.fixture
 def files(tmp_path):
-    """Objects of different sizes: the numbers from 0 to 9,999 in all."""
+    """Objects of different sizes: together the numbers from 0 to 9,999."""
     at = 0
     for name, count in (("a", 4000), ("b", 1), ("c", 2500), ("d", 3499)):
         (tmp_path / f"{name}.jsonl").write_text(
@@ -70,7 +70,7 @@ def test_each_record_once_in_blocks_of_one_size(cluster, files):
 
 
 def test_absent_values_are_null_or_what_the_program_says(tmp_path):
-    """All blocks have one schema, also those without an absent value."""
+    """All blocks have one schema, including those without an absent value."""
     rows = ('{"n": 1, "t": "x", "v": [1, 2]}', '{"n": 2, "t": "", "v": [3, 4]}', "{}")
     for number, row in enumerate(rows):
         (tmp_path / f"{number}.jsonl").write_text(f"{row}\n")
@@ -130,8 +130,8 @@ class Dying(pipemill.ray.Datasource):
 
 
 def die_once(mark):
-    """Notes the children of this process, its hosts, and ends as by the kernel: but the first time
-    only."""
+    """Notes the children of this process, its hosts, and exits as if the kernel had killed it: but
+    only the first time."""
     try:
         file = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
@@ -203,7 +203,9 @@ def test_a_source_that_can_not_be_listed():
 
 
 def of_a_worker(config):
-    """What each worker of Ray Train does: two epochs of a `Loader`, with a step of all workers for each batch."""
+    """The work of each worker of Ray Train: two epochs of a `Loader`, with a step of all workers
+    for each batch.
+    """
     import json
 
     import ray.train

@@ -1,5 +1,5 @@
-"""Copies to a GPU right from the ring, with a driver that copies on this machine, and only when a test or the loader
-says so: so a copy is under way as long as it can be."""
+"""Copies to a GPU straight from the ring, with a driver that copies on this machine, and only when
+a test or the loader asks for it: so each copy is under way as long as possible."""
 
 import ctypes
 import gc
@@ -38,7 +38,7 @@ class Driver:
         assert any(at <= begin and end <= at + size for at, size in self.registered.items())
         assert source.is_contiguous()
         copy = torch.full_like(shown(source), 77, memory_format=torch.contiguous_format)
-        # No reference: who holds the memory is what is tested.
+        # No reference is kept: the test checks who holds the memory.
         self.copies.append((begin, source.numel() * source.element_size(), source.dtype, shown, copy))
         return copy
 
@@ -99,8 +99,8 @@ def numbers(tmp_path):
 
 
 def waits_for_next(one, of_epoch=16):
-    """At each batch, the next one has come before the loader looks for it. After the last one of an epoch, nothing comes
-    before that is ACKed."""
+    """At each batch, the next one has come before the loader looks for it. After the last one of an
+    epoch, nothing comes before it is ACKed."""
 
     def wait():
         stream = one.dataset._stream

@@ -1,4 +1,4 @@
-"""Errors of a DataLoader's workers reach the program as they are."""
+"""Errors of a DataLoader's workers reach the program unchanged."""
 
 import multiprocessing
 import pickle
@@ -44,7 +44,7 @@ def test_the_error_of_a_worker(dataset, path, kind, context, workers):
 
 
 class Reads(torch.utils.data.IterableDataset):
-    """A data set of a program: PyTorch makes its errors again of their text."""
+    """A data set of a program: PyTorch rebuilds its errors from their text."""
 
     def __init__(self, path):
         self.path = path
@@ -71,7 +71,7 @@ def test_a_second_pass_and_an_error_that_is_pickled_in_the_worker(dataset, path)
 
 
 def of_a_worker(path):
-    """What a worker of another library does with an error: it pickles it."""
+    """A worker of another library handles an error this way: it pickles it."""
     try:
         failing.read(path)
     except pipemill.DecodeError as error:

@@ -1,4 +1,6 @@
-"""Copies to a real GPU. It is left out where there is none; test_torch_direct.py has the logic without one."""
+"""Copies to a real GPU. It is skipped if there is none; test_torch_direct.py tests the logic
+without one.
+"""
 
 import numpy
 import pytest
@@ -19,7 +21,8 @@ def test_the_batches_on_a_gpu_are_those_of_the_source(tmp_path, records, credits
     per_epoch, kept = 2048 // records, []
     for step, batch in enumerate(one):
         at = step % per_epoch * records
-        # It is compared on the GPU, and all of it at the end: the program does not wait for a copy here.
+        # The comparison runs on the GPU, and all of it at the end: the program does not wait for a
+        # copy here.
         kept.append((batch["data"] == whole[at : at + records]).all())
     assert torch.stack(kept).all().item() and len(kept) == 1000
     print("registered:", one.dataset._direct.is_registered)

@@ -1,4 +1,6 @@
-"""`Dataset` under torchdata's StatefulDataLoader, and `Loader`: stopped anywhere, they go on exactly there."""
+"""`Dataset` under torchdata's StatefulDataLoader, and `Loader`: stopped anywhere, they resume
+exactly there.
+"""
 
 import json
 import multiprocessing
@@ -29,7 +31,7 @@ def rows(tmp_path):
 
 @pytest.fixture
 def dataset(rows):
-    """Makes a Dataset with a host of its own: what a new job does. Closes the one before."""
+    """Makes a Dataset with a host of its own, as a new job does. Closes the one before."""
     made = []
 
     def dataset(kind=Dataset, **more):
@@ -73,7 +75,7 @@ def batches_of(workers, count):
 
 
 def run(loader, count):
-    """So many batches, across epochs, and the state after them."""
+    """This number of batches, across epochs, and the state after them."""
     got = []
     while len(got) < count:
         for batch in loader:
@@ -120,7 +122,9 @@ def test_a_state_from_the_end_of_an_epoch_goes_on_with_the_next_one(dataset, wor
 
 
 def left_and_whole(loader, left):
-    """Passes that are left after so many batches, and a whole one after each: all batches' epochs and rows."""
+    """The passes that are left after this number of batches, and a whole one after each: all
+    batches' epochs and rows.
+    """
     got = []
     for count in left:
         got.append([(batch.epoch, values(batch)) for batch, _ in zip(loader, range(count))])

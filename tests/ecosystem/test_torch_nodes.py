@@ -1,4 +1,6 @@
-"""`Loader` and `Dataset` as sources of torchdata.nodes: stopped anywhere, a pipeline of nodes goes on exactly there."""
+"""`Loader` and `Dataset` as sources of torchdata.nodes: stopped anywhere, a pipeline of nodes
+resumes exactly there.
+"""
 
 import json
 
@@ -14,7 +16,7 @@ ONE = [list(range(at, min(at + BATCH, RECORDS))) for at in range(0, RECORDS, BAT
 
 @pytest.fixture
 def pipeline(tmp_path):
-    """Makes a pipeline with a host of its own: what a new job does. Closes the one before."""
+    """Makes a pipeline with a host of its own, as a new job does. Closes the one before."""
     numpy.save(tmp_path / "a.npy", numpy.arange(6))
     numpy.save(tmp_path / "b.npy", numpy.arange(6, RECORDS))
     made = []
@@ -27,7 +29,8 @@ def pipeline(tmp_path):
         node = nodes.Mapper(node, lambda batch: (batch.epoch, batch.number, batch["data"][: batch.valid].tolist()))
         if ahead:
             node = nodes.Prefetcher(node, prefetch_factor=ahead)
-        # Restarted by itself, torchdata 0.11 keeps an old state after it was resumed at the end of an epoch.
+        # If torchdata 0.11 restarts itself, it keeps an old state after it was resumed at the end
+        # of an epoch.
         return nodes.Loader(node, restart_on_stop_iteration=False)
 
     yield pipeline
@@ -36,7 +39,7 @@ def pipeline(tmp_path):
 
 
 def run(loader, count):
-    """So many batches, across epochs, and the state after them."""
+    """This number of batches, across epochs, and the state after them."""
     got = []
     while len(got) < count:
         for batch in loader:

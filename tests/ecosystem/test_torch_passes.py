@@ -14,7 +14,7 @@ ROWS, COLUMNS = table("| the state is of | after batch |")
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Two objects of 10 records: an epoch of 5 batches, of which one reaches across."""
+    """Two objects of 10 records: an epoch of 5 batches, one of which has records of both."""
     folder = tmp_path_factory.mktemp("rows")
     for first in (0, 10):
         (folder / f"{first:02}.csv").write_text("".join(f"{first + n}\n" for n in range(10)))
@@ -27,7 +27,7 @@ def loader(source):
     made = []
 
     def loader(settings):
-        """`settings`: as a cell of the table says them, "steps=4, epochs=2"."""
+        """`settings`: as a cell of the table writes them, "steps=4, epochs=2"."""
         given = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", settings)}
         made.append(Loader(source, "csv", options={"types": "int64"}, batch=BATCH, shuffle=3, **given))
         return made[-1]
@@ -53,7 +53,7 @@ def stopped(loader, count, after_the_loop=False):
 
 
 def passes(loader, number):
-    """The lengths of so many passes, or up to an error; and their batches."""
+    """The lengths of this number of passes, or up to an error; and their batches."""
     lengths, got = [], []
     try:
         for _ in range(number):
@@ -79,7 +79,7 @@ def test_a_state_goes_on_with_the_passes_of_the_table(loader, row):
         assert going_on.epoch == len(before) // OF_EPOCH
         lengths, got = passes(going_on, cell.count(",") + 1)
         assert lengths == cell, column
-        # Nothing is missing or repeated, whatever the passes are.
+        # Nothing is missing or repeated, for any passes.
         assert before + got == whole[: count + len(got)]
         assert "error" not in cell or len(before + got) == 2 * OF_EPOCH
 

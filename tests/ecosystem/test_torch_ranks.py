@@ -1,4 +1,6 @@
-"""Two ranks under torchrun, with gloo: each record goes to one of them, and both take equally many steps."""
+"""Two ranks under torchrun, with gloo: each record goes to one of them, and both take equally many
+steps.
+"""
 
 import json
 import pathlib
@@ -12,7 +14,7 @@ EPOCHS = 2
 
 
 def write(folder, *counts):
-    """Objects of so many records, which count on."""
+    """Objects with these numbers of records, numbered on from one to the next."""
     folder.mkdir()
     at = 0
     for number, count in enumerate(counts):

@@ -1,4 +1,6 @@
-"""Two ranks under torchrun, killed and started again: both go on from the state of rank 0, which is what trainers save."""
+"""Two ranks under torchrun, killed and started again: both resume from the state of rank 0, which
+is the one that trainers save.
+"""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
-"""The pool of buffers on the way to a GPU, with memory of the CPU in the place of both: a buffer is used again when it is
-free, and never before."""
+"""The pool of buffers on the way to a GPU, with memory of the CPU in place of both: a buffer is
+reused when it is free, and never before."""
 
 import threading
 
@@ -69,7 +69,7 @@ def test_types_and_shapes_come_through():
         tensor = (torch.arange(24).reshape(2, 3, 4) % 2).to(dtype)
         moved = pool.move(tensor)
         assert moved.dtype == dtype and torch.equal(moved, tensor)
-    # One that does not lie in a row, as a field of packed records.
+    # An array that is not contiguous, as a field of packed records.
     wide = torch.arange(24).reshape(4, 6)
     assert torch.equal(pool.move(wide[:, 1:3]), wide[:, 1:3])
 

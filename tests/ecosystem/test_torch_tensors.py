@@ -1,4 +1,4 @@
-"""Tensors of batches: their types, and that what is written to them stays with the writer."""
+"""Tensors of batches: their types, and that data that is written to them stays with the writer."""
 
 import gc
 import json
@@ -307,7 +307,8 @@ def test_a_list_moves_as_one_tensor(opened, tmp_path, lengths):
     found = tensors(next(opened(tmp_path / "a.tfrecord", "tfrecord", batch=len(records))))
     moves = []
     moved = found._mapped(lambda tensor: moves.append(tensor) or tensor.clone())
-    # Much that is no part of them, as the frames of short records, is not moved with them.
+    # The many bytes that are no part of them, such as the frames of short records, are not moved
+    # with them.
     assert len(moves) == (len(lengths) if 0 < sum(lengths) < 16 * len(lengths) else 1)
     assert [bytes(one.tolist()) for one in moved["data"]] == records
     moved["data"][0].fill_(9)

@@ -12,7 +12,7 @@ from pipemill.torch import tensors
 
 COLUMNS, BATCH, BATCHES = 64, 4, 3
 
-#: Makes a view of a batch, and gives its numbers in a row.
+#: Makes a view of a batch, and returns its numbers in a row.
 KINDS = {
     "the batch": (lambda batch: batch, lambda batch: batch["data"].ravel()),
     "array": (lambda batch: batch["data"], lambda array: array.ravel()),
@@ -55,7 +55,7 @@ def test_a_batch_is_held_until_the_last_of_its_views_is_dropped(stream, data):
 
 
 def check(left, open, expected):
-    """Of the batches `expected`, those are open of which views are left, and these show them."""
+    """Of the batches `expected`, those with views left are open, and the views show them."""
     assert open & set(expected) == {number for number, _, _ in left}
     for number, kind, view in left:
         numbers = KINDS[kind][1]

@@ -16,12 +16,12 @@ BATCH = 4
 
 
 def train(rank, world, port, folder, source, how, passes, every, gates):
-    """Takes this number of passes, and synchronises after each `every` steps. 0: never.
+    """Takes this number of passes, and synchronizes after each `every` steps. 0: never.
 
-    how: arguments of the Loader, or a list with those of each rank. "state": the number of steps of a Loader before
-    this one, from whose state this one goes on.
-    gates: events. By (rank, step): that rank waits for it before it asks for this step. By ("opens", rank, step, end):
-    it sets it with this step, or with the end of the pass after it. By ("fails", rank): it sets it with an error.
+    how: arguments of the Loader, or a list with those of each rank. "state": the number of steps of
+    an earlier Loader, from whose state this one resumes. gates: events. By (rank, step): that rank
+    waits for it before it asks for this step. By ("opens", rank, step, end): it sets it with this
+    step, or with the end of the pass after it. By ("fails", rank): it sets it with an error.
     """
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), MASTER_PORT=str(port))
     # As on several machines of 2 ranks.
@@ -57,7 +57,7 @@ def train(rank, world, port, folder, source, how, passes, every, gates):
         if ("fails", rank) in gates:
             gates["fails", rank].set()
     except RuntimeError as error:
-        # Another rank has ended its process, and gloo says so.
+        # Another rank has ended its process, and gloo reports it.
         ended = f"cut off: {error}"
     (folder / f"{rank}.json").write_text(json.dumps({"taken": taken, "ended": ended, "state": data.state_dict(), "log": log}))
     if ended == "done":

@@ -1,5 +1,5 @@
-//! What a channel takes stays below the account that `config check` gives, whatever its data, its
-//! decoder and its consumers ask for.
+//! The memory that a channel takes stays below the account that `config check` prints, whatever its
+//! data, its decoder and its consumers ask for.
 
 use std::io::Write;
 
@@ -11,8 +11,8 @@ use pipemill_tests::{BAD_PLUGIN, consumer, inputs, pipemill};
 
 use super::taken::Taken;
 
-/// Reads a channel to its end or error, and checks what the host has taken until then. Returns the
-/// number of its records, or the error.
+/// Reads a channel to its end or error, and checks the memory that the host has taken until then.
+/// Returns the number of its records, or the error.
 fn read_within_account(
     place: &TestDir,
     host: &Host,
@@ -83,7 +83,8 @@ fn batches_beyond_the_account_are_an_error() {
     }
 }
 
-/// What fits takes no more than it may, although there are more buffers than would fit together.
+/// Content that fits takes no more than it may, although there are more buffers than would fit
+/// together.
 #[test]
 fn batches_wait_for_memory() {
     let place = TestDir::new();
@@ -91,7 +92,7 @@ fn batches_wait_for_memory() {
     assert_eq!(run_within_account(&place, &config, 0).expect("it fits"), 40);
 }
 
-/// A consumer's wish is its own fault.
+/// A consumer's request is its own fault.
 #[test]
 fn a_batch_that_a_consumer_asks_for() {
     let place = TestDir::new();
@@ -101,12 +102,12 @@ fn a_batch_that_a_consumer_asks_for() {
     let mut reader = consumer::connect_as(&host.socket, &hello).expect("its wish is no wrong one");
     check_over_budget(&read_within_account(&place, &host, &mut reader));
     drop(reader);
-    // Without that wish, the channel has all of its records.
+    // Without that request, the channel has all of its records.
     assert_eq!(host.read("train").well().len(), 40);
     host.wait().with_code(0);
 }
 
-/// Records whose fields share their bytes are small where they are decoded, and large where they are
+/// Records whose fields share their bytes are small when they are decoded, and large when they are
 /// copied.
 #[test]
 fn bytes_that_fields_share() {
@@ -146,7 +147,7 @@ fn windows_of_zstd() {
     assert_eq!(run_within_account(&place, &config, 0).expect("it fits"), LINES);
 }
 
-/// Errors that workers find ahead of the channel wait, and take no more than records would.
+/// Errors that workers find ahead of the channel wait, and take no more memory than records would.
 #[test]
 fn errors_that_workers_skip() {
     const BAD: usize = 300_000;

@@ -1,5 +1,5 @@
-//! A gibibyte through a ring of 64 MiB: what the host keeps for itself stays the same from the first
-//! part to the last, and a machine whose /dev/shm is small will do.
+//! A gibibyte through a ring of 64 MiB: the host's own memory stays the same from the first part to
+//! the last, and a machine with a small /dev/shm suffices.
 
 mod account;
 mod taken;
@@ -21,11 +21,11 @@ use pipemill_tests::{consumer, inputs, pipemill, skip_test};
 use taken::Taken;
 
 const MIB: u64 = 1 << 20;
-/// The host's own memory, the ring left out: code, plugins, a decoder's sandbox.
+/// The host's own memory, without the ring: code, plugins, a decoder's sandbox.
 const MAX_SETTLED: u64 = 100 * MIB;
-/// From here on it may not grow any more.
+/// From here on it may not grow.
 const SETTLED: u64 = 128 * MIB;
-/// What malloc may still give or take.
+/// The growth that malloc may still cause.
 const PLAY: u64 = 8 * MIB;
 
 /// Bytes to stream.
@@ -50,8 +50,8 @@ fn channel(place: &TestDir, name: &str, more: &str) -> String {
     )
 }
 
-/// Writes `size` bytes or a little more: small records of all sizes, then one of `largest` bytes, and
-/// so on. Gives their number.
+/// Writes `size` bytes or a little more: small records of all sizes, then one of `largest` bytes,
+/// and so on. Returns their number.
 fn write(fifo: &Path, size: u64, largest: usize) -> JoinHandle<u64> {
     let fifo = fifo.to_owned();
     let mut sizes: Vec<usize> = (0..3_000).map(|n| n * 37 % 20_000).collect();
@@ -66,7 +66,7 @@ fn write(fifo: &Path, size: u64, largest: usize) -> JoinHandle<u64> {
     })
 }
 
-/// Bytes of a process that are its own and no shared memory.
+/// A process's bytes that are its own and not shared memory.
 fn own_memory(pid: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("Linux says it");
@@ -74,8 +74,8 @@ fn own_memory(pid: Pid) -> u64 {
     kib.expect("a number of kB") << 10
 }
 
-/// Reads all, and compares what the host takes with its account. Gives the records, and the host's
-/// own memory at the start, when it should have settled, and the most behind that.
+/// Reads everything, and compares the host's memory with its account. Returns the records, the
+/// host's own memory after the start, when it should be stable, and the most after that.
 fn read(reader: &mut Reader, host: &Host, place: &TestDir) -> (u64, u64, u64) {
     let (mut records, mut bytes, mut settled, mut most) = (0, 0, 0, 0);
     let (pid, mut taken) = (host.process.pid(), Taken::by(host, place));
@@ -103,7 +103,7 @@ fn read(reader: &mut Reader, host: &Host, place: &TestDir) -> (u64, u64, u64) {
 #[test]
 fn the_hosts_own_memory_stays_flat() {
     let place = TestDir::new();
-    // The largest need memory of their own, beside the ring.
+    // The largest records need memory of their own, in addition to the ring.
     let writer = write(&place.fifo("train_0"), size(), 5 << 20);
     let host = Host::start(&pipemill!(), &place, &config(&place));
     let mut reader = host.connect("train");
@@ -122,7 +122,7 @@ fn the_hosts_own_memory_stays_flat() {
     assert!(most < settled + PLAY, "grew from {settled} to {most} bytes");
 }
 
-/// Bytes of records that wait for their turn are bounded, whatever the sizes of the records.
+/// The bytes of records that wait are bounded, for all sizes of records.
 #[test]
 fn a_window_and_a_mix_stay_within_their_bytes() {
     const WINDOW: u64 = 64 * MIB;
@@ -151,7 +151,7 @@ fn a_window_and_a_mix_stay_within_their_bytes() {
     assert!(settled.max(most) < bound, "{settled}, then {most} bytes, of {bound}");
 }
 
-/// The ring's memory is no file in /dev/shm: not even a small one is needed.
+/// The ring's memory is no file in /dev/shm: not even a small /dev/shm is needed.
 #[test]
 fn a_ring_larger_than_dev_shm_works() {
     let small = "mount -t tmpfs -o size=64m none /dev/shm && exec \"$@\"";
@@ -169,7 +169,7 @@ fn a_ring_larger_than_dev_shm_works() {
     inside.args(["-m", "sh", "-c", small, "sh"]).arg(host.get_program()).args(host.get_args());
     let process = Process::start(&mut inside);
     let mut reader = consumer::connect(&place.path("run/host.sock"), "train", Some(30));
-    // As many as the ring has at once, so that all of it is in use.
+    // As many batches as the ring has at once, so that all of it is in use.
     let mut held = Vec::new();
     let (mut records, mut taken) = (0, Taken::by_process(process.pid(), &place));
     loop {

@@ -1,5 +1,5 @@
-//! Memory that a host takes, by the kernel's word, compared with the account that `config check` gives
-//! of its channels.
+//! The memory that a host takes, as the kernel reports it, compared with the account that `config
+//! check` prints of its channels.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use pipemill_tests::test_dir::TestDir;
 
 use super::MIB;
 
-/// What the host takes in addition to its channels: code, threads, compiled plugins. Its account has
-/// connections that receive nothing, too, of which there are none here.
+/// The memory that the host takes in addition to its channels: code, threads, compiled plugins. The
+/// account includes connections that receive nothing, and there are none here.
 const HOST: u64 = 64 * MIB;
 
-/// What a host may take, and the most that it took.
+/// The memory that a host may take, and the most that it took.
 pub struct Taken {
     pid: Pid,
     account: u64,
@@ -23,17 +23,17 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Of a host that runs the configuration of this folder.
+    /// For a host that runs the configuration of this folder.
     pub fn by(host: &Host, place: &TestDir) -> Self {
         Self::by_process(host.process.pid(), place)
     }
 
-    /// The same of a host's process.
+    /// The same for a host's process.
     pub fn by_process(pid: Pid, place: &TestDir) -> Self {
         Self { pid, account: account(place), most: 0 }
     }
 
-    /// Asks the kernel. It knows the most that there ever was, as long as the host runs.
+    /// Asks the kernel. The kernel knows the peak for as long as the host runs.
     pub fn measure(&mut self) {
         self.most = self.most.max(peak(self.pid).unwrap_or(0));
     }
@@ -66,7 +66,7 @@ fn account(place: &TestDir) -> u64 {
     said.lines().filter_map(of_line).sum()
 }
 
-/// The most bytes that a process ever had, without those of its files. None where it has ended.
+/// The most bytes that a process ever had, without those of its files. None if it has ended.
 fn peak(pid: Pid) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let of = |name: &str| {

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 from e2e import PATIENCE, PIPEMILL, finish, in_background, tfrecord
 
-#: How much is streamed; `PIPEMILL_TEST_GIB=4` streams more.
+#: The amount to stream; `PIPEMILL_TEST_GIB=4` streams more.
 GIB = float(os.environ.get("PIPEMILL_TEST_GIB", "0.5"))
 
-#: Counts the records, and says the most bytes that the host ever had, without those of its files.
+#: Counts the records, and prints the most bytes that the host ever had, without those of its files.
 COUNT = """
 import os
 
@@ -23,7 +23,7 @@ peak, files = (int(fields[name].split()[0]) * 1024 for name in ["VmHWM", "RssFil
 print(records, peak - files, flush=True)
 """
 
-#: What the host takes in addition to its channels: code, threads, compiled plugins.
+#: The memory that the host takes in addition to its channels: code, threads, compiled plugins.
 HOST = 64 << 20
 
 
@@ -37,7 +37,7 @@ def check_account(config, peak):
 
 
 def own_memory(pid):
-    """Bytes of anonymous memory: what is not the ring, nor the binary."""
+    """Bytes of anonymous memory: neither the ring nor the binary."""
     with open(f"/proc/{pid}/status") as status:
         fields = dict(line.split(":", 1) for line in status)
     return int(fields["RssAnon"].split()[0]) * 1024
@@ -71,12 +71,12 @@ def test_memory_is_flat(host, fifos, tmp_path, size, decoder):
     assert (code, records) == (0, blocks * per_block), log
     check_account(tmp_path / "pipemill.toml", peak)
     assert seen and max(seen) < 100 << 20, f"{max(seen)} bytes"
-    # From the first quarter to the end it does not grow by more than what a slot's index may add.
+    # From the first quarter to the end it grows by no more than a slot's index may add.
     assert max(seen) - seen[len(seen) // 4] < 16 << 20, seen
 
 
 def test_a_small_dev_shm_is_enough(tmp_path):
-    """Docker gives 64 MiB; the default ring alone has as much, and is none of it."""
+    """Docker gives 64 MiB; the default ring alone has as much, and uses none of it."""
     if os.getuid() != 0 or not shutil.which("unshare"):
         pytest.skip("needs root for a mount namespace")
     source = tmp_path / "in"

@@ -12,7 +12,7 @@ import threading
 import pipemill
 
 WAY, FOLDER, PIPE = sys.argv[1:]
-# No end: the host is at work whenever the program ends.
+# It never ends: the host is at work whenever the program ends.
 stream = pipemill.open(FOLDER, "lines", epochs=None)
 batch = next(stream)
 host = stream._host

@@ -1,5 +1,5 @@
-"""One rank: reads a folder, and prints what it got. Arguments: the folder, and the wishes as JSON; between two
-batches it waits for a line."""
+"""One rank: reads a folder, and prints its records. Arguments: the folder, and the options as JSON;
+between two batches it waits for a line."""
 
 import json
 import sys

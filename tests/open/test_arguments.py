@@ -107,7 +107,7 @@ def test_the_count_of_a_channel_and_of_a_transform(start, rows):
     )
     with host.connect() as stream:
         batches = stream.map(lambda batch: len(batch))
-        # The first batch was handed over when its seventh row was left out.
+        # The first batch was delivered when its seventh row was left out.
         assert next(batches) == 50 and batches.skipped >= 1
         assert sum(batches) == 150
     host.end()
@@ -171,7 +171,7 @@ def test_each_remedy_is_a_sentence():
     for name, text in REMEDIES.items():
         filled = text.format(name=name, value=5)
         assert filled and not filled.endswith("."), name
-        # It names no argument that there is not.
+        # It names only arguments that exist.
         assert name not in inspect.signature(pipemill.open).parameters
 
 

@@ -1,5 +1,5 @@
-"""Sources whose objects drift: whatever deals them out, and whatever takes the records, gives those of `pipemill.open`, or
-refuses what that refuses, with the same text.
+"""Sources whose objects drift: whatever deals them out, and whatever takes the records, returns
+those of `pipemill.open`, or refuses what `pipemill.open` refuses, with the same text.
 
 `tests/ecosystem/test_drift.py` does this with the libraries that people train with.
 """
@@ -19,7 +19,7 @@ SEEDS = range(48)
 
 @pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"{seed}-{case(seed).name}")
 def drifting(request, tmp_path_factory):
-    """A case, its folder, and what `pipemill.open` makes of it."""
+    """A case, its folder, and the result of `pipemill.open`."""
     one = case(request.param)
     folder = one.written(tmp_path_factory.mktemp("case"))
     return one, folder, reference(one, folder)
@@ -43,12 +43,12 @@ def test_tasks_and_ranks_that_read_some_objects_each(drifting):
     shares = outcome_of(lambda: read(lambda objects: deal(objects, 2)))
     ranks = [reference(one, folder, rank=(rank, 2)) for rank in range(2)]
     if expected.error is not None:
-        # Which of the objects that differ comes first is another one than in the order of the source.
+        # The first of the objects that differ is not the same one as in the order of the source.
         assert isinstance(shares.error, pipemill.DecodeError)
         assert any(rank.error for rank in ranks)
         return
     assert shares.error is None
-    # A rank whose objects have no record is told so.
+    # A rank whose objects have no record gets an error.
     assert all(rank.error is None or not rank.records and "got no batch" in str(rank.error) for rank in ranks)
     assert in_order(shares.records) == in_order(expected.records)
     assert in_order([record for rank in ranks for record in rank.records]) == in_order(expected.records)
@@ -87,7 +87,7 @@ def test_columns_of_numpy_and_of_arrow(drifting):
 
 
 def rows_of_arrow(batch):
-    """The records of a batch, by way of Arrow. A date or a time is the number that it was made of."""
+    """The records of a batch, through Arrow. A date or a time is the number it was made from."""
     import pyarrow as pa
 
     columns = []

@@ -1,5 +1,5 @@
-"""A private host ends with its Python program, in whatever way that ends, and nothing is left. It does not end
-with anything less: a thread, or a forked child."""
+"""A private host ends with its Python program, in whatever way that ends, and nothing is left.
+Nothing less ends it: no thread, and no forked child."""
 
 import gc
 import os
@@ -49,7 +49,7 @@ def wait_for_end(pidfd):
 
 
 def shared_memory():
-    """What is in /dev/shm, where there is one."""
+    """The content of /dev/shm, if it exists."""
     return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
 
 
@@ -89,7 +89,7 @@ def test_a_host_ends_with_its_program(tmp_path, way):
         assert program.returncode == WAYS[way], log
     assert not os.path.exists(socket) and os.listdir(run) == ["pipemill"]
     assert not os.listdir(run / "pipemill") and not os.listdir(temporary)
-    # Others use /dev/shm at the same time: nothing of ours has a name there.
+    # Other programs use /dev/shm at the same time: no name there is ours.
     assert not [name for name in shared_memory() - memory if "pipemill" in name]
     if way not in ("exception", "crash"):
         assert log == b""
@@ -103,7 +103,8 @@ def test_a_host_outlives_the_thread_that_opened_it(tmp_path):
     thread.join()
     [stream] = opened
     with stream:
-        # More than the host can have granted or kept before the thread ended.
+        # The number is larger than the batches that the host can have granted or kept before the
+        # thread ended.
         slots = stream._connection.welcome.slots
         for _, batch in zip(range(3 * slots), stream):
             assert len(batch)
@@ -160,7 +161,7 @@ def test_the_socket_of_a_host_that_was_killed_with_its_program_goes_with_the_nex
         pass_fds=[pipe], env=environment,
     )  # fmt: skip
     pid, socket = program.stdout.readline().split()
-    # As where a container's memory runs out: nobody can clean up.
+    # As when a container's memory is full: no process can clean up.
     os.kill(program.pid, signal.SIGSTOP)
     host = os.pidfd_open(int(pid))
     os.kill(int(pid), signal.SIGKILL)
@@ -184,10 +185,11 @@ def test_a_source_without_records_ends_for_whoever_comes_late(tmp_path):
     with pipemill.host(config) as host:
         with host.connect("a") as stream:
             assert [list(epoch) for epoch in stream.epochs()] == [[]]
-        # The source of `b` has ended, too, and nobody has read it yet. The first stream was closed before that.
+        # The source of `b` has ended too, and nobody has read it yet. The first stream was closed
+        # before that.
         with host.connect("b") as stream:
             assert [list(epoch) for epoch in stream.epochs()] == [[]]
-        # Now all is read, and the host ends by itself.
+        # Now everything is read, and the host ends.
         assert select.select([host._answers], [], [], PATIENCE)[0]
 
 
@@ -215,7 +217,7 @@ def test_an_error_waits_for_the_program(tmp_path):
 
 INTERRUPTED = """
 import signal, sys, time, pipemill
-# A shell starts what it runs in the background with this signal ignored.
+# A shell starts background commands with this signal ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stream = pipemill.open(sys.argv[1], "lines", epochs=None)
 try:
@@ -224,7 +226,7 @@ try:
         # A signal that comes just before a wait does not end it.
         time.sleep(0.05)
 except KeyboardInterrupt:
-    # What an interrupted program does last: it saves, or finishes its epoch.
+    # An interrupted program ends this way: it saves, or finishes its epoch.
     for _, batch in zip(range(100), stream):
         pass
     print(stream.state_dict()["batch"])
@@ -235,7 +237,7 @@ def test_an_interrupt_from_the_terminal_does_not_reach_the_host(tmp_path):
     words = [sys.executable, "-c", INTERRUPTED, data(tmp_path / "data")]
     program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert program.stdout.readline() == "ready\n"
-    # As Ctrl-C: to the whole group.
+    # As with Ctrl-C: to the whole group.
     os.killpg(program.pid, signal.SIGINT)
     out, log = program.communicate(timeout=PATIENCE)
     assert (program.returncode, out, log) == (0, "99\n", "")

@@ -1,4 +1,4 @@
-"""Errors of worker processes reach the program as they are."""
+"""Errors of worker processes reach the program unchanged."""
 
 import concurrent.futures
 import multiprocessing
@@ -48,7 +48,9 @@ def test_an_error_of_a_source_that_is_not_there(context, tmp_path):
 
 
 def test_a_consumer_that_comes_after_the_failure(start, path):
-    """It asks for batches that the channel does not have. That it has failed is the reason why not."""
+    """It asks for batches that the channel does not have. The reason is that the channel has
+    failed.
+    """
     host = start(
         f'[[channel]]\nname = "train"\nsource = {{ file = "{path}" }}\ndecoder = "csv"\n'
         'options = { types = "int64" }\n'

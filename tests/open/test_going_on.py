@@ -1,4 +1,6 @@
-"""A host that is killed: the error says how it ended, and what reads a source goes on with another host."""
+"""A host that is killed: the error says how it ended, and code that reads a source continues with
+another host.
+"""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What `pipemill.open` reads, and how it says what is wrong."""
+"""The sources that `pipemill.open` reads, and its error messages."""
 
 import json
 import os
@@ -170,7 +170,7 @@ def test_cat_gives_copies(tmp_path):
     raw.write_bytes(b"".join(tfrecord(bytes([n])) for n in range(10)))
     assert list(pipemill.cat(raw, limit=2)) == [{"data": b"\0"}, {"data": b"\1"}]
     assert list(pipemill.cat(raw, limit=0)) == []
-    # Left before its end, it ends its host.
+    # A loop that is left before the end of the stream ends the host.
     stopped = pipemill.cat(raw)
     assert next(stopped) == {"data": b"\0"}
     stopped.close()
@@ -224,7 +224,7 @@ def test_what_the_host_refuses_is_an_exception_with_its_text(folder, tmp_path, c
     assert text == f"channel `open`: {tmp_path}/nothing: can't open it: No such file or directory (os error 2); check the path"
     text = refusal(pipemill.RefusedError, folder / "a.txt", "lines", shuffle=7)
     assert "the source has one object at a time, so there is nothing to shuffle" in text
-    # All is in the exception: the user decides what is printed.
+    # Everything is in the exception: the user decides what is printed.
     assert capfd.readouterr() == ("", "")
 
 
@@ -238,7 +238,7 @@ def test_an_error_of_the_stream_comes_with_the_batch(tmp_path, capfd):
         for batch in stream:
             assert batch["f0"].tolist() == [1, 2]
     assert (caught.value.kind, caught.value.offset, caught.value.record) == ("decode", 4, 2)
-    # The host's log has it, too, and nothing below a warning.
+    # The host's log has it too, and no message below a warning.
     log = capfd.readouterr().err.splitlines()
     assert len(log) == 2 and all(line.startswith("pipemill: error: channel `open`") for line in log)
 
@@ -305,7 +305,7 @@ def test_a_stream_that_is_closed_early_is_no_warning(folder, capfd):
 
 
 def test_a_host_that_ends_at_once_is_an_error_that_says_so(folder, monkeypatch, tmp_path, capfd):
-    # Another program, as an older version would be: what it says is not lost.
+    # Another program, such as an older version: its output is not lost.
     monkeypatch.setenv("PIPEMILL", "/bin/ls")
     text = refusal(pipemill.HostError, folder, "lines")
     assert text.startswith("the host ended before it was ready, and gave no reason") and "/bin/ls run --owner" in text

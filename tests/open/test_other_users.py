@@ -1,4 +1,6 @@
-"""Another user makes the path of a host first: nobody who did not ask for that is given what he serves."""
+"""Another user makes the path of a host first: no process receives that user's data unless it asks
+for it.
+"""
 
 import json
 import os
@@ -55,7 +57,9 @@ def test_a_link_of_another_user_is_not_followed(place, as_other_user, tmp_path):
 
 
 def test_a_host_of_root_is_believed(place):
-    """Root can change what this process does anyway. So a host of root needs no word in a container."""
+    """Root can change this process in any case. So a host of root needs no permission in a
+    container.
+    """
     if os.geteuid() != 0:
         pytest.skip("root, to become another user")
     (place / "own.txt").write_text("own\n" * 2)
@@ -68,7 +72,7 @@ def test_a_host_of_root_is_believed(place):
             with pipemill.connect("train", host.socket, timeout=PATIENCE) as stream:
                 return next(stream).records()
 
-        # Another user may not be able to read the files of the modules: they are imported here.
+        # Another user may not be able to read the files of the modules, so they are imported here.
         assert read() == ["own"]
         child = os.fork()
         if child == 0:
@@ -107,7 +111,7 @@ def rank(place, tmp_path):
 
 
 def refused(rank):
-    """The last line of the error that ends a rank, which got nothing."""
+    """The last line of the error that ends a rank, which received nothing."""
     out, log = rank.communicate("\n" * 100, timeout=PATIENCE)
     assert rank.returncode != 0 and out == ""
     return log.strip().splitlines()[-1]

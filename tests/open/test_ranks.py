@@ -1,4 +1,4 @@
-"""Several processes that open the same source under a launcher: together they get all of it, once."""
+"""Several processes that open the same source under a launcher: together they read all of it, once."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def launch(folder, tmp_path):
-    """Starts a rank: its variables, and what it asks for."""
+    """Starts a rank: its variables, and its options."""
     run = tmp_path / "run"
     run.mkdir(mode=0o700)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER)}
@@ -67,7 +67,9 @@ def slurm(rank, world, local_world):
 
 
 def openmpi(rank, world, local_world):
-    """As mpirun sets them in a job of Slurm: its helpers are started with srun, one for each machine."""
+    """The variables that mpirun sets in a job of Slurm: its helpers are started with srun, one for
+    each machine.
+    """
     return {
         "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": world, "OMPI_COMM_WORLD_LOCAL_RANK": rank % local_world,
         "OMPI_COMM_WORLD_LOCAL_SIZE": local_world, "OMPI_COMM_WORLD_JOBID": 77, **slurm(0, 1, 1),
@@ -81,7 +83,7 @@ def mpich(rank, world, local_world):
 
 
 def finish(ranks):
-    """What each rank got. None waits for a line any more."""
+    """The records of each rank. None waits for a line any more."""
     for one in ranks:
         one.stdin.write("\n" * 100)
         one.stdin.flush()
@@ -124,7 +126,8 @@ def test_the_host_lives_until_the_last_rank_has_read_all(launch, folder):
     first, second = (launch(torchrun(rank, 2, 2), **wishes) for rank in range(2))
     assert json.loads(first.stdout.readline()) == ["rank", True]
     assert json.loads(second.stdout.readline()) == ["rank", False]
-    # The second one has its first batch and holds it, while the first one reads all that it gets.
+    # The second one has its first batch and holds it, while the first one reads everything that it
+    # receives.
     assert json.loads(second.stdout.readline())[0] == 1
     for number in range(0, 10, 2):
         assert json.loads(first.stdout.readline())[0] == number
@@ -212,7 +215,7 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def said(monkeypatch, caplog):
-    """What the package has said since the test began."""
+    """The package's messages since the test began."""
     monkeypatch.setattr("pipemill.log._said", set())
     caplog.set_level(logging.INFO, "pipemill")
     return lambda: [(one.levelname, one.message) for one in caplog.records]
@@ -237,7 +240,7 @@ def test_the_log_says_once_what_was_found(environment, said, variables, expected
     assert said() == [("INFO", f'rank 2 of 4, from {names}')]
 
 
-#: What Slurm sets in the script of a job of 4 tasks, which sbatch runs once.
+#: The variables that Slurm sets in the script of a job of 4 tasks, which sbatch runs once.
 SCRIPT = {
     "SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_LOCALID": 0, "SLURM_NODEID": 0, "SLURM_NTASKS": 4, "SLURM_NPROCS": 4,
     "SLURM_GTIDS": 0, "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": 2, "SLURM_NNODES": 2,
@@ -255,7 +258,7 @@ def test_a_process_that_srun_did_not_start_is_alone(environment, said, folder):
     assert "SLURM_PROCID=0 and SLURM_NTASKS=4" in text
 
 
-#: Launchers one by one, within each other, and variables that say nothing.
+#: Launchers one by one, within each other, and variables that do not matter.
 LAUNCHED = [
     {}, *(variables for variables, *_ in FOUND), SCRIPT, {**SCRIPT, **torchrun(2, 4, 2)}, {**SCRIPT, **openmpi(1, 2, 2)},
     {**SCRIPT, "SLURM_STEPID": 0}, {**SCRIPT, "SLURM_STEP_NUM_TASKS": 2}, {**SCRIPT, "SLURM_STEP_ID": ""},
@@ -288,7 +291,7 @@ def test_the_host_finds_the_same_rank(environment, folder, tmp_path, number):
         return
     assert shown.returncode == 64
     assert ("the number of this machine is not known" in text) == (expected is None), text
-    # In a job's script the variables are there, and are not meant.
+    # In a job's script the variables are set, and do not count.
     assert ("srun did not start this process" in text) == (variables in (SCRIPT, {**SCRIPT, "SLURM_STEP_ID": ""}))
 
 
@@ -409,7 +412,7 @@ def pair(folder):
 
 
 def test_a_rank_that_has_left_is_named(pair, monkeypatch, caplog):
-    # It says so at once, and when it gives up.
+    # It reports this at once, and when it gives up.
     monkeypatch.setattr("pipemill.receiver.REPORT_AFTER", (0.0,))
     pair[0].close()
     patiently(lambda: len(status_of(pair[1]._host.socket, "train")["ring"]["consumers"]) == 1)
@@ -449,6 +452,6 @@ def test_the_end_of_the_process_that_has_started_the_host_is_named(launch):
     for one in (first, second):
         assert json.loads(one.stdout.readline())[0] == "rank" and json.loads(one.stdout.readline())
     first.kill()
-    # It can't go on for long: a rank that takes no batches holds all slots.
+    # It can't continue for long: a rank that takes no batches holds all slots.
     _, log = second.communicate("\n" * 10_000, timeout=PATIENCE)
     assert "HostDied" in log and "the standard error of local rank 0 of this machine: that process has started it" in log

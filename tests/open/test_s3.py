@@ -1,4 +1,4 @@
-"""`pipemill.open` of addresses in S3, with a server of its own; how it says what is missing."""
+"""`pipemill.open` of addresses in S3, with a server of its own; its messages about what is missing."""
 
 import pipemill
 import pytest
@@ -19,7 +19,9 @@ def test_a_prefix_objects_and_a_share(bucket):
 
 
 def test_a_share_without_objects(bucket):
-    """Objects of a list are counted at once, those behind a prefix are not: the end of the epoch says it."""
+    """Objects of a list are counted at once; objects behind a prefix are not, and the end of the
+    epoch reports it.
+    """
     objects = [f"{bucket}/{name}.txt" for name in "abc"]
     assert lines(objects, rank=(2, 3)) == ["c1", "c2"]
     with pytest.raises(pipemill.SourceError, match="has 3 objects, which are dealt to 4, so rank 3 of 4 gets none"):
@@ -28,7 +30,7 @@ def test_a_share_without_objects(bucket):
     with pipemill.open(f"{bucket}/", "lines", rank=(4, 5), epochs=2) as stream:
         with pytest.raises(pipemill.SourceError, match="rank 4 of 5 got no batch of epoch 0"):
             next(stream)
-    # Who says that the source may be empty has no error.
+    # A caller who says that the source may be empty gets no error.
     assert lines({"s3": f"{bucket}/", "allow_empty": True}, rank=(4, 5)) == []
 
 
@@ -42,6 +44,7 @@ def test_what_is_missing_is_an_exception(bucket, monkeypatch):
         monkeypatch.delenv(name)
     with pytest.raises(pipemill.SourceError, match="no credentials.*for a public bucket set `anonymous`"):
         lines(f"{bucket}/")
-    # What the message asks for is a key of the source. This server wants a signature all the same.
+    # The key that the message names is a key of the source. This server requires a signature all
+    # the same.
     with pytest.raises(pipemill.SourceError, match="403"):
         lines({"s3": f"{bucket}/", "anonymous": True})

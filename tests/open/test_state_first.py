@@ -1,5 +1,5 @@
-"""A private host decodes nothing before the state has come: what differs is named, whatever the host
-would have met on its way."""
+"""A private host decodes nothing before the state has come: the difference is named, whatever
+errors the host would have met on its way."""
 
 import os
 
@@ -11,7 +11,7 @@ RECORDS = 100
 
 
 def write(folder, number, lines):
-    """The object of this number. Its time stays, so that only its content tells what it is."""
+    """The object of this number. Its time stays, so that only its content differs."""
     file = folder / f"{number}.csv"
     file.write_text("v\n" + "".join(f"{line}\n" for line in lines))
     os.utime(file, ns=(number, number))

@@ -1,4 +1,4 @@
-"""How long a program has waited for its batches."""
+"""The time that a program has waited for its batches."""
 
 import os
 import threading

@@ -68,7 +68,7 @@ SCALING = {
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes the page of these reports; gives its folder."""
+    """Writes the page of these reports; returns its folder."""
 
     def run(**reports):
         for name, report in reports.items():

@@ -5,7 +5,8 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
-# S3 and the configuration have pages of their own; the others speak to a person at the keyboard.
+# S3 and the configuration have pages of their own; the other messages are for a person at the
+# keyboard.
 ELSEWHERE = {"tests", "s3", "kit", "plugin-tools", "cli", "config", "report"}
 
 
@@ -14,7 +15,7 @@ def sources():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".rs", ".py") and not path.name.startswith("test"):
                 text = path.read_text().split("#[cfg(test)]")[0]
-                # A string that goes on in the next line.
+                # A string that continues in the next line.
                 yield path.relative_to(ROOT), re.sub(r'\\\n\s*|"\n\s*f?"', "", text)
 
 
@@ -22,7 +23,7 @@ SOURCES = list(sources())
 
 
 def fragments(message):
-    """What of a message is the same each time."""
+    """The parts of a message that are the same each time."""
     parts = re.split(r"…|\{[^}]*\}", message.replace("`", ""))
     return [part.strip(" ;:,()") for part in parts if len(part.strip(" ;:,()")) > 3]
 
@@ -54,7 +55,7 @@ def test_each_fault_of_a_channel_is_on_the_page():
     for path, text in SOURCES:
         if path.parts[0] == "host" and ELSEWHERE.isdisjoint(path.parts):
             for match in call.finditer(text):
-                # What a decoder does against its contract is told in one row for all.
+                # Breaches of contract by a decoder have one row for all.
                 if match[3] is None or "decode" not in path.parts:
                     found.append((path, next(filter(None, match.groups()))))
     assert len(found) > 20

@@ -25,7 +25,7 @@ def test_the_page_does_what_it_says(found):
         PATH.write_text(pages.rewritten(PAGE, found))
         return
     pages.check(found)
-    # What is on the page is shown, not described: nearly every command prints something.
+    # The page shows results instead of describing them: nearly every command prints something.
     assert sum(bool(command.expected) for command in found) > 10
 
 

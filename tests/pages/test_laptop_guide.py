@@ -13,7 +13,7 @@ GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "pipe-mode-on-your-laptop.m
 SERVER = os.environ.get("PIPEMILL_S3_SERVER")
 BUCKET = "my-bucket"
 
-# What is uploaded goes into the folder that the server shows as a bucket.
+# Uploads go into the folder that the server shows as a bucket.
 AWS = """#!/bin/bash
 [[ $# = 5 && "$1 $2 $3" = "s3 cp --recursive" && $5 = s3://*/ ]] || { echo "aws: unknown: $*" >&2; exit 64; }
 mkdir -p "$BUCKETS/${5#s3://}" && cp -r "$4"/. "$BUCKETS/${5#s3://}"
@@ -24,7 +24,9 @@ BLOCKS = pages.blocks(GUIDE.read_text())
 
 
 def script(folder):
-    """One script of all commands, so that what is exported stays; each one's output goes to a file of its own."""
+    """One script of all commands, so that exported variables stay; each command's output goes to a
+    file of its own.
+    """
     lines = ["set -eu"]
     for number, (file, language, text) in enumerate(BLOCKS):
         if file is not None:
@@ -60,7 +62,7 @@ def environment(tmp_path, endpoint):
     pages.program(bin / "python", f'#!/bin/sh\nexec "{pages.PYTHON}" "$@"\n')
     pages.program(bin / "pipemill", f'#!/bin/sh\nexec "{PIPEMILL}" "$@"\n')
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    # Else a line of output is written in two pieces, and the host's log comes between them.
+    # Otherwise a line of output is written in two pieces, and the host's log comes between them.
     kept.pop("PYTHONUNBUFFERED", None)
     return kept | {
         "PATH": f"{bin}:{os.environ['PATH']}",
@@ -76,7 +78,7 @@ def environment(tmp_path, endpoint):
 def test_the_guide_does_what_it_says(tmp_path, environment):
     folder = tmp_path / "guide"
     folder.mkdir()
-    # A session of its own, so that what a failed command leaves running ends, too.
+    # A session of its own, so that processes that a failed command leaves running end too.
     bash = subprocess.Popen(
         ["bash", "-c", script(folder)], cwd=folder, env=environment, start_new_session=True
     )
@@ -103,7 +105,9 @@ def test_the_guide_does_what_it_says(tmp_path, environment):
 
 
 def test_its_configurations_have_nothing_wrong(tmp_path):
-    """`run.toml` is checked as the guide has it; `feed.toml` is tried above, because it has no decoders."""
+    """`run.toml` is checked as the guide has it; `feed.toml` was run above, because it has no
+    decoders.
+    """
     texts = [text for file, _, text in BLOCKS if file == "run.toml"]
     config = tmp_path / "run.toml"
     config.write_text(texts[0])

@@ -1,4 +1,6 @@
-"""README.md: its first screen has what a person looks for, and its figure is that of docs/benchmarks.md."""
+"""README.md: its first screen has the things that a person looks for, and its figure is that of
+docs/benchmarks.md.
+"""
 
 import pathlib
 import re
@@ -24,4 +26,4 @@ def test_the_figures_are_those_of_the_benchmarks():
     rates = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", table, re.M))
     ours = rates["pipemill"]
     other = max((rate for name, rate in rates.items() if name.startswith("tf.data")), key=float)
-    assert f"one channel gives {ours} GB/s as numpy arrays. `tf.data` gives {other} GB/s" in FIRST
+    assert f"one channel delivers {ours} GB/s as numpy arrays. `tf.data` delivers {other} GB/s" in FIRST

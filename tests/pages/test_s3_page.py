@@ -1,4 +1,4 @@
-"""docs/s3.md: the shuffle that it gives in Python is the one that pipemill does."""
+"""docs/s3.md: the shuffle that it shows in Python is the one that pipemill does."""
 
 import pathlib
 import re

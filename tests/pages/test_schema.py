@@ -1,5 +1,5 @@
-"""docs/pipemill.schema.json: it accepts every configuration that pipemill accepts, and refuses what is wrong in one key
-by itself."""
+"""docs/pipemill.schema.json: it accepts every configuration that pipemill accepts, and refuses a
+configuration with a single wrong key."""
 
 import json
 import pathlib

@@ -1,4 +1,6 @@
-"""docs/site/build: a link or an anchor that leads nowhere fails, and so does a page that nobody finds."""
+"""docs/site/build: it fails for a link or an anchor that leads nowhere, and for a page to which no
+link leads.
+"""
 
 import os
 import pathlib

@@ -1,4 +1,5 @@
-//! The cache of compiled plugins: used when it can be trusted and is whole, else as if it were not there.
+//! The cache of compiled plugins: used if it can be trusted and is whole; otherwise pipemill runs
+//! as if it did not exist.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -67,7 +68,8 @@ fn a_cache_that_others_can_write_to_is_not_used() {
     assert!(said.contains("its folder can be written by others (mode 0777)"), "{said}");
 }
 
-/// What was compiled and could not be kept is no success, because `compile` has no other use.
+/// A plugin that was compiled and could not be stored is no success, because `compile` has no other
+/// use.
 #[test]
 fn a_cache_that_keeps_nothing_is_an_error() {
     let place = TestDir::new();
@@ -90,7 +92,7 @@ fn a_cache_that_keeps_nothing_is_an_error() {
     }
 }
 
-/// The folder may be shared with others.
+/// The folder may be shared with other users.
 #[test]
 fn only_the_caches_own_files_are_swept() {
     let place = TestDir::new();

@@ -1,12 +1,13 @@
 //! Interface 0.1 is frozen: its definition does not change, and plugins that were built for it run on.
 //!
-//! `fixtures/frozen` has one plugin of each language, made by `pipemill plugin new` and `build` when 0.1
-//! was frozen. They are never built again. `before.wasm` was built before that, when the interface
-//! already had its name, but another shape.
+//! `fixtures/frozen` has one plugin of each language, made by `pipemill plugin new` and `build`
+//! when 0.1 was frozen. They are never built again. `before.wasm` was built earlier, when the
+//! interface already had its name, but a different shape.
 //!
 //! In `rust.wasm` and `before.wasm`, `/rust/deps/./././` stands for the folder in which cargo had
-//! unpacked a library: texts of the same length. Nothing else in them was changed. `python.wasm.zst`
-//! holds the runtime of componentize-py as PyPI has it, with the paths of those who built that.
+//! unpacked a library: texts of the same length. Nothing else in them was changed.
+//! `python.wasm.zst` holds the runtime of componentize-py as PyPI has it, with the paths of those
+//! who built that.
 
 use std::fs;
 use std::path::Path;

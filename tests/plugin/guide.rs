@@ -19,7 +19,7 @@ fn files(project: &str) -> BTreeMap<String, String> {
     let guide =
         fs::read_to_string(Path::new(ROOT).join("docs/write-a-decoder.md")).expect("the guide");
     let mut files = BTreeMap::new();
-    // What is between fences comes second, fourth …
+    // The content between fences comes second, fourth …
     for block in guide.split("```").skip(1).step_by(2) {
         let (info, text) = block.split_once('\n').expect("an info string has a line");
         let word = |key: &str| info.split(' ').find_map(|word| word.strip_prefix(key));
@@ -133,7 +133,7 @@ fn quads(place: &TestDir, project: &str, language: &str) {
     };
     cat("bad", "1KiB", 65).says(&["byte offset 12", "expected an id below 2^31, found 80000001"]);
     if language == "python" {
-        // What goes wrong in the decoder itself is told with its place.
+        // Errors of the decoder itself are reported with their place.
         place.write("data", [&[0; 24][..], b"\xff\xff\xff\x7f_bug_\0\0\0"].concat());
         let source = &files(project)["decoder.py"];
         let source = source.replace("out.end_record(at)", "out.end_record(at // (at < 24))");

@@ -59,7 +59,7 @@ fn a_plugin_is_found_by_its_name() {
     let inspect = |action: &str| {
         let mut command = Command::new(pipemill!());
         command.args(["plugin", action, "mine"]).env("PIPEMILL_PLUGIN_PATH", place.folder());
-        // Away from the folder, so that its bare name finds nothing.
+        // This runs in another folder, so that the plugin's bare name finds nothing.
         command.current_dir("/").env("PIPEMILL_CACHE", place.path("cache"));
         finish(&mut command).with_code(0).text()
     };
@@ -68,7 +68,7 @@ fn a_plugin_is_found_by_its_name() {
 }
 
 /// A plugin of the plugin path is listed. One with the name of a built-in decoder is not used, and
-/// that is told: a later release may bring such a decoder.
+/// a message says so: a later release may bring such a decoder.
 #[test]
 fn plugins_of_the_plugin_path_are_listed_and_hidden_ones_told() {
     let place = TestDir::new();

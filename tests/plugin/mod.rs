@@ -1,4 +1,4 @@
-//! What the command does for authors of plugins: make, build, look through, test, time and compile.
+//! Commands for authors of plugins: make, build, inspect, test, time and compile.
 
 mod cache;
 mod conformance;
@@ -26,7 +26,7 @@ fn run(place: &TestDir, args: &[&str]) -> Ended {
     let mut command = Command::new(pipemill!());
     command.current_dir(place.folder()).args(args).stdin(std::process::Stdio::null());
     command.env("PIPEMILL_CACHE", place.path("cache")).env("PIPEMILL_LOG", "debug");
-    // What these tests build is theirs alone.
+    // The builds of these tests have a folder of their own.
     command.env("CARGO_TARGET_DIR", place.path("target"));
     Process::start(&mut command).wait_for(COMPILING)
 }

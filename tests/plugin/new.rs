@@ -1,5 +1,5 @@
-//! `plugin new` and `plugin build`: from nothing to a plugin that passes, in each language; and what is
-//! said where that fails.
+//! `plugin new` and `plugin build`: from nothing to a plugin that passes, in each language; and the
+//! messages if that fails.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use pipemill_tests::{pipemill, skip_test};
 
 use super::{plugin, run};
 
-/// Makes a project, builds it, tests it, decodes with it: what a newcomer types.
+/// Makes a project, builds it, tests it, decodes with it, as a newcomer does.
 fn from_nothing(place: &TestDir, language: &str) {
     let next = plugin(place, &["new", "mine", "--lang", language]).with_code(0).text();
     assert!(next.contains("    pipemill plugin build mine\n"), "{next}");
@@ -40,7 +40,7 @@ fn from_nothing(place: &TestDir, language: &str) {
     assert_eq!(printed, expected.replace("data/", "mine/data/"));
 }
 
-/// Whether clang and its linker are there; if not, says that a test is left out.
+/// Whether clang and its linker exist; if not, prints that a test is left out.
 pub fn has_clang(test: &str) -> bool {
     let answer = Command::new("clang").arg("--print-prog-name=wasm-ld").output();
     let has = answer.is_ok_and(|answer| answer.stdout.contains(&b'/'));
@@ -58,7 +58,7 @@ pub enum Python {
     All,
 }
 
-/// Whether as many are wanted; if not, says that a test is left out.
+/// Whether at least this many are wanted; if not, prints that a test is left out.
 pub fn wants_python(test: &str, least: Python) -> bool {
     let wanted = match std::env::var("PIPEMILL_TEST_PYTHON_PLUGINS").as_deref() {
         Err(_) | Ok("") => Python::None,
@@ -71,7 +71,7 @@ pub fn wants_python(test: &str, least: Python) -> bool {
     wanted >= least
 }
 
-/// What was compiled in a run before need not be compiled again.
+/// The results of an earlier run need not be compiled again.
 pub fn keep_cache(place: &TestDir) {
     if let Some(kept) = std::env::var_os("PIPEMILL_TEST_KEPT") {
         let cache = Path::new(&kept).join("plugin-cache");
@@ -116,7 +116,7 @@ fn a_decoder_in_cpp_works() {
     refused.says(&["src/decoder.cpp:1", "clang has refused it"]);
 }
 
-/// Text that goes nowhere is told when the plugin is built.
+/// Text that goes nowhere is reported when the plugin is built.
 #[test]
 fn println_is_told() {
     let place = TestDir::new();
@@ -156,7 +156,7 @@ fn text_at_its_limits() -> Vec<u8> {
     input
 }
 
-/// What is wrong with an input, as the decoders in different languages put it.
+/// The errors of an input, in the words of the decoders in different languages.
 #[test]
 fn the_templates_of_all_languages_say_the_same_of_bad_input() {
     let place = TestDir::new();
@@ -224,7 +224,7 @@ fn the_templates_of_all_languages_say_the_same_of_bad_input() {
     }
 }
 
-/// What a call of C took is given back: the limit is 134 MiB, the input 160.
+/// Memory that a call in C took is freed: the limit is 134 MiB, the input 160.
 #[test]
 fn a_decoder_in_c_gives_its_memory_back() {
     if !has_clang("a_decoder_in_c_gives_its_memory_back") {
@@ -232,7 +232,7 @@ fn a_decoder_in_c_gives_its_memory_back() {
     }
     let place = TestDir::new();
     plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
-    // Errors are made on the way, and fields that are copied.
+    // Errors happen on the way, and fields are copied.
     let source = fs::read_to_string(place.path("mine/src/decoder.c")).expect("it is there");
     let source = source.replace(
         "pm_span(place, start, end);",
@@ -251,7 +251,7 @@ fn a_decoder_in_c_gives_its_memory_back() {
     assert_eq!(counted, format!("records={count} bytes={}\n", count * 1024));
 }
 
-/// All of pipemill.h that the template has no use for.
+/// The parts of pipemill.h that the template does not use.
 #[test]
 fn a_decoder_in_c_can_use_all_of_the_header() {
     if !has_clang("a_decoder_in_c_can_use_all_of_the_header") {
@@ -273,7 +273,7 @@ fn a_decoder_in_c_can_use_all_of_the_header() {
     let file = "mine/mine.wasm";
     let test = ["test", file, "--data", "data", "--expect", "expected", "--cases", "200"];
     plugin(&place, &test).with_code(0);
-    // More fields than spans are gathered, more bytes than payload is.
+    // The fields are more than the spans that are gathered, and the bytes more than a payload has.
     let wide =
         ["test", file, "--data", "data", "-o", "wide=5000", "-o", "times=70", "--time", "500ms"];
     plugin(&place, &wide).with_code(0);
@@ -388,7 +388,7 @@ fn build_changed(place: &TestDir, file: &str, from: &str, to: &str) -> Ended {
     built
 }
 
-/// A template must not lean on lengths being short: with lengths of 32 bits it passes, too.
+/// A template must not rely on short lengths: with lengths of 32 bits it passes too.
 fn passes_with_longer_lengths(language: &str, source: &str, changes: &[(&str, &str)]) {
     let place = TestDir::new();
     if language == "python" {

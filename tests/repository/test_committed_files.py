@@ -1,4 +1,6 @@
-"""No committed file names a folder of the machine that made it. Compilers write such paths into what they build."""
+"""No committed file names a folder of the machine that made it. Compilers write such paths into
+what they build.
+"""
 
 import gzip
 import pathlib
@@ -10,12 +12,14 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 #: Where cargo unpacks libraries. No text needs to name such a folder.
 UNPACKED = re.compile(rb"/(?:registry/src|git/checkouts)/[\w.-]")
-#: Folders of a person or of a build machine. A document may speak of them, a binary may not.
+#: Folders of a person or of a build machine. A document may mention them, a binary may not.
 MACHINE = re.compile(rb"/(?:root|home|work|build|builds|Users|runner|tmp|workspace|mnt|site-packages)/[\w.]")
 
 
 def committed():
-    """The files that git knows. Without git, as in an unpacked archive: all but those of builds."""
+    """The files that git knows. Without git, as in an unpacked archive: all files except those of
+    builds.
+    """
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
         paths = [ROOT / name for name in listed.decode().split("\0") if name]

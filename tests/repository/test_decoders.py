@@ -1,4 +1,6 @@
-"""The list of the built-in decoders is `host/builtin/src/table.rs`. What must repeat it names all of them."""
+"""The list of the built-in decoders is `host/builtin/src/table.rs`. Each file that must repeat it
+names all of them.
+"""
 
 import pathlib
 import re
@@ -54,7 +56,7 @@ def test_each_is_a_crate_with_the_feature_that_exports_it():
 
 
 def test_those_that_wrap_another_one_are_compiled_apart():
-    """The crate of the other one is a library in them, which must not export a decoder."""
+    """The crate of the other decoder is a library in these crates, and must not export a decoder."""
     others = "|".join(BUILTINS)
     manifests = {name: read(f"plugins/{name}/Cargo.toml").partition("[dev-dependencies]")[0] for name in BUILTINS}
     wrappers = [name for name, text in manifests.items() if names(rf"^pipemill-({others})\b", text)]

@@ -20,7 +20,7 @@ use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, host, pipemill, skip_test, until};
 use serde_json::Value;
 
-/// Where a channel's bytes come from.
+/// The origin of a channel's bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum From {
     Fifo,
@@ -52,7 +52,7 @@ fn source(place: &TestDir, from: From, bytes: &[u8], gate: Option<Gate>) -> Sour
             let toml = format!("{{ fifo = {:?}, epochs = 1 }}", place.path("in"));
             Source { toml, _keep: nothing }
         }
-        // A disk can't be made slow here, but what a path names can be a pipe.
+        // A disk can't be made slow here, but a path can name a pipe.
         From::File if gate.is_some() => {
             let path = place.fifo("data");
             write(path.clone(), bytes, gate);
@@ -104,7 +104,7 @@ fn endless(place: &TestDir, from: From) -> Source {
     let fifo = place.fifo("in/train_0");
     std::thread::spawn(move || {
         let mut pipe = File::options().write(true).open(fifo).expect("it is there");
-        // Until the host has gone.
+        // It writes until the host has gone.
         while pipe.write_all(b"x").is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }

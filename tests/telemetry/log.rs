@@ -1,4 +1,5 @@
-//! The log as machines gather it: a JSON object a line, with fields for what the host knows.
+//! The log as machines gather it: a JSON object a line, with fields for the values that the host
+//! knows.
 
 use std::process::Command;
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn has(line: &Value, fields: &Value) {
     }
 }
 
-/// As it is started where nobody has said how to log.
+/// The host starts like this where nobody has chosen how to log.
 fn unsaid(mut command: Command) -> Ended {
     finish(command.env_remove(LOG_FORMAT).env_remove("PIPEMILL_LOG"))
 }
@@ -89,7 +90,7 @@ fn places_that_are_passed_over_are_told() {
     has(line(&said, "channel `bad` ended"), &json!({"decode_errors": 1}));
 }
 
-/// What ends a run before anything was started goes the same way.
+/// Errors that end a run before anything was started are logged in the same way.
 #[test]
 fn each_fault_of_a_configuration_is_a_line() {
     let place = TestDir::new();

@@ -1,4 +1,4 @@
-//! What the host tells of itself, while it runs and at its end.
+//! The host's reports about itself, while it runs and at its end.
 
 mod bottleneck;
 mod log;

@@ -1,4 +1,4 @@
-//! How far a command is, as a person sees it on a terminal; and that nobody else sees it.
+//! The progress of a command, as a person sees it on a terminal; it appears nowhere else.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -41,13 +41,13 @@ impl ProgressReader {
     fn start_on(terminal: OpenptyResult, command: &mut Command) -> Self {
         command.env("TERM", "xterm").env_remove("PIPEMILL_LOG").env_remove("PIPEMILL_LOG_FORMAT");
         let child = command.stdin(Stdio::null()).stderr(terminal.slave).spawn().expect("it starts");
-        // The command holds the other end, too, and would never let this one see its end.
+        // The command holds the other end too, and this end would never see its end.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let text = Arc::new(Mutex::new(String::new()));
         let (mut screen, sink) = (File::from(terminal.master), text.clone());
         let reading = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // An error is how a terminal ends.
+            // A terminal ends with an error.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 sink.lock()
                     .expect("it is whole")
@@ -70,7 +70,7 @@ impl ProgressReader {
         }
     }
 
-    /// To its end: all that was to be seen.
+    /// Reads to its end: all that was shown.
     #[track_caller]
     fn end(mut self, code: i32) -> String {
         let ended = self.child.wait().expect("our own child");
@@ -88,11 +88,12 @@ impl Drop for ProgressReader {
     }
 }
 
-/// The lines of the log: what stands behind what was drawn and wiped out again in the same line.
+/// The lines of the log: the text after progress that was drawn and wiped out again in the same
+/// line.
 fn log(text: &str) -> Vec<&str> {
     let lines = text.split('\n').map(|line| line.trim_end_matches('\r'));
     let last = lines.map(|line| line.rsplit(['\r', '\u{1b}']).next().unwrap_or(line));
-    // Behind an escape comes how the line is wiped.
+    // After an escape comes the sequence that wipes the line.
     last.map(|line| line.trim_start_matches("[2K").trim_start_matches("[1A")).collect()
 }
 
@@ -143,7 +144,7 @@ fn a_count_on_the_same_terminal_has_a_line_of_its_own() {
     assert!(said.contains("\u{1b}[2Krecords=2"), "{said:?}");
 }
 
-/// The terminal obeys pipemill, and no name.
+/// The terminal obeys pipemill, and no name from the input.
 #[test]
 fn names_are_shown_as_they_are_read() {
     let place = TestDir::new();
@@ -248,7 +249,7 @@ fn without_a_terminal_and_for_quiet_users_nothing_is_drawn() {
     let args = ["cat", "-d", "lines", "--output", "count", "data.txt"];
     assert_eq!(finish(&mut command(&place, &args)).with_code(0).stderr, "");
     let (mut out, records) = std::io::pipe().expect("the kernel makes pipes");
-    // A person who wants to hear of trouble only.
+    // A person who wants to see only warnings and errors.
     let mut quiet = Command::new("sh");
     let script = "PIPEMILL_LOG=warn exec \"$0\" cat -d lines --output raw data.txt";
     quiet.args(["-c", script]).arg(pipemill!()).current_dir(place.folder());

@@ -1,4 +1,4 @@
-//! Clients of the metrics that are slow, or never end their request, delay nobody else.
+//! Clients of the metrics that are slow, or never end their request, delay no other client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// More than the host has ever open, so the slow ones hold all it has.
+/// More connections than the host ever has open, so the slow ones hold all of them.
 #[test]
 fn slow_clients_do_not_delay_a_probe() {
     let place = TestDir::new();
@@ -61,7 +61,7 @@ fn slow_clients_do_not_delay_a_probe() {
     ];
     let slow: Vec<_> = (0..200).map(|number| half(begins[number % begins.len()])).collect();
     assert!(probe(connect(port)).ends_with("\r\n\r\nok\n"));
-    // It has not waited for the time of the slow ones to be over: the newest one is still open.
+    // It has not waited until the time of the slow ones was over: the newest one is still open.
     let newest = slow.last().expect("there are some");
     newest.set_nonblocking(true).expect("it can be");
     let end = (&*newest).read(&mut [0]).expect_err("it is open");

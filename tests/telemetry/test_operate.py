@@ -1,4 +1,6 @@
-"""A host that is watched: metrics, health and status agree with the truth and with docs/operate.md; `pipemill top`."""
+"""A running host: metrics, health and status agree with the truth and with docs/operate.md;
+`pipemill top`.
+"""
 
 import contextlib
 import gzip
@@ -50,7 +52,9 @@ def ask(where, path, method="GET"):
 
 
 def patiently(probe):
-    """What `look` gives as soon as it gives something; a host that is not up yet gives nothing."""
+    """The result of `look` as soon as it returns something; a host that is not up yet returns
+    nothing.
+    """
     return e2e.patiently(probe, OSError, http.client.HTTPException)
 
 
@@ -93,7 +97,7 @@ def test_metrics_agree_with_what_cat_counts(tmp_path, host, port):
     parts = [tmp_path / "a.rec", tmp_path / "b.rec"]
     for path, part in zip(parts, (payloads[:1000], payloads[1000:])):
         path.write_bytes(b"".join(map(recordio, part)))
-    # Bad places, too: a broken magic number costs the record that it stands before.
+    # Bad places too: a broken magic number costs the record that it precedes.
     broken = bytearray(parts[0].read_bytes())
     broken[0] ^= 0xFF
     parts[0].write_bytes(broken)
@@ -135,7 +139,7 @@ SMALL_RING = '[channel.ring]\nslots = 4\nslot_size = "256KiB"'
 
 
 def test_the_times_of_the_stages_add_up_to_the_wall_clock(fifos, host, port):
-    """While all of them have something to do, without end."""
+    """They run while all of them have something to do, without end."""
     os.mkfifo(fifos / "train_0")
     config = channel(f'{{ fifo = "{fifos}", epochs = 1 }}', more=SMALL_RING)
     child = host(f'metrics = "127.0.0.1:{port}"\n' + config, READ_ALL)
@@ -175,7 +179,7 @@ def test_a_channel_whose_consumer_waits_is_held_back_by_it(tmp_path, host, port)
     path.write_bytes(b"".join(recordio(b"x" * 100_000) for _ in range(100)))
     config = channel(f'{{ file = "{path}" }}', more=SMALL_RING)
     child = host(f'metrics = "127.0.0.1:{port}"\n' + config, KEEP)
-    # Its time is the consumer's alone, from the time on when the ring is full.
+    # The time belongs to the consumer alone, from the moment when the ring is full.
     patiently(lambda: of(samples(port), "pipemill_bottleneck", stage="consumer") == 1)
     patiently(lambda: of(samples(port), "pipemill_consumers") == 1)
     child.send_signal(signal.SIGTERM)
@@ -276,7 +280,7 @@ def test_a_unix_socket_serves_too_and_goes_with_the_host(tmp_path, host):
     assert patiently(lambda: ask(where, "/healthz"))[0] == 200
     killed.kill()
     killed.wait()
-    # What a killed host leaves is replaced.
+    # The files that a killed host leaves are replaced.
     child = host(config, READ_ALL + STAY)
     assert patiently(lambda: ended(where))
     assert where.stat().st_mode & 0o777 == 0o600
@@ -376,7 +380,7 @@ def test_top_shows_a_screen_and_gives_the_terminal_back(tmp_path, host):
     # The alternate screen is left, and the cursor shown again.
     assert b"\x1b[?1049h" in screen.seen and screen.seen.rindex(b"\x1b[?1049l") > 0
     assert screen.seen.rindex(b"\x1b[?25h") > screen.seen.index(b"\x1b[?25l")
-    # A host that ends is seen to its end.
+    # It shows a host that ends until the host's end.
     screen = Screen("--socket", tmp_path / "s" / "pipemill.sock", "--interval", "100ms")
     screen.until(b"channels")
     child.send_signal(signal.SIGTERM)
@@ -472,5 +476,5 @@ def test_top_looks_at_no_folder_that_another_user_has_made(place, as_other_user,
     refused = run("top")
     assert refused.returncode == 71 and refused.stdout == b""
     assert b"found one of user 65534" in refused.stderr and b"--socket" in refused.stderr
-    # A person who names the path knows what is there.
+    # A person who names the path knows the file.
     assert b"train" in run("top", "--socket", folder / "pipemill.sock").stdout

@@ -115,7 +115,7 @@ def test_the_plots_are_drawn(reported, browser, tmp_path):
 
 
 def test_the_browser_would_complain(browser, tmp_path):
-    """Of what would break out of the page: the tests above and below look for that."""
+    """Parts that would break out of the page: the tests above and below look for them."""
     page = tmp_path / "page.html"
     policy = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\">"
     page.write_text(f"<!doctype html>{policy}<img src=x onerror=alert(1)><script>alert(1)</script>")
@@ -128,7 +128,7 @@ def test_hostile_names_and_data_stay_text(reported, browser, tmp_path):
     folder.mkdir()
     (folder / HOSTILE).write_text("1,2\n</td></style><script>alert(1)</script>,2\n")
     code, log, page = reported(channel(f'folder = "{folder}"', 'options = { types = "int32" }'))
-    # That of the script, which did not expect it.
+    # The exit code of the script, which did not expect the error.
     assert code == 1, log
     dom, complaints = browser(page, "--dump-dom")
     assert not complaints

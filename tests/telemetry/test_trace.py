@@ -1,4 +1,4 @@
-"""`run --trace`: what is in the trace adds up, and can be loaded however the run ends."""
+"""`run --trace`: the events in the trace add up, and the trace can be loaded however the run ends."""
 
 import collections
 import json

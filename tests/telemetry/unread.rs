@@ -49,7 +49,8 @@ fn records_are_delivered_while_nobody_reads_the_log() {
     process.wait().with_code(0);
 }
 
-/// More lines than the host keeps. Those that it has dropped are counted, and told where they were.
+/// More lines than the host keeps. The dropped ones are counted, and the log says so in their
+/// place.
 #[test]
 fn lines_that_nobody_read_are_told() {
     let place = TestDir::new();
@@ -81,7 +82,7 @@ fn lines_that_nobody_read_are_told() {
     ended.says(&["channel `quiet` ended: 3 records"]);
 }
 
-/// The command saves what it has, and its code is the host's.
+/// The command saves its work, and its exit code is the host's.
 #[test]
 fn a_signal_reaches_command_and_host_while_nobody_reads_the_log() {
     let place = TestDir::new();
@@ -108,7 +109,7 @@ fn a_host_alone_obeys_signals_while_nobody_reads_the_log() {
     process.wait().with_code(143);
 }
 
-/// A failure ends the command, and has its code.
+/// A failure ends the command, and determines the exit code.
 #[test]
 fn a_failure_has_its_code_while_nobody_reads_the_log() {
     let place = TestDir::new();
@@ -117,12 +118,12 @@ fn a_failure_has_its_code_while_nobody_reads_the_log() {
     let config = format!("fail_grace = '50ms'\n{bad}");
     let mut command = host::command(&pipemill!(), &place, &config);
     Process::start_full(command.args(["--", "sleep", "1000"])).wait().with_code(65);
-    // The same without a host at all: the last words have nowhere to go.
+    // The same without a host at all: the last message has nowhere to go.
     let mut wrong = host::command(&pipemill!(), &place, "what = 1\n");
     Process::start_full(&mut wrong).wait().with_code(64);
 }
 
-/// When somebody reads again before the end, nothing of a small log is lost.
+/// If somebody reads again before the end, nothing of a small log is lost.
 #[test]
 fn what_was_not_read_is_read_later() {
     let place = TestDir::new();
@@ -141,7 +142,7 @@ fn what_was_not_read_is_read_later() {
     ]);
 }
 
-/// `feed` is a host for others, too.
+/// `feed` is also a host for others.
 #[test]
 fn a_feeder_obeys_signals_while_nobody_reads_the_log() {
     let place = TestDir::new();
@@ -245,7 +246,7 @@ fn a_quarantine_that_is_no_file_fails_its_channel_alone() {
     host.wait().with_code(65);
 }
 
-/// The limit of a file's size is as good as a disk that is full: an error with words, and a line that is torn.
+/// The limit of a file's size has the effect of a full disk: an error with words, and a torn line.
 #[test]
 fn a_quarantine_goes_on_after_a_disk_was_full() {
     let place = TestDir::new();
@@ -260,7 +261,7 @@ fn a_quarantine_goes_on_after_a_disk_was_full() {
     let words: Vec<_> = [limited.get_program()].into_iter().chain(limited.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.display())).collect();
     let mut shell = Command::new("sh");
-    // These blocks are 2 or 4 MiB, as the shell likes.
+    // These blocks are 2 or 4 MiB, depending on the shell.
     shell.args(["-c", &format!("ulimit -f 4096; exec {}", words.join(" "))]);
     let full = finish(&mut shell).with_code(65);
     full.says(&["bad.jsonl can't be written: File too large", "on a disk that has room"]);
@@ -296,7 +297,7 @@ fn one_host_writes_a_checkpoint() {
     let says =
         ["another host writes the checkpoint", "train.json; end that host, or set another `path`"];
     finish(&mut command).with_code(71).says(&says);
-    // What a killed host leaves hinders nobody, and is removed.
+    // The files that a killed host leaves hinder nobody, and are removed.
     holder.process.signal(Signal::SIGKILL);
     assert_eq!(holder.wait().signal, Some(9));
     place.write("kept/.train.json.killed.new", "[");

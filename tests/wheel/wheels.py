@@ -9,7 +9,7 @@ from e2e import PATIENCE
 
 ROOT = pathlib.Path(__file__).parents[2]
 STATIC = os.environ.get("PIPEMILL_STATIC")
-#: A Python that has what builds and checks wheels.
+#: A Python with the packages that build and check wheels.
 TOOLS = pathlib.Path(os.environ.get("PIPEMILL_WHEEL_PYTHON", "python3")).parent
 
 #: Reads rows.csv of the folder that it runs in. Prints the sum, and the path of the program.
@@ -48,7 +48,7 @@ def install(python, *words):
 
 def build_wheels(folder):
     """The wheel with the program, and the one without, in this folder."""
-    # Without the names for debuggers, which take most of the time to pack.
+    # Without debug symbols, which take most of the time to pack.
     program = folder / "program"
     run("strip", "-o", program, STATIC)
     build = [TOOLS / "hatchling", "build", "-t", "wheel", "-d", folder]

@@ -1,1 +1,3 @@
-"""docs/benchmarks.md and its pictures, from the reports of `peers` and `scaling`. Needs only Python's own library."""
+"""Makes docs/benchmarks.md and its pictures from the reports of `peers` and `scaling`. It needs
+only Python's own library.
+"""

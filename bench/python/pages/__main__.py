@@ -1,4 +1,6 @@
-"""Writes the page and its pictures: ``python -m pages REPORTS DOCS``, two folders. A report that is missing is left out."""
+"""Writes the page and its pictures: ``python -m pages REPORTS DOCS``, two folders. A missing report
+is left out.
+"""
 
 from __future__ import annotations
 

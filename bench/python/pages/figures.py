@@ -36,7 +36,7 @@ def line_of(case: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def quotient(case: dict[str, Any], bar: dict[str, Any]) -> float | None:
-    """How far a line is ahead of a peer. None if one of them has no figures."""
+    """The advantage of a line over a peer. None if one of them has no figures."""
     line, peer = line_of(case, bar["line"]), line_of(case, bar["peer"])
     if line["failed"] or peer["failed"]:
         return None

@@ -1,4 +1,4 @@
-"""Pieces of pictures. Each has a background of its own, light or dark as the reader's system is."""
+"""Pieces of pictures. Each has its own background, light or dark like the reader's system."""
 
 from __future__ import annotations
 

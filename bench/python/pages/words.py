@@ -63,7 +63,7 @@ AXES = {
 
 
 def point_name(axis: str, place: int) -> str:
-    """A place on an axis."""
+    """A point of an axis."""
     if axis != "records":
         return f"{place:,}"
     for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):

@@ -1,8 +1,9 @@
 """Measures: ``python -m peers [--quick] [--only KEY]… [--minutes N]``.
 
-Each case's figures are written when it is over, so a run that was stopped, or whose minutes are over, goes on where it
-was. The last one writes the report, bench/results/peers.json, from which `pages` makes the page. With `--quick`, files
-are smaller and rounds are fewer, and the report goes to the target folder only.
+Each case's figures are written when it is over, so a run that was stopped, or whose minutes are
+over, continues from there. The last run writes the report, bench/results/peers.json, from which
+`pages` makes the page. With `--quick`, files are smaller and rounds are fewer, and the report goes
+to the target folder only.
 """
 
 from __future__ import annotations

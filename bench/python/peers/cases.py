@@ -1,4 +1,5 @@
-"""The cases: their inputs, the readers of each, and what each reader does and leaves out."""
+"""The cases: their inputs, the readers of each, and the work that each reader does or leaves out.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """The lowest quotient of two lines that is good enough."""
+    """The smallest acceptable ratio of two lines."""
 
     line: str
     peer: str
@@ -58,7 +59,7 @@ class Bar:
 class Case:
     key: str
     title: str
-    #: What each line does, unless it says something else.
+    #: The behavior of each line, unless it says something else.
     work: str
     input: Input
     #: The first one is pipemill.

@@ -1,4 +1,4 @@
-"""CPU time of this process and of all that it has started, and of all others."""
+"""CPU time of this process and of its descendants, and of all others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
-    """The user and system time of this process and of its descendants, those that have ended too. To 10 ms."""
+    """The user and system time of this process and of its descendants, including those that have
+    ended. To 10 ms.
+    """
     own = os.times()
     total = own.user + own.system + own.children_user + own.children_system
     parents, times = {}, {}
@@ -35,7 +37,9 @@ def is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 class Others:
-    """The share of the machine that other processes take from here on, and other machines of the same hardware."""
+    """The share of the machine that other processes, and other machines on the same hardware, take
+    from here on.
+    """
 
     def __init__(self) -> None:
         self.began, self.busy, self.own = time.perf_counter(), busy_seconds(), cpu_seconds()
@@ -49,5 +53,5 @@ class Others:
 def busy_seconds() -> float:
     """The time of all cores that was not idle, or was taken by the hypervisor."""
     first = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    # All but idle and waiting for disks. The time of guests is in the first two.
+    # All time except for idle time and waiting for disks. The time of guests is in the first two.
     return sum(int(first[column]) for column in (1, 2, 3, 6, 7, 8)) * TICK

@@ -1,4 +1,4 @@
-"""Makes the input files, once, and reads them, so that they are in the page cache."""
+"""Makes the input files once, and reads them, so that they are in the page cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def make(given: Input, writer: str | None, places: Places) -> Files:
     other = dataclasses.replace(given, writer=writer or given.writer)
     folder = places.inputs / other.name
     folder.mkdir(parents=True, exist_ok=True)
-    # Two small files of two whole batches each: then no batch of a reader has records of two epochs.
+    # Two small files of two complete batches each, so that no batch of a reader has records of two
+    # epochs.
     small_size = 2 * given.rows * given.record if given.record else SMALL
     files = written(other, "", given.size // given.files, given.files, folder, places)
     small = written(other, "small-", small_size, 2 if given.record and given.files > 1 else 1, folder, places)
@@ -53,7 +54,7 @@ def written(
     else:
         ending = ".tar" if given.writer == "webdataset" else ""
         wanted = [(str(size), folder / f"{prefix}{number}{ending}") for number in range(count)]
-    # `make.py` writes these files when a file is whole.
+    # `make.py` writes these files when a file is complete.
     counts = [(path, path.with_name(f"{path.name}.count")) for _, path in wanted]
     if not all(count.exists() for _, count in counts):
         python = places.python("older" if given.writer in OLDER_WRITERS else "peers")

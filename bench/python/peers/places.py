@@ -1,4 +1,4 @@
-"""The folders of the benches: what they run and what they write is in the target folder."""
+"""The folders of the benches: their programs and their output are in the target folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Places:
         return str(self.target / {"peers": "venv-peers", "older": "venv-peers-older"}[env] / "bin/python")
 
     def environment(self) -> dict[str, str]:
-        """The environment of a reader: this build's host and package, and libraries that load nothing from elsewhere."""
+        """The environment of a reader: this build's host and package, and libraries that load
+        nothing from elsewhere.
+        """
         paths = [ROOT / "python/src", ROOT / "bench/python"]
         return {
             **os.environ,

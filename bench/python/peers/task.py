@@ -25,7 +25,7 @@ class Task:
     small_records: int
     #: Bytes of a record, where all have the same.
     record: int
-    #: What else the reader is told, by name.
+    #: Further arguments of the reader, by name.
     options: dict[str, Any]
 
     @property

@@ -1,4 +1,6 @@
-"""Lets the readers of a case take turns: A B C A B C. All are ready before the first round, and only one works at a time."""
+"""Alternates between the readers of a case: A B C A B C. All are ready before the first round, and
+only one works at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from .task import Task
 
 
 class Contender:
-    """The process of a reader, and what it has measured."""
+    """The process of a reader, and its measurements."""
 
     def __init__(self, case: Case, line: Line, files: Files, seconds: float, places: Places, extra: dict[str, Any]):
         self.line, self.files = line, files
@@ -80,7 +82,7 @@ class Contender:
 def measure(
     case: Case, files: list[Files], rounds: int, seconds: float, places: Places, extra: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The results of each line. One that can't run has the reason in place of figures."""
+    """The results of each line. A line that can't run has the reason instead of figures."""
     contenders = []
     try:
         for line, its in zip(case.lines, files):

@@ -1,8 +1,8 @@
 """The process of a reader: ``worker.py TASK``, with a task in JSON.
 
-It reads the small files once and says what it read. Then, for each line of standard input, it reads the files for the
-time of a round and says how much that was. An answer is a line of JSON on the standard output that it was given;
-what libraries print goes to standard error.
+It reads the small files once and reports what it read. Then, for each line of standard input, it
+reads the files for the time of a round and reports how much it read. An answer is a line of JSON on
+the original standard output; output of libraries goes to standard error.
 
 A reader is a function of a task that yields (records, sum) of what it has read, without an end: epoch after epoch. The
 sum is over bytes or values that a program would touch, so that readers can be compared.
@@ -38,7 +38,7 @@ def measure(reader: Reader, task: Task) -> dict[str, Any]:
     items = reader(task)
     try:
         if not is_whole(reader):
-            # Opening is no part of the warm-up.
+            # Opening is not a part of the warm-up.
             next(items)
             began = time.perf_counter()
             while time.perf_counter() - began < WARM_UP:

@@ -1,1 +1,1 @@
-"""`make bench-scaling`: what a byte costs as things grow. `pipemill-bench scaling` measures."""
+"""`make bench-scaling`: the cost of a byte as things grow. `pipemill-bench scaling` measures."""

@@ -1,7 +1,7 @@
-"""Measures the axes that this build has no figures of, and writes the report: ``python -m scaling [--quick] [--again]``.
+"""Measures the axes for which this build has no figures, and writes the report: ``python -m scaling
+[--quick] [--again]``.
 
-Each axis is a file in the target folder, so a run that was stopped goes on where it was.
-"""
+Each axis is a file in the target folder, so a run that was stopped continues from there."""
 
 from __future__ import annotations
 

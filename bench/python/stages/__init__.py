@@ -1,1 +1,3 @@
-"""Says where the time of a record goes, stage by stage, as the profiler perf sees it. Needs only Python's own library."""
+"""Shows how the time of a record is spent, stage by stage, with the profiler perf. Needs only
+Python's own library.
+"""

@@ -1,6 +1,7 @@
 """Profiles a channel's thread, and writes the report: ``python -m stages [--quick]``.
 
-perf interrupts the thread some thousand times a second and notes what it is doing. Each of these samples is of one stage.
+perf interrupts the thread some thousand times a second and records its stack. Each of these samples
+is of one stage.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ CODE = [
 
 
 def stage_of(stack: list[tuple[str, str]]) -> str:
-    """The stage of a sample. `stack`: names of functions, innermost first, and the files that they are in."""
+    """The stage of a sample. `stack`: names of functions, innermost first, and their files."""
     names = " ".join(name for name, _ in stack)
     for stage, pattern in CALLS:
         if pattern.search(names):
             return stage
-    # A fault of memory belongs to the code that has caused it.
+    # A page fault belongs to the code that has caused it.
     name, file = next(((name, file) for name, file in stack if "kernel" not in file), ("", ""))
     if file.startswith(("[JIT]", "/tmp/perf-", "//anon", "[unknown]", "/memfd:")) or not file:
         return "decode"
@@ -51,7 +52,7 @@ def stage_of(stack: list[tuple[str, str]]) -> str:
 
 
 def samples(text: str) -> Iterator[list[tuple[str, str]]]:
-    """The stacks of the main thread in what `perf script` prints."""
+    """The stacks of the main thread in the output of `perf script`."""
     for block in text.split("\n\n"):
         of = re.match(r"\s*\S+\s+(\d+)/(\d+)\s*$", block.lstrip("\n").partition("\n")[0])
         if of and of[1] == of[2]:

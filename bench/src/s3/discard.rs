@@ -9,8 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use pipemill_source::s3::DEFAULT_PART_SIZE;
 
-/// Seconds to fetch all of these objects over `connections` connections, in parts of the source's
-/// size.
+/// Seconds for fetching all of these objects over `connections` connections, in parts of the
+/// source's size.
 pub fn all(
     endpoint: &str,
     bucket: &str,

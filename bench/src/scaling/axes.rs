@@ -1,4 +1,4 @@
-//! The axes: what grows along each, and the inputs of its points.
+//! The axes: the growing quantity of each, and the inputs of its points.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,9 +11,9 @@ use crate::report::BenchPaths;
 
 pub const NAMES: [&str; 5] = ["workers", "channels", "records", "objects", "plugins"];
 
-/// Bytes of a long run, about: a host reads its input that often.
+/// Approximate number of bytes of a long run: a host reads its input repeatedly.
 const LONG: u64 = 2 << 30;
-/// The same where the costs of an object count for more.
+/// The same for axes on which the costs of an object matter more.
 const LONG_OF_OBJECTS: u64 = 384 << 20;
 /// The same of a quick run.
 const SHORT: u64 = 64 << 20;
@@ -27,7 +27,7 @@ pub struct Axis {
     pub points: Vec<Point>,
 }
 
-/// A host's configuration, and what it reads.
+/// A host's configuration, and its input.
 pub struct Point {
     pub at: u64,
     pub series: String,
@@ -49,7 +49,8 @@ impl Point {
 
     /// Chooses the epochs so that a long run has about this number of bytes.
     fn with_bytes(mut self, long: u64) -> Self {
-        // With few, the start of many channels, which differs from run to run, would count for too much.
+        // With few epochs, the start of many channels, which varies between runs, would matter too
+        // much.
         self.epochs = (1 + long / self.bytes).clamp(10, 1000) as u32;
         self
     }
@@ -180,7 +181,7 @@ fn plugins(paths: &BenchPaths) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// The built-in decoder of TFRecord as a plugin whose digest is that of no other one.
+/// The built-in decoder of TFRecord as a plugin with a unique digest.
 fn plugin(paths: &BenchPaths, number: usize) -> Result<PathBuf> {
     let name = Format::TfRecord.decoder();
     let builtin = pipemill_builtin::BUILTINS.iter().find(|builtin| builtin.name == name);
@@ -224,7 +225,8 @@ fn write_parts(folder: &Path, input: &[u8], part: usize) -> Result<()> {
     write_all(folder, &input.chunks(part).collect::<Vec<_>>())
 }
 
-/// Files by number, unless the folder is there. Reads all once, so that they are in the page cache.
+/// Numbered files, which are made unless the folder exists. All are read once, so that they are in
+/// the page cache.
 fn write_all(folder: &Path, parts: &[&[u8]]) -> Result<()> {
     if !folder.exists() {
         let unfinished = folder.with_extension("part");

@@ -15,20 +15,20 @@ use super::axes::Point;
 use crate::latency::KillOnDrop;
 use crate::report::BenchPaths;
 
-/// How long a host may take to start.
+/// Time limit for the start of a host.
 const START: Duration = Duration::from_secs(120);
 
 /// The costs of a run.
 pub struct Ran {
     /// CPU seconds of the host, from its start to the end of the last channel.
     pub cpu: f64,
-    /// Seconds of the same.
+    /// Wall-clock seconds of the same.
     pub wall: f64,
     /// Seconds from the host's start until each channel had its first batch.
     pub start: f64,
 }
 
-/// Runs a host over the point's channels. Gives its message if it ends before it serves.
+/// Runs a host over the point's channels. Returns its message if it ends before it serves.
 pub fn serve(paths: &BenchPaths, point: &Point, epochs: u32) -> Result<Result<Ran, String>> {
     let dir = tempfile::tempdir_in(&paths.dir)?;
     let socket = dir.path().join("s/sock");
@@ -74,7 +74,7 @@ fn connect(socket: &std::path::Path, name: &str, host: &mut Child) -> Result<Opt
     }
 }
 
-/// Takes all batches in a thread. Says when the first one came.
+/// Takes all batches in a thread. Reports when the first one came.
 fn consume(mut reader: Reader, first: Sender<Instant>) -> thread::JoinHandle<Result<()>> {
     thread::spawn(move || {
         let mut first = Some(first);
@@ -92,14 +92,14 @@ fn consume(mut reader: Reader, first: Sender<Instant>) -> thread::JoinHandle<Res
     })
 }
 
-/// When the last of the channels had its first batch.
+/// The time when the last of the channels had its first batch.
 fn last(first: &Receiver<Instant>, channels: usize) -> Result<Instant> {
     let times: Vec<_> = first.try_iter().collect();
     ensure!(times.len() == channels, "{} of {channels} channels had a batch", times.len());
     times.into_iter().max().context("no channel")
 }
 
-/// The CPU time of a process that has not been waited for, also if it has ended.
+/// The CPU time of a process that has not been waited for, even if it has ended.
 fn cpu_seconds(process: u32) -> Result<f64> {
     let clock = clock_getcpuclockid(Pid::from_raw(process as i32))?;
     Ok(Duration::from(clock_gettime(clock)?).as_secs_f64())

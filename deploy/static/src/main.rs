@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     pipemill_cli::main(&pipemill_builtin::BUILTINS)
 }
 
-/// Makes glibc look up names in files and DNS only. Otherwise glibc, which is part of a static
+/// Makes glibc look up names only in files and DNS. Otherwise glibc, which is part of a static
 /// binary, would load the plugins that the image's /etc/nsswitch.conf names, and these belong to
 /// another glibc. Files and DNS need no plugin.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]

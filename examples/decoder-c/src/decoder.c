@@ -7,8 +7,8 @@ static const uint8_t MAGIC[4] = {'P', 'S', 'T', 'R'};
 typedef uint16_t length_type;
 enum { LENGTH = sizeof(length_type) };
 
-// State that is kept between calls. Never keep a part of a record: bytes that are not consumed are
-// shown again.
+// State that is kept between calls. Never keep a part of a record: the host passes unconsumed bytes
+// again.
 static bool text;
 static uint64_t max_record;
 static bool magic_seen;

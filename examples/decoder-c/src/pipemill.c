@@ -32,13 +32,13 @@ IMPORT(HOST, "decompress") void host_decompress(const char *codec, size_t codec_
 IMPORT("[export]" DECODER, "[resource-new]stream") uint32_t stream_new(uint32_t number);
 
 // --- Memory: one stack that only grows during a call of the host. The first allocation of the next
-// call resets it to where it was when pm_open returned. So what the host allocates for the guest,
-// like decompressed bytes, needs no call that frees it.
+// call resets it to its state when pm_open returned. So memory that the host allocates for the
+// guest, such as decompressed bytes, needs no call that frees it.
 
 extern uint8_t __heap_base;
 static uintptr_t kept = (uintptr_t)&__heap_base, top = (uintptr_t)&__heap_base;
 static bool returned; // whether the last call of the host returned
-// The window, in which chunks lie: the stack goes on after it.
+// The window, which contains chunks: the stack continues after it.
 static uintptr_t window_at, window_end;
 
 // The names of the schema's fields, for messages: each has a zero byte after it.
@@ -64,7 +64,7 @@ static void *take(size_t length, size_t align) {
         if (at + length < at) __builtin_trap();
     }
     size_t pages = __builtin_wasm_memory_size(0), wanted = (at + length + 65535ull) >> 16;
-    // The host reports by itself that it refused memory.
+    // The host itself reports that it refused memory.
     if (wanted > pages && __builtin_wasm_memory_grow(0, wanted - pages) == (size_t)-1)
         __builtin_trap();
     top = at + length;
@@ -127,7 +127,7 @@ static void begin_records(void) {
     whole_spans = whole_payload = whole_records = base = 0;
 }
 
-// Number of fields of the record that was not ended.
+// Number of fields of the unfinished record.
 static inline size_t fields_so_far(void) {
     return (spans.length - whole_spans) / 8;
 }
@@ -157,7 +157,7 @@ static const char *field_name(size_t index) {
     return name;
 }
 
-// A record was ended that has not the fields of the schema.
+// A record was ended that does not have the fields of the schema.
 __attribute__((cold, noinline)) static _Noreturn void fail_fields(void) {
     size_t given = fields_so_far();
     if (!field_count)
@@ -399,7 +399,7 @@ typedef struct {
     pm_string value;
 } lowered_text;
 
-// The arguments of `open`. They are more than the 16 values that are passed as such, so that they
+// The arguments of `open`. They are more than the 16 values that can be passed directly, so they
 // are in memory.
 typedef struct {
     const given_option *options;
@@ -627,8 +627,8 @@ pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_
     pm_flush();
     pm_block block = {.base = base};
     lowered_block part;
-    // The host gives a part of the block at a time. The parts lie one after the other in memory,
-    // because nothing else is allocated between them.
+    // The host returns a part of the block at a time. The parts are adjacent in memory, because
+    // nothing else is allocated between them.
     do {
         host_decompress(codec, strlen(codec), pm_pack(begin, end), skip + block.length,
                         max - block.length, &part);

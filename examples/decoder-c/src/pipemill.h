@@ -6,8 +6,8 @@
 // instead.
 //
 // THE RULE. However the input is split into chunks, the records and the errors are the same. Keep
-// no part of a record between calls: leave its bytes unconsumed. They are shown again, followed by
-// more bytes.
+// no part of a record between calls: leave its bytes unconsumed. The host passes them again,
+// followed by more bytes.
 //
 // Each stream (one object, or one epoch of a FIFO) has its own instance with its own memory. So
 // keep state in plain static variables: they are zero when a stream starts.
@@ -32,7 +32,7 @@ typedef struct {
 } pm_string;
 
 // An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c" or
-// "list": words with commas between them. The host refuses other values, and options that are not
+// "list": words, separated by commas. The host refuses other values, and options that are not
 // declared.
 typedef struct {
     const char *name;
@@ -86,19 +86,20 @@ typedef struct {
 // Declares the options: calls pm_option for each. There may be none.
 void pm_options(void);
 
-// Starts a stream: reads the options, then calls pm_set_schema. If only the input tells the fields,
+// Starts a stream: reads the options, then calls pm_set_schema. If only the input shows the fields,
 // call pm_set_schema later, before the first record. Returns NULL, or a text for the operator that
 // says what is wrong and what would be right.
 const char *pm_open(const pm_info *info);
 
-// Emits the records that lie whole in the chunk, and returns how many bytes are done with. At the
-// end of the input, the host reports unconsumed bytes as an input that ends inside a record. For an
-// empty object it is called once, with an empty chunk that has `end`.
+// Emits the records that are completely in the chunk, and returns how many bytes are finished. At
+// the end of the input, the host reports unconsumed bytes as an input that ends inside a record.
+// For an empty object it is called once, with an empty chunk that has `end`.
 pm_answer pm_decode(pm_chunk chunk);
 
-// Looks for the next record after an error of pm_searchable. The chunk starts at the place that the
-// error named. It is called again with the bytes after the consumed ones, until it finds a record
-// or the input ends. In a decoder without pm_searchable: return (pm_resynced){chunk.length, false};
+// Searches for the next record after an error of pm_searchable. The chunk starts at the position
+// that the error named. It is called again with the bytes after the consumed ones, until it finds a
+// record or the input ends. In a decoder without pm_searchable: return (pm_resynced){chunk.length,
+// false};
 pm_resynced pm_resync(pm_chunk chunk);
 
 // --- Options
@@ -139,15 +140,16 @@ typedef struct {
 // Sets the fields of every record: once, before the first record.
 void pm_set_schema(const pm_field_spec *fields, size_t count);
 
-// Tells the consumers a fact about the object, before the first record. The key "pipemill.restart" is
-// for the host, at any time: with the value "0", decoding can begin again at the end of the bytes that
-// this and later calls consume. With a header of N bytes, which must be shown first, it is N.
+// Reports a fact about the object to the consumers, before the first record. The key
+// "pipemill.restart" is for the host, at any time: with the value "0", decoding can restart at the
+// end of the bytes that this and later calls consume. With a header of N bytes, which must be
+// passed first, it is N.
 void pm_set_metadata(const char *key, const char *value);
 
 // --- Records, in the order of the input
 //
-// Offsets count from the start of the chunk. `start` is where the record begins, its framing
-// included. Bytes of the chunk are not copied.
+// Offsets count from the start of the chunk. `start` is the start of the record, including its
+// framing. Bytes of the chunk are not copied.
 
 // Emits a record of one field: the bytes of the chunk from `begin` up to `end`, without `end`.
 void pm_span(size_t start, size_t begin, size_t end);
@@ -190,30 +192,30 @@ void pm_flush(void); // the same, and passes the records to the host; you need n
 
 // --- Results
 
-// `consumed` bytes are done with. `need` is the least number of bytes, counted from the first
-// unconsumed one, with which the next call can get further; 0 if that is not known. Give it if the
-// format tells it.
+// `consumed` bytes are finished. `need` is the smallest number of bytes, counted from the first
+// unconsumed one, with which the next call can make progress; 0 if that is not known. Set it if the
+// format shows it.
 pm_answer pm_progress(size_t consumed, uint64_t need);
 
 // The bytes after the consumed ones have more records than were emitted: pm_decode is called again
-// with exactly these bytes. This call has emitted a record or consumed something. For compressed
-// blocks.
+// with exactly these bytes. This call must have emitted a record or consumed something. For
+// compressed blocks.
 pm_answer pm_more(size_t consumed);
 
-// Errors: `offset` is where the bad record starts. The message says what was expected and what was
-// found; the host adds channel, object, place and record. Decoding can go on …
+// Errors: `offset` is the start of the bad record. The message says what was expected and what was
+// found; the host adds channel, object, position and record. Decoding can go on …
 pm_answer pm_fatal(size_t offset, const char *message); // not in this object
 pm_answer pm_skippable(size_t offset, const char *message, uint64_t resume); // at this place
 pm_answer pm_searchable(size_t offset, const char *message, uint64_t from);  // by pm_resync
 
 // An input that the decoder does not support, or that does not fit the options: an unknown codec, a
-// column that the header does not have. The channel fails, whatever the operator chose for bad
-// records.
+// column that the header does not have. The channel fails, regardless of the operator's policy for
+// bad records.
 pm_answer pm_refused(size_t offset, const char *message);
 
-// Reports that the bytes from `begin` up to `end` can't be decoded, without leaving pm_decode. A
-// record that was not ended is abandoned. If the result is true, go on at `end`. If it is false,
-// return pm_skippable(begin, message, end).
+// Reports that the bytes from `begin` up to `end` can't be decoded, without leaving pm_decode. An
+// unfinished record is abandoned. If the result is true, continue at `end`. If it is false, return
+// pm_skippable(begin, message, end).
 bool pm_bad(size_t begin, size_t end, const char *message);
 
 // --- Compressed blocks, and checksums
@@ -229,13 +231,13 @@ typedef struct {
 
 // Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is "deflate"
 // (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without
-// framing). Not between the fields of a record. If `last` is false, the block has more bytes than
-// limits.output leaves for this call.
+// framing). Don't call it between the fields of a record. If `last` is false, the block has more
+// bytes than limits.output leaves for this call.
 pm_block pm_decompress(const char *codec, size_t begin, size_t end);
 // At most `max` of its decompressed bytes, after the first `skip`: for blocks of any size. Emit the
-// records that lie whole in a part. The next part begins at the first record that did not. After
-// some parts return pm_more. Always ask for the same `max`, so that the parts do not depend on how
-// the input was split.
+// records that are complete in a part. The next part begins at the first record that was not
+// complete. After some parts return pm_more. Always ask for the same `max`, so that the parts do
+// not depend on how the input was split.
 pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
                             uint32_t max);
 
@@ -256,9 +258,9 @@ static inline uint64_t pm_span_in(const pm_block *block, size_t begin, size_t en
 
 // --- Memory
 
-// Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory taken in pm_open
-// is valid until the stream ends. You need not free it. More than the channel's limit ends the
-// stream with an error.
+// Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory from pm_open is
+// valid until the stream ends. You need not free it. More than the channel's limit ends the stream
+// with an error.
 void *pm_take(size_t length);
 
 // --- Text

@@ -72,7 +72,8 @@ def log_exceptions(function):
         except Exception as error:
             place = error.__traceback__
             # The module `traceback` would read the source file, but there are no files. The frames
-            # of pipemill_plugin.py are left out, because the caller of its functions is wrong.
+            # of pipemill_plugin.py are left out, because the error is in the caller of its
+            # functions.
             while place:
                 code = place.tb_frame.f_code
                 if not code.co_filename.endswith("pipemill_plugin.py"):

@@ -22,7 +22,7 @@ DEBUG, INFO, WARN, ERROR = range(1, 5)
 @dataclass(frozen=True)
 class OptionSpec:
     """An option that the operator may set. `kind` is "string", "bool", "int", "choice:a|b|c" or
-    "list": words with commas between them. With `required`, the operator must set it, and it has no
+    "list": words, separated by commas. With `required`, the operator must set it, and it has no
     default."""
 
     name: str
@@ -59,8 +59,8 @@ class Field:
     size: it follows from the length of each value. BYTES and UTF8 with one dimension are lists: see
     `Records.list`.
 
-    A record may lack a field only if it is `nullable`. `logical` says what the values mean, like
-    "timestamp[us]". If `categories` is not empty, the values are indices into this list.
+    A record may lack a field only if it is `nullable`. `logical` is the meaning of the values, such
+    as "timestamp[us]". If `categories` is not empty, the values are indices into this list.
     `metadata` has more facts for the consumer."""
 
     name: str
@@ -91,11 +91,11 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class Progress:
-    """The result of `decode`: `consumed` bytes of the chunk are done with. `need` is the least
-    number of bytes, counted from the first unconsumed one, with which the next call can get
-    further; 0 if that is not known. With `more`, the bytes after the consumed ones have more
-    records than were emitted: `decode` is called again with exactly these bytes. Such a call has
-    emitted a record or consumed something. It is for compressed blocks."""
+    """The result of `decode`: `consumed` bytes of the chunk are finished. `need` is the smallest
+    number of bytes, counted from the first unconsumed one, with which the next call can make
+    progress; 0 if that is not known. With `more`, the bytes after the consumed ones have more
+    records than were emitted: `decode` is called again with exactly these bytes. Such a call must
+    have emitted a record or consumed something. It is for compressed blocks."""
 
     consumed: int
     need: int = 0
@@ -112,12 +112,12 @@ class Resync:
 
 
 class DecodeError(Exception):
-    """A record that can't be decoded: raise it from `decode`. `offset` is where the bad record
-    starts. With `resume_at`, decoding goes on there. With `search_from`, `resync` searches for the
-    next record from there on. Without both, decoding can't go on in this object. `refused` says that
-    the decoder does not support the input, or that it does not fit the options: then the channel
-    fails, whatever the operator chose for bad records. All offsets count from the start of the
-    chunk."""
+    """A record that can't be decoded: raise it from `decode`. `offset` is the start of the bad
+    record. With `resume_at`, decoding continues there. With `search_from`, `resync` searches for
+    the next record from there on. Without both, decoding can't continue in this object. `refused`
+    says that the decoder does not support the input, or that it does not fit the options: the
+    channel then fails, regardless of the operator's policy for bad records. All offsets count from
+    the start of the chunk."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class Decoder:
     """A decoder of one stream: one object, or one epoch of a FIFO. Derive one class from it.
 
     However the input is split into chunks, the records and the errors must be the same. Keep no
-    part of a record between calls: leave its bytes unconsumed. They are shown again, followed by
-    more bytes.
+    part of a record between calls: leave its bytes unconsumed. The host passes them again, followed
+    by more bytes.
     """
 
     OPTIONS: Sequence[OptionSpec] = ()
@@ -152,18 +152,19 @@ class Decoder:
         with a text for the operator: what is wrong and what would be right."""
 
     def schema(self) -> Sequence[Field] | None:
-        """The fields of every record. Return None if only the input tells them: then call
+        """The fields of every record. Return None if only the input shows them: then call
         `out.set_schema` before the first record."""
         raise NotImplementedError
 
     def decode(self, chunk: bytes, end: bool, out: Records) -> Progress:
-        """Emits the records that lie whole in the chunk, and returns how many bytes are done with.
-        With `end`, no byte follows the chunk; unconsumed bytes are then reported as an input that
-        ends inside a record. For an empty object it is called once, with no bytes and `end`."""
+        """Emits the records that are completely in the chunk, and returns how many bytes are
+        finished. With `end`, no byte follows the chunk; unconsumed bytes are then reported as an
+        input that ends inside a record. For an empty object it is called once, with no bytes and
+        `end`."""
         raise NotImplementedError
 
     def resync(self, chunk: bytes, end: bool) -> Resync:
-        """Looks for the next record after an error with `search_from`. `chunk` starts there."""
+        """Searches for the next record after an error with `search_from`. `chunk` starts there."""
         return Resync(len(chunk), False)
 
 
@@ -173,7 +174,7 @@ class Block:
 
     bytes: builtins.bytes
     last: bool
-    # Their place in the payload of the call.
+    # Their start in the payload of the call.
     base: int
 
 
@@ -188,7 +189,7 @@ ABSENT = (1 << 64) - 1
 # Number of spans, and bytes of payload, at which they are passed to the host.
 FLUSH_SPANS = 4096
 FLUSH_PAYLOAD = 64 << 10
-# The most bytes that `decompress` can ask for.
+# Largest number of bytes for which `decompress` can ask.
 MAX_BYTES = (1 << 32) - 1
 
 
@@ -197,7 +198,7 @@ class Records:
 
     A record of one field is one call, of `span` or `bytes`. A record of several fields is one call
     for each field, in the order of the schema, then `end_record`. Offsets count from the start of
-    the chunk; `start` is where the record begins, its framing included.
+    the chunk; `start` is the start of the record, including its framing.
     """
 
     def __init__(self, host: Any, offsets: bool) -> None:
@@ -209,7 +210,7 @@ class Records:
 
     def begin_call(self) -> None:
         """For pipemill_guest.py: begins a call of `decode`."""
-        # The bytes that this call has given to the host, or got from it.
+        # The bytes that this call has passed to the host, or received from it.
         self._base = 0
         self._clear()
 
@@ -228,11 +229,11 @@ class Records:
         self._host.set_schema(fields)
 
     def set_metadata(self, key: str, value: str) -> None:
-        """Tells the consumers a fact about the object, before the first record.
+        """Reports a fact about the object to the consumers, before the first record.
 
-        The key "pipemill.restart" is for the host, at any time: with the value "0", decoding can begin
-        again at the end of the bytes that this and later calls consume. With a header of N bytes,
-        which must be shown first, it is N."""
+        The key "pipemill.restart" is for the host, at any time: with the value "0", decoding can
+        restart at the end of the bytes that this and later calls consume. With a header of N bytes,
+        which must be passed first, it is N."""
         self._host.set_metadata(key, value)
 
     # --- Records of one field
@@ -284,7 +285,7 @@ class Records:
         self.field_bytes(struct.pack(f"<{len(parts) + 1}I", *offsets) + b"".join(parts))
 
     def absent(self) -> None:
-        """Adds nothing: the field, which must be nullable, has no value."""
+        """Adds the field without a value; the field must be nullable."""
         index = self.fields_so_far()
         if index < self._fields and not self._schema[index].nullable:
             name = self._schema[index].name
@@ -370,15 +371,15 @@ class Records:
             self.flush()
 
     def fields_so_far(self) -> int:
-        """Number of fields of the record that was not ended."""
+        """Number of fields of the unfinished record."""
         return len(self._spans) - self._whole_spans
 
     def abandon_record(self) -> None:
-        """Removes the fields of the record that was not ended."""
+        """Removes the fields of the unfinished record."""
         del self._spans[self._whole_spans :], self._payload[self._whole_payload :]
 
     def flush(self) -> None:
-        """Passes the records to the host, and abandons one that was not ended. You need not call
+        """Passes the records to the host, and abandons an unfinished one. You need not call
         this."""
         self.abandon_record()
         if self._whole_records:
@@ -405,8 +406,8 @@ class Records:
     # --- Bad places, compressed blocks, checksums, log
 
     def bad(self, begin: int, end: int, message: str) -> None:
-        """Reports that the bytes of the chunk from `begin` up to `end` can't be decoded. A record
-        that was not ended is abandoned. After this, go on at `end`. If the host says that the
+        """Reports that the bytes of the chunk from `begin` up to `end` can't be decoded. An
+        unfinished record is abandoned. After this, continue at `end`. If the host says that the
         stream ends here, this raises the DecodeError."""
         self.flush()
         if not self._host.bad(begin, end, message):
@@ -415,8 +416,8 @@ class Records:
     def decompress(self, codec: str, begin: int, end: int) -> Block:
         """Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is
         "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block
-        without framing). Raises a ValueError that says what is wrong with the block. Not between
-        the fields of a record.
+        without framing). Raises a ValueError that says what is wrong with the block. Don't call it
+        between the fields of a record.
 
         If `Block.last` is false, the block has more bytes than `limits.output` leaves for this
         call."""
@@ -424,14 +425,15 @@ class Records:
 
     def decompress_part(self, codec: str, begin: int, end: int, skip: int, max: int) -> Block:
         """As `decompress`: at most `max` of the decompressed bytes, after the first `skip`, for
-        blocks of any size. Emit the records that lie whole in a part. The next part begins at the
-        first record that did not. After some parts return a `Progress` with `more`. Always ask for
-        the same `max`, so that the parts do not depend on how the input was split."""
+        blocks of any size. Emit the records that are complete in a part. The next part begins at
+        the first record that was not complete. After some parts return a `Progress` with `more`.
+        Always ask for the same `max`, so that the parts do not depend on how the input was
+        split."""
         if self.fields_so_far():
             raise RuntimeError("decompress was called inside a record")
         self.flush()
         base, parts, size, last = self._base, [], 0, False
-        # The host gives a part of the block at a time.
+        # The host returns a part of the block at a time.
         while size < max and not last:
             span = pack(begin, end)
             data, last = self._host.decompress(codec, span, skip + size, max - size)

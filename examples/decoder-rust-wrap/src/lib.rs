@@ -6,8 +6,8 @@ use pipemill_plugin::{Field, InnerRecord, MapRecords, Options, Records, Scalar, 
 
 const SIZE: &str = "size";
 
-/// The transformation of a record. It has no state: so decoding can begin again wherever the inner
-/// decoder can. A transformation with state says by `can_restart` whether it can.
+/// The transformation of a record. It has no state, so decoding can restart wherever the inner
+/// decoder can. A transformation with state implements `can_restart`.
 pub struct WithSize;
 
 // Makes the type a plugin. The rest is plain Rust, which can be tested natively.
@@ -28,12 +28,13 @@ impl MapRecords for WithSize {
         Ok([inner, &[Field::new(SIZE, Scalar::Uint64)]].concat())
     }
 
-    /// An error is a message: what was expected and what was found. The record is a bad one then.
+    /// An error is a message: what was expected and what was found. The record is a bad one in that
+    /// case.
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
         let mut size = 0;
         for field in 0..record.fields() {
             size += record.field(field).map_or(0, <[u8]>::len);
-            // Passes the field on as it is: nothing is copied.
+            // Passes on the field unchanged: nothing is copied.
             record.pass(field, out);
         }
         out.u64(size as u64);

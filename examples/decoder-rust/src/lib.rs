@@ -8,8 +8,8 @@ use pipemill_plugin::{
 const MAGIC: &[u8] = b"PSTR";
 const LENGTH: usize = 2;
 
-/// State that is kept between calls. Never keep a part of a record: bytes that are not consumed are
-/// shown again.
+/// State that is kept between calls. Never keep a part of a record: the host passes unconsumed
+/// bytes again.
 pub struct Strings {
     text: bool,
     max_record: u64,
@@ -55,7 +55,7 @@ impl Decoder for Strings {
         while let Some(length) = chunk[at..].first_chunk::<LENGTH>() {
             let length = u64::from(u16::from_le_bytes(*length));
             let (start, end) = (at + LENGTH, (at + LENGTH) as u64 + length);
-            // Before the string is in view: nobody has to wait for it.
+            // Checked before the string has arrived, so that nobody waits for a bad length.
             let bad = |message| DecodeError::skippable(at, message, end);
             self.check_length(length).map_err(bad)?;
             let end = end as usize;

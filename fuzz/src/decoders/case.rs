@@ -1,20 +1,21 @@
-//! The case that a decoder's target reads out of the fuzzer's bytes: first [`HEADER`] bytes with
-//! the choices, then the options as text if the choices ask for it, then the input of the decoder.
+//! The case that a decoder's target reads from the fuzzer's bytes: first [`HEADER`] bytes with the
+//! choices, then the options as text if the choices ask for it, then the input of the decoder.
 
 use pipemill_plugin::testing::Setup;
 
 use super::compressed::decompress;
 
-/// Options that lead somewhere: names and values.
+/// Useful options: names and values.
 pub(super) type Preset = &'static [(&'static str, &'static str)];
 
-/// Bytes before the input: which preset, flags, and four that the sizes of the pieces follow from.
+/// Number of bytes before the input: the preset, flags, and four bytes that determine the sizes of
+/// the pieces.
 const HEADER: usize = 6;
-/// The least of `max_record`'s values is shorter than most records, the largest is the default.
+/// The smallest value of `max_record` is shorter than most records, the largest is the default.
 const MAX_RECORDS: [u64; 4] = [64 << 20, 700, 64 << 10, 9];
-/// Flag: the checksums in the input are to be made right.
+/// Flag: correct the checksums in the input.
 const MEND: u8 = 1 << 3;
-/// Most pieces; what is left then comes at once. It keeps a run short.
+/// Largest number of pieces; the rest then comes at once. It keeps a run short.
 const MAX_PIECES: usize = 300;
 
 /// One case.
@@ -48,12 +49,12 @@ impl Case {
         Self { setup, flags, pieces: sizes(pieces, input.len()), input: input.to_vec() }
     }
 
-    /// The same case, for a decoder that asks its host to decompress.
+    /// The same case, for a decoder that makes its host decompress.
     pub(super) fn decompressing(self) -> Self {
         Self { setup: self.setup.decompressing(decompress), ..self }
     }
 
-    /// The same case. If the flags say so, the input's checksums are made right: a fuzzer does not
+    /// The same case. If the flags say so, the input's checksums are corrected: a fuzzer can't
     /// guess them.
     pub(super) fn mended(mut self, mend: fn(&mut [u8])) -> Self {
         if self.flags & MEND != 0 {
@@ -72,7 +73,7 @@ fn options(input: &mut &[u8]) -> Vec<(String, String)> {
     text.lines().filter_map(pair).collect()
 }
 
-/// Sizes of pieces, which the seed says: all of one size, or of sizes up to a largest one.
+/// Sizes of pieces, which the seed determines: all of one size, or of sizes up to a largest one.
 fn sizes(seed: [u8; 4], length: usize) -> Vec<usize> {
     let [kind, largest, _, _] = seed;
     let largest = usize::from(largest) + 1;

@@ -5,13 +5,12 @@ use pipemill_plugin::testing::{Outcome, Setup, decode_split, decode_whole, open}
 
 use super::case::Case;
 
-/// Checks a decoder on a case, and returns what it made of the whole input, up to the first error.
+/// Checks a decoder on a case, and returns its result for the whole input, up to the first error.
 /// `None` if it refused the options.
 ///
 /// # Panics
-/// If the decoder breaks its contract: the outcome depends on the split, a skip does not get
-/// further, records or errors are out of order, or skipping changes what comes before the first
-/// error.
+/// If the decoder breaks its contract: the outcome depends on the split, a skip makes no progress,
+/// records or errors are out of order, or skipping changes the records before the first error.
 pub(super) fn check<D: Decoder>(case: &Case) -> Option<Outcome> {
     if let Err(why) = open::<D>(&case.setup) {
         assert!(!why.is_empty(), "the options were refused without a reason");
@@ -29,7 +28,7 @@ pub(super) fn check<D: Decoder>(case: &Case) -> Option<Outcome> {
     Some(failing)
 }
 
-/// Decodes the whole and in pieces, and checks the order of what comes out.
+/// Decodes the whole and in pieces, and checks the order of the results.
 fn any_split<D: Decoder>(setup: &Setup, case: &Case) -> Outcome {
     let whole = decode_whole::<D>(setup, &case.input);
     let split = decode_split::<D>(setup, &case.input, &case.pieces);

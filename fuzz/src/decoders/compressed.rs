@@ -3,7 +3,7 @@
 use pipemill_codecs::BlockReader;
 use pipemill_plugin::Codec;
 
-/// Bytes of a window.
+/// Size of a window in bytes.
 const WINDOW: usize = 16 << 10;
 /// Largest decompressed block.
 const MAX_BLOCK: usize = 1 << 20;

@@ -1,9 +1,9 @@
-//! Makes the checksums in an input right. A fuzzer can't guess them, and without them decoders get
-//! no further than a record's first bytes.
+//! Corrects the checksums in an input. A fuzzer can't guess them, and without them decoders stop at
+//! a record's first bytes.
 
 use crate::reference::tfrecord::masked;
 
-/// Corrects the checksums of TFRecord's frames, up to the first length that leads nowhere.
+/// Corrects the checksums of TFRecord's frames, up to the first length that is out of range.
 pub(super) fn tfrecord(input: &mut [u8]) {
     let mut at = 0;
     while let Some(header) = input.get(at..at + 12) {
@@ -22,7 +22,7 @@ pub(super) fn tfrecord(input: &mut [u8]) {
     }
 }
 
-/// The checksums of tar headers: of all blocks that have the magic `ustar`.
+/// Corrects the checksums of tar headers: of all blocks that have the magic `ustar`.
 pub(super) fn tar(input: &mut [u8]) {
     for block in input.as_chunks_mut::<512>().0 {
         if block[257..262] == *b"ustar" {

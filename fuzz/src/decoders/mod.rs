@@ -1,4 +1,5 @@
-//! A target for each built-in decoder: its native core, with options, splits and bytes of the fuzzer.
+//! A target for each built-in decoder: its native core, with options, splits and bytes of the
+//! fuzzer.
 
 mod case;
 mod check;
@@ -104,7 +105,7 @@ pub(crate) fn webdataset(bytes: &[u8]) {
 }
 
 /// Whether the decoder has not refused the object as one of another format, which a reference reads
-/// as it is.
+/// anyway.
 fn is_own_format(outcome: &Outcome) -> bool {
     !outcome.errors.iter().any(|(.., message)| message.starts_with("the object is "))
 }

@@ -1,5 +1,5 @@
-//! Options of each decoder that lead to its different branches. A fuzzer rarely finds them by
-//! itself. It may also write options as text.
+//! Options of each decoder that lead to its different branches. A fuzzer rarely finds them. It may
+//! also write options as text.
 
 use super::case::Preset;
 

@@ -1,13 +1,15 @@
-//! Decompression of blocks for decoders: the windows in which a block is read make no difference.
+//! Decompression of blocks for decoders: the result does not depend on the windows in which a block
+//! is read.
 
 use pipemill_codecs::{BlockReader, Codec};
 
 /// Largest decompressed block: it keeps a run short.
 const MAX_BLOCK: usize = 1 << 20;
-/// Most windows of a block.
+/// Largest number of windows of a block.
 const MAX_WINDOWS: usize = 2_000;
 
-/// The first byte says which codec; two say how large a window is, the next how much of it is used.
+/// The first byte selects the codec; two bytes are the size of a window, the next byte determines
+/// how much of it is used.
 pub(crate) fn block(bytes: &[u8]) {
     let Some(([codec, low, high, used], block)) = bytes.split_first_chunk() else { return };
     let codec = Codec::ALL[usize::from(*codec) % Codec::ALL.len()];
@@ -19,7 +21,7 @@ pub(crate) fn block(bytes: &[u8]) {
     assert_eq!(Some(whole), parts, "the whole, then windows of {max} bytes");
 }
 
-/// Decompresses in windows: after each, reading goes on `used(window)` bytes later. `None` if the
+/// Decompresses in windows: after each, reading continues `used(window)` bytes later. `None` if the
 /// block is too large.
 fn read(
     codec: Codec,

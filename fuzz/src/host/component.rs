@@ -1,5 +1,5 @@
-//! Decoders that no compiler makes: wasm-smith writes a module with the interface's imports and
-//! exports. The host refuses it, or runs it and ends with an answer or an error.
+//! Decoders that no compiler would make: wasm-smith writes a module with the interface's imports
+//! and exports. The host refuses it, or runs it and ends with an answer or an error.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use pipemill_testing::tiny::{component as wrap, text};
 /// CPU time of a call. A module that loops for ever takes it each time.
 const CALL_TIMEOUT: Duration = Duration::from_millis(30);
 
-/// The tiny decoder's module: its imports and exports are those that the modules have.
+/// The tiny decoder's module, whose imports and exports the modules have.
 static SHAPE: LazyLock<Vec<u8>> =
     LazyLock::new(|| wat::parse_str(text("", "")).expect("the tests' own decoder"));
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use pipemill_decode::{Builtins, Engine, Limits, Plugin, PluginError, Stream};
 use pipemill_types::{Fault, StreamInfo};
 
-/// Bytes that a call may emit.
+/// Number of bytes that a call may emit.
 pub(super) const MAX_OUTPUT: u64 = 4 << 10;
 
-/// Limits that a run can reach, apart from the time: how fast the machine is must make no difference.
+/// Limits that a run can reach, except for the time: the speed of the machine must not matter.
 pub(super) fn limits(call_timeout: Duration) -> Limits {
     Limits { memory: 32 << 20, call_timeout, output: MAX_OUTPUT, record: u64::MAX }
 }
@@ -22,7 +22,7 @@ pub(super) fn compile(wasm: &[u8]) -> Result<Plugin, PluginError> {
     Plugin::compile(engine, "fuzzed", wasm)
 }
 
-/// Opens a stream that wants to know where records start.
+/// Opens a stream that requests the starts of records.
 pub(super) fn open(plugin: &Plugin, limits: &Limits) -> Result<Stream, Fault> {
     let info = StreamInfo {
         channel: "fuzz".to_owned(),

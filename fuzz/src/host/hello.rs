@@ -1,6 +1,6 @@
-//! HELLO with a state and other wishes, to a whole host: it is refused with a reason, or its records
-//! come. A state that is as the host made it gives exactly the records after it. Whatever a consumer
-//! asks of its channel, another channel gives all of its records.
+//! HELLO with a state and other requests, to a complete host: it is refused with a reason, or its
+//! records come. An unchanged state of the host gives exactly the records after it. Regardless of a
+//! consumer's requests to its channel, another channel delivers all of its records.
 
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
@@ -13,13 +13,13 @@ use pipemill_testing::test_dir::TestDir;
 use pipemill_types::Printable;
 use serde_json::{Value, json};
 
-/// Records of each object.
+/// Number of records of each object.
 const ROWS: usize = 5;
 const OBJECTS: usize = 2;
 const EPOCHS: usize = 2;
 
-/// The input, and the HELLO of a consumer after each batch, with its state and how many records it
-/// was given before.
+/// The input, and the HELLO of a consumer after each batch, with its state and the number of
+/// records that it had received.
 struct Known {
     place: TestDir,
     hellos: Vec<(Value, usize)>,
@@ -78,7 +78,7 @@ impl Known {
     }
 }
 
-/// The first byte chooses a HELLO, each three of the others change something of it. If it chooses
+/// The first byte selects a HELLO, each three of the others change something in it. If it selects
 /// none, they are the JSON of one.
 pub(crate) fn hello(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else { return };
@@ -123,7 +123,7 @@ fn after(given: usize) -> Vec<String> {
     all.skip(given).collect()
 }
 
-/// The records up to the end of the stream. `None`: the channel could not give what was asked for.
+/// The records up to the end of the stream. `None`: the channel could not fulfil the request.
 fn read(mut reader: Reader) -> Option<Vec<String>> {
     let mut records = Vec::new();
     loop {
@@ -144,7 +144,7 @@ fn read(mut reader: Reader) -> Option<Vec<String>> {
     }
 }
 
-/// Puts another value into one place of a HELLO, or takes it out.
+/// Replaces or removes one value of a HELLO.
 fn change(hello: &mut Value, edit: &[u8]) {
     let [place, kind, number] = [edit[0], edit[1], edit[2]].map(usize::from);
     let mut places = Vec::new();

@@ -1,5 +1,5 @@
-//! Decompression of objects: the pieces in which an object comes, and waits between them, make no
-//! difference; what the library reads as a whole is read.
+//! Decompression of objects: the result does not depend on the pieces in which an object comes, nor
+//! on waits between them; data that the library reads as a whole is read.
 
 use std::io::{BufReader, Read};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 /// Largest inflated object: it keeps a run short.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The first byte says which format, the next three in which pieces.
+/// The first byte selects the format, the next three the pieces.
 pub(crate) fn inflate(bytes: &[u8]) {
     let Some(([format, pieces @ ..], object)) = bytes.split_first_chunk::<4>() else { return };
     let format = if format & 1 == 0 { Compression::Gzip } else { Compression::Zstd };
@@ -33,14 +33,14 @@ pub(crate) fn inflate(bytes: &[u8]) {
     );
 }
 
-/// All that an error says.
+/// The whole text of an error.
 fn text(error: &Option<SourceError>) -> Option<(&str, &str)> {
     error.as_ref().map(|error| (&*error.message, &*error.remedy))
 }
 
 /// The object as the library inflates it, if it does and it is not too large.
 fn by_the_library(format: Compression, object: &[u8]) -> Option<Vec<u8>> {
-    // No bytes are no member, but no frames.
+    // Empty input is not a gzip member, but it is a valid sequence of frames.
     if format == Compression::Gzip && object.is_empty() {
         return None;
     }
@@ -59,7 +59,8 @@ fn by_the_library(format: Compression, object: &[u8]) -> Option<Vec<u8>> {
     (bytes.len() <= MAX_BYTES).then_some(bytes)
 }
 
-/// Appends the content of the first gzip member. Returns what follows it, but not zeros up to the end.
+/// Appends the content of the first gzip member. Returns the bytes after it, but not zeros up to
+/// the end.
 fn read_member<'a>(object: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a [u8]> {
     let mut decoder = GzDecoder::new(object).take(MAX_BYTES as u64 + 1);
     decoder.read_to_end(bytes).ok()?;
@@ -68,9 +69,9 @@ fn read_member<'a>(object: &'a [u8], bytes: &mut Vec<u8>) -> Option<&'a [u8]> {
     Some(if is_padding { &[] } else { rest })
 }
 
-/// Appends the content of a Zstandard frame. The library gets a byte at a time, because it refuses
-/// other damage if it has all of the frame. Then it may take a frame whose content is not as large as
-/// its header says.
+/// Appends the content of a Zstandard frame. The library gets one byte at a time, because it
+/// refuses other damage if it has the whole frame. It may then accept a frame whose content is
+/// smaller than its header says.
 fn read_frame(frame: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let before = bytes.len();
     let slow = BufReader::with_capacity(1, frame);
@@ -106,8 +107,8 @@ fn read(
     }
 }
 
-/// An object that comes in pieces, three sizes in turns. A size of 0 is a read without result, and
-/// one of 255 is all the rest.
+/// An object that comes in pieces, with three alternating sizes. A size of 0 is a read without
+/// result, and 255 is the rest.
 struct Pieces {
     object: Vec<u8>,
     at: usize,
@@ -123,7 +124,7 @@ impl Input for Pieces {
         }
         self.turn += 1;
         let size = match self.sizes[self.turn % self.sizes.len()] {
-            // Not for ever.
+            // The waits must end.
             0 if self.turn < 1_000 => return Ok(ReadOutcome::Nothing),
             255 => rest.len(),
             size => usize::from(size).max(1),

@@ -1,4 +1,4 @@
-//! Manifests in S3: what is read is what a plain reading of the JSON gives.
+//! Manifests in S3: the entries equal those of a plain reading of the JSON.
 
 use pipemill_source::s3::{Address, augmented_manifest, manifest as read};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The attributes that an augmented manifest's lines must have.
 const ATTRIBUTES: [&str; 2] = ["a-ref", "b"];
 
-/// The first byte says which kind of manifest the rest is.
+/// The first byte selects the kind of manifest.
 pub(crate) fn manifest(bytes: &[u8]) {
     match bytes.split_first() {
         Some((kind, text)) if kind & 1 == 0 => of_prefixes(text),
@@ -37,7 +37,7 @@ fn of_lines(text: &[u8]) {
     assert_eq!(texts.clone().count(), lines.len(), "lines");
     for (text, values) in texts.zip(lines) {
         assert_eq!(values.len(), ATTRIBUTES.len(), "values");
-        // A number that no type of Rust holds is text of JSON all the same.
+        // A number that no type of Rust can hold is valid JSON anyway.
         let Ok(value) = serde_json::from_slice::<Value>(text) else { continue };
         if let Value::String(expected) = &value[ATTRIBUTES[1]] {
             assert_eq!(expected.as_bytes(), values[1]);

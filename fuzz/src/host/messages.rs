@@ -1,4 +1,4 @@
-//! Messages on a consumer's socket: each is refused, or means the same after it was written again.
+//! Messages on a consumer's socket: each is refused, or means the same after it was encoded again.
 
 use pipemill_ring::protocol::{self, ErrorReport, GrantNumbers, ToConsumer, ToHost};
 use pipemill_types::Printable;

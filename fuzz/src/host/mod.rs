@@ -1,4 +1,4 @@
-//! Targets of the host: what consumers, servers, platforms and users send it.
+//! Targets of the host: input from consumers, servers, platforms and users.
 
 mod block;
 mod component;

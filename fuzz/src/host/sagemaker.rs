@@ -5,7 +5,7 @@ use pipemill_config::{parse_over, show};
 
 use super::config::shown;
 
-/// Stands between the texts.
+/// Separates the texts.
 const SEPARATOR: u8 = 0xff;
 
 pub(crate) fn sagemaker(bytes: &[u8]) {

@@ -1,5 +1,5 @@
-//! CSV by the crate `csv`, with options that make both the same: that crate ends rows at every CR,
-//! and closes an open quote at the end of the input.
+//! CSV by the crate `csv`, with options that make both equal: that crate ends rows at every CR, and
+//! closes an open quote at the end of the input.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_whole};
@@ -7,14 +7,14 @@ use pipemill_plugin::testing::{Setup, decode_whole};
 /// Flags of the case: whether there are comments, whether two quotes mean one.
 const COMMENT: u8 = 1 << 4;
 const DOUBLE_QUOTE: u8 = 1 << 5;
-/// Columns that rows may have here.
+/// Largest number of columns of rows here.
 const COLUMNS: usize = 24;
 
 /// Compares the decoder with the crate.
 pub(crate) fn compare(input: &[u8], flags: u8) {
     let (comment, double_quote) = (flags & COMMENT != 0, flags & DOUBLE_QUOTE != 0);
     let mut input = input.to_vec();
-    // The crate takes DOS's ends of files for text.
+    // The crate treats DOS's end-of-file bytes as text.
     while input.last() == Some(&0x1a) {
         input.pop();
     }

@@ -1,4 +1,4 @@
-//! Lines of text: what the documentation of the decoder says, one line at a time.
+//! Lines of text: as in the documentation of the decoder, one line at a time.
 
 use pipemill_plugin::testing::{Outcome, Setup};
 

@@ -1,5 +1,5 @@
-//! Second implementations of formats: plain ones after the format's document, or crates. They say
-//! what a decoder must make of an input.
+//! Second implementations of formats: plain ones after the format's document, or crates. They
+//! define a decoder's expected result for an input.
 
 pub(crate) mod csv;
 pub(crate) mod length_prefixed;
@@ -10,7 +10,7 @@ pub(crate) mod webdataset;
 
 use pipemill_plugin::testing::{Outcome, Setup};
 
-/// The places and bytes of records of one field, and the place of the first error.
+/// The positions and bytes of records of one field, and the position of the first error.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     records: Vec<(usize, Vec<u8>)>,
@@ -23,7 +23,7 @@ impl Expected {
         Self { error: Some(at), ..self }
     }
 
-    /// Compares with what a decoder made of the same input, up to its first error.
+    /// Compares with a decoder's result for the same input, up to its first error.
     fn compare(&self, outcome: &Outcome) {
         let fields = outcome.records.iter().map(|record| record[0].clone().unwrap_or_default());
         let starts = outcome.starts.iter().map(|start| *start as usize);

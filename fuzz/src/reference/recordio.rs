@@ -1,7 +1,7 @@
-//! RecordIO after dmlc-core's `recordio.h`: parts of `magic · cflag << 29 | length · data · padding to
-//! a multiple of 4`. cflag 0 is a whole record; 1, 2 and 3 are the first, a middle and the last part
-//! of one that had the magic in it, which the writer cut out. It looks for the magic at multiples of 4
-//! bytes only, so all parts but the last have such a length.
+//! RecordIO after dmlc-core's `recordio.h`: parts of `magic · cflag << 29 | length · data · padding
+//! to a multiple of 4`. cflag 0 is a whole record; 1, 2 and 3 are the first, a middle and the last
+//! part of one that had the magic in it, which the writer cut out. It searches for the magic only
+//! at multiples of 4 bytes, so all parts except for the last have such a length.
 
 use pipemill_plugin::testing::{Outcome, Setup};
 

@@ -29,8 +29,8 @@ pub(crate) fn compare(bytes: &[u8]) {
     assert_eq!(expected, outcome.records, "the crate `tar`, then the decoder");
 }
 
-/// Samples of two members each. Each byte of the fuzzer's says how long the next key, or the next
-/// data is; the rest follows from it.
+/// Samples of two members each. Each byte of the fuzzer's determines the length of the next key, or
+/// of the next data; the rest follows from it.
 fn write(bytes: &[u8]) -> Vec<u8> {
     let gnu = bytes.first().is_some_and(|byte| byte & 1 == 1);
     // A name that does not fit into a header needs GNU's long names.

@@ -10,7 +10,7 @@ use crate::types::{Element, Layout};
 /// Buffers begin at multiples of this many bytes, as Arrow's specification recommends.
 const ALIGNMENT: usize = 64;
 
-/// The buffers of a record batch, one after the other, and what the batch's message says of them.
+/// The buffers of a record batch in their order, and their description in the batch's message.
 #[derive(Default)]
 pub struct Body {
     pub bytes: Vec<u8>,
@@ -19,7 +19,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Empties it and keeps its memory.
+    /// Empties the buffers and keeps their memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.nodes.clear();
@@ -39,7 +39,7 @@ impl Body {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
     }
 
-    /// Says that there are `length` values, and which are absent: a bit of 1 is a value.
+    /// Describes `length` values, with a bitmap of those that are present: a bit of 1 is a value.
     fn validity(&mut self, values: &Values<'_>) {
         let length = values.records.len();
         let offsets = &values.column.offsets[values.records.clone()];
@@ -52,13 +52,13 @@ impl Body {
         });
     }
 
-    /// Says that there are `length` values, none of which is absent.
+    /// Describes `length` values, all of them present.
     fn all_valid(&mut self, length: usize) {
         self.node(length, 0);
         self.buffer(|_| {});
     }
 
-    /// Appends offsets from 0, each `lengths` more than the one before.
+    /// Appends offsets: 0, then the running sum of `lengths`.
     fn offsets(&mut self, lengths: impl Iterator<Item = usize>) {
         self.buffer(|out| {
             out.extend_from_slice(&0i32.to_le_bytes());
@@ -81,7 +81,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The value of each record; `None` where it is absent.
+    /// The value of each record; `None` if it is absent.
     fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> + Clone + use<'a> {
         let memory = self.memory;
         let offsets = &self.column.offsets[self.records.clone()];
@@ -98,13 +98,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A value that has no form in Arrow: the record, counted from the first of the batch, and why.
+/// A value that Arrow can't represent: the record, counted from the first of the batch, and the
+/// reason.
 pub type Unfit = (usize, String);
 
 /// Appends the buffers of a column.
 ///
 /// # Errors
-/// A value has no form in Arrow.
+/// A value that Arrow can't represent.
 pub fn append(
     body: &mut Body,
     layout: &Layout,
@@ -210,7 +211,8 @@ fn append_arrays(
     }
     body.validity(values);
     let records = values.records.len();
-    // Lists at this level: of the same number for each record before the dimension of any size.
+    // Number of lists at this level: a fixed number for each record, except below the dimension of
+    // any size.
     let (mut for_each, mut total) = (1, records);
     for size in shape {
         if *size == 0 {
@@ -240,7 +242,7 @@ fn int64s(value: &[u8]) -> impl Iterator<Item = i64> {
     value.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes))
 }
 
-/// Appends numbers. A record without a value gets `absent` elements of 0, which readers pass over.
+/// Appends numbers. A record without a value gets `absent` elements of 0, which readers skip.
 fn append_numbers(out: &mut Vec<u8>, element: Element, absent: usize, values: &Values<'_>) {
     match element {
         Element::Plain(size) => append_plain(out, size * absent, values),
@@ -270,7 +272,7 @@ fn append_numbers(out: &mut Vec<u8>, element: Element, absent: usize, values: &V
                     continue;
                 };
                 int64s(value).for_each(|number| {
-                    // `check_range` has refused others.
+                    // `check_range` has refused other values.
                     out.extend_from_slice(&(number as i32).to_le_bytes());
                 });
             }
@@ -278,7 +280,7 @@ fn append_numbers(out: &mut Vec<u8>, element: Element, absent: usize, values: &V
     }
 }
 
-/// Appends values as they are. Values of 4 and 8 bytes are the most frequent: a copy of a known
+/// Appends values unchanged. Values of 4 and 8 bytes are the most frequent: a copy of a known
 /// length is one instruction.
 fn append_plain(out: &mut Vec<u8>, absent_bytes: usize, values: &Values<'_>) {
     out.reserve(values.bytes() as usize);

@@ -2,8 +2,8 @@
 //!
 //! `types` says which Arrow type a field becomes, `columns` lays the values of a column out,
 //! `stream` frames the messages. The flatbuffers of the messages are generated code of Arrow's own
-//! definitions, in `polars-arrow-format`. `arrow-ipc` would do all of this with arrays in memory
-//! between, and would add 1.5 MB to the binary.
+//! definitions, in `polars-arrow-format`. `arrow-ipc` would do all of this, but with intermediate
+//! arrays in memory, and it would add 1.5 MB to the binary.
 
 #![forbid(unsafe_code)]
 

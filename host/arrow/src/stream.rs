@@ -1,5 +1,5 @@
-//! The messages of a stream: its schema, its dictionaries, one record batch after the other, its
-//! end. See "IPC Streaming Format" in Arrow's columnar specification.
+//! The messages of a stream: its schema, its dictionaries, its record batches, its end. See "IPC
+//! Streaming Format" in Arrow's columnar specification.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -11,24 +11,24 @@ use polars_arrow_format::ipc::planus::Builder;
 use crate::columns::{self, Body, Values};
 use crate::types::{Layout, arrow_field, layout};
 
-/// Bytes of values that a record batch may have. The offsets of a column are 32-bit numbers with a
-/// sign.
+/// Largest number of bytes of values in a record batch. The offsets of a column are 32-bit numbers
+/// with a sign.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
 
-/// Why records can't be written.
+/// The reason why records can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The output can't be written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A value has no form in Arrow.
+    /// Arrow can't represent a value.
     #[error("field `{field}` {why}")]
     Unfit {
         /// Name of the field.
         field: String,
         /// Index of the record in the batch.
         record: usize,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
@@ -68,11 +68,11 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Writes some records of a batch. `columns` are those of the writer's fields; their offsets
-    /// count from the start of `memory`.
+    /// Writes some records of a batch. `columns` are the columns of the writer's fields; their
+    /// offsets count from the start of `memory`.
     ///
     /// # Errors
-    /// The output can't be written, or a value has no form in Arrow.
+    /// The output can't be written, or Arrow can't represent a value.
     pub fn write(
         &mut self,
         out: &mut impl Write,
@@ -153,7 +153,7 @@ fn record_batch(body: &mut Body, records: usize) -> ipc::RecordBatch {
     }
 }
 
-/// What each message begins with, before the length of its flatbuffer.
+/// The prefix of each message, before the length of its flatbuffer.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Writes a message: its flatbuffer, padded to 8 bytes, and its body.

@@ -3,7 +3,7 @@
 use pipemill_types::{Field, Scalar};
 use polars_arrow_format::ipc;
 
-/// How the values of a field lie in Arrow's buffers.
+/// How the values of a field are stored in Arrow's buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layout {
     /// Bytes or text of any length: offsets and bytes.
@@ -19,13 +19,13 @@ pub enum Layout {
 /// How one number is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// The bytes as they are, this many.
+    /// The bytes unchanged; this is their number.
     Plain(usize),
-    /// One bit for each boolean, which has one byte.
+    /// One bit for each boolean, which the decoder gives as one byte.
     Bit,
-    /// bfloat16, which Arrow does not have, as the float32 of the same value.
+    /// As float32 of the same value: for bfloat16, which Arrow does not have.
     Bfloat16,
-    /// An integer of 8 bytes as one of 4.
+    /// An integer of 8 bytes, written with 4.
     Int64As32,
 }
 
@@ -61,7 +61,7 @@ pub fn layout(field: &Field, dictionary: i64) -> Layout {
         (Scalar::Int64, "time[s]" | "time[ms]") => Element::Int64As32,
         (scalar, _) => Element::Plain(scalar.size()),
     };
-    // The length of a value gives one dimension, not two.
+    // The length of a value determines one dimension, but not two.
     let unknown = field.shape.iter().filter(|size| **size == 0).count();
     let shape = if unknown > 1 { vec![0] } else { field.shape.clone() };
     Layout::Numbers(element, shape)
@@ -181,7 +181,8 @@ fn logical_type(logical: &str) -> Option<ipc::Type> {
     })
 }
 
-/// Metadata of the field: its own, Arrow's extension type, and a logical type that Arrow lacks.
+/// Metadata of the field: its own metadata, Arrow's extension type, and a logical type that Arrow
+/// lacks.
 fn metadata(field: &Field) -> Option<Vec<ipc::KeyValue>> {
     let pair = |key: &str, value: &str| ipc::KeyValue {
         key: Some(key.to_owned()),

@@ -5,7 +5,7 @@
 
 use pipemill_decode::Builtin;
 
-/// Makes [`BUILTINS`] of the table, with the files that the build script wrote.
+/// Makes [`BUILTINS`] from the table and from the files that the build script wrote.
 macro_rules! builtins {
     ($($name:literal, $version:literal, $about:literal;)*) => {
         /// The built-in decoders, in the order of `docs/decoders.md`.

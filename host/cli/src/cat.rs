@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// Print this many records at most, and read no further [default: 40 for a table]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Pass over this many records first
+    /// Skip this many records first
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
     /// Print only these fields, in this order
@@ -84,13 +84,13 @@ pub(super) struct Args {
 const TABLE_ROWS: u64 = 40;
 
 impl Args {
-    /// The output format: a person gets a table, a program JSON lines.
+    /// The output format: a table for a person, JSON lines for a program.
     fn output(&self) -> Output {
         let default = if output::is_terminal() { Output::Table } else { Output::Jsonl };
         self.output.unwrap_or(default)
     }
 
-    /// What is printed of all records.
+    /// The records to print.
     fn choice(&self) -> Choice {
         let rows = (self.output() == Output::Table).then_some(TABLE_ROWS);
         Choice { limit: self.limit.or(rows), skip: self.skip, fields: self.fields.clone() }
@@ -142,7 +142,8 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         Ok(engine) => engine,
         Err(code) => return code,
     };
-    // Before the source is opened, so that a mistake in its options is told first.
+    // The decoder is loaded before the source is opened, so that a mistake in its options is
+    // reported first.
     let plugin = match &args.decoder {
         None => None,
         Some(name) => match load(&engine, name, &args.options, exit::USAGE) {

@@ -1,5 +1,5 @@
 //! `pipemill config`: checks and shows a configuration, and prints its schema. The other commands
-//! read theirs here, too.
+//! read their configuration here, too.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn print(text: &str) {
     let _ = output::raw().write_all(text.as_bytes());
 }
 
-/// Reads a configuration. Its faults are told together with the decoders that don't exist.
+/// Reads a configuration. Its faults are reported together with unknown decoders.
 fn read_to_check(file: &Path, builtins: Builtins) -> Result<Config, ExitCode> {
     let text = text(file).map_err(Refusal::report)?;
     let name = file.display().to_string();
@@ -112,7 +112,7 @@ fn read_to_check(file: &Path, builtins: Builtins) -> Result<Config, ExitCode> {
     Err(refusal(&name, &faults).report())
 }
 
-/// Checks the channels of a configuration for `run`, and tries them if that is asked for.
+/// Checks the channels of a configuration for `run`, and tries them if requested.
 fn check(
     config: &Config,
     file: &Path,
@@ -133,7 +133,7 @@ fn check(
         return Err(exit::because_all(exit::USAGE, &faults));
     }
     let names: Vec<_> = config.channels.iter().map(shown_name).collect();
-    // A file without a decoder may be written for either command.
+    // A file without a decoder may be meant for either command.
     let names_none = decoded.iter().all(|channel| channel.decoder.is_none());
     let either = read_by.is_none() && names_none && feed::unfit(config, file).is_empty();
     let commands = if either { "`run` or `feed`" } else { "`run`" };
@@ -174,7 +174,7 @@ fn shown_name(channel: &config::Channel) -> String {
     }
 }
 
-/// Characters of a record that are shown.
+/// Number of characters of a record that are shown.
 const SHOWN_CHARS: usize = 400;
 
 /// Decodes the first record of each channel, and prints it.
@@ -214,7 +214,7 @@ fn try_channels(
     failed.map_or(Ok(()), Err)
 }
 
-/// The channel's name, and those of the channels that it mixes.
+/// The channel's name, and the names of the channels that it mixes.
 fn with_inputs(channel: &config::Channel) -> impl Iterator<Item = &String> {
     std::iter::once(&channel.name).chain(channel.decoded().map(|one| &one.name))
 }
@@ -229,8 +229,8 @@ pub(super) fn read_to_feed(file: &Path) -> Result<Config, Refusal> {
     read_by(file, config::parse_to_feed)
 }
 
-/// Reads a configuration that completes what the platform says about the channels. Without a file,
-/// the channels are those of the platform.
+/// Reads a configuration that completes the platform's description of the channels. Without a file,
+/// the channels are the platform's.
 pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Config, Refusal> {
     let presets = sagemaker::presets(platform);
     let described = platform.described_in().display().to_string();
@@ -238,7 +238,7 @@ pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Conf
     let parse = |text: &str, name: &str| {
         config::parse_over(&presets, text, name, &variable).map_err(|faults| {
             let mut refusal = refusal(name, &faults);
-            // A key that the platform could have given may be among the faults.
+            // A key that the platform could have set may be among the faults.
             refusal.why.extend(why_no_channel.clone());
             refusal
         })
@@ -251,7 +251,7 @@ pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Conf
             );
             return Err(Refusal::new(exit::USAGE, why));
         }
-        // Like an empty file, with the name of the platform's file for messages.
+        // This is like an empty file, with the name of the platform's file for messages.
         (None, None) => parse("", &described)?,
     };
     for (channel, preset) in &presets.channels {
@@ -288,7 +288,7 @@ fn text(file: &Path) -> Result<String, Refusal> {
     })
 }
 
-/// All faults, one in each line.
+/// All faults as text, one in each line.
 fn refusal(name: &str, faults: &[Fault]) -> Refusal {
     let things = if faults.len() == 1 { "thing is" } else { "things are" };
     let last = format!("{name}: {} {things} wrong", faults.len());

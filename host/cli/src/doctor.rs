@@ -38,7 +38,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// What is examined in addition to the machine. With addresses, the configuration is left alone.
+/// The additional checks. With addresses, the configuration is not checked.
 fn subjects(args: &Args) -> Result<Subjects, ExitCode> {
     if args.addresses.is_empty() {
         args.s3.refuse_with_config()?;
@@ -63,7 +63,7 @@ fn read(file: &Path) -> Result<Config, Configuration> {
 fn report(findings: &[doctor::Finding], args: &Args) -> ExitCode {
     for finding in findings {
         let line = finding.to_string();
-        // For addresses that were typed, what to set is an option.
+        // For addresses that the user typed, the remedy names options.
         let typed = !args.addresses.is_empty();
         let line = if typed { s3::with_option_names(&line) } else { line };
         say!("{line}");

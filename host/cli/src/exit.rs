@@ -37,7 +37,7 @@ pub(super) fn because_of(fields: &dyn Source, code: u8, why: impl Display) -> Ex
     code.into()
 }
 
-/// Why a command fails; not reported yet.
+/// The reason why a command fails, which is not reported yet.
 pub(super) struct Refusal {
     /// The exit code.
     pub(super) code: u8,

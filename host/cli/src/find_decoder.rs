@@ -1,4 +1,4 @@
-//! The decoder of a source for which the command line names none: for `cat`, `schema` and `init`.
+//! Finds the decoder of a source if the command line names none: for `cat`, `schema` and `init`.
 
 use std::process::ExitCode;
 
@@ -18,8 +18,8 @@ pub(super) struct DecodedSource {
     pub(super) source: Box<dyn Source>,
 }
 
-/// Finds the decoder of a source, says which it is, and loads it. Nothing of the source is lost. An
-/// error is reported; the exit code is returned.
+/// Finds the decoder of a source, logs it, and loads it. Nothing of the source is lost. An error is
+/// reported; the exit code is returned.
 pub(super) fn find_decoder(
     engine: &Engine,
     mut source: Box<dyn Source>,
@@ -27,7 +27,8 @@ pub(super) fn find_decoder(
     inflate: bool,
 ) -> Result<DecodedSource, ExitCode> {
     if is_watched() {
-        // Before the first object is taken: else the bytes of the epoch are not counted.
+        // This must happen before the first object is taken: otherwise the bytes of the epoch are
+        // not counted.
         source.total_size();
     }
     let rules = detect::plugin_rules(engine);

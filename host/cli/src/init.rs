@@ -46,7 +46,7 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
 
 fn write(args: &Args, builtins: Builtins) -> Result<(), ExitCode> {
     let files = [args.to.join("pipemill.toml"), args.to.join("train.py")];
-    // Before anything is read, which may take long.
+    // Checks this before reading, which may take long.
     if let Some(file) = files.iter().find(|file| file.exists()) {
         return Err(exists(file));
     }
@@ -89,7 +89,7 @@ fn failed(file: &Path, error: &io::Error) -> ExitCode {
     exit::because(exit::SYSTEM, format!("{}: can't write it: {error}", file.display()))
 }
 
-/// The source as text. Refuses what a configuration can't name again.
+/// The source as text. Refuses sources that a configuration can't name.
 fn check(source: &OsStr) -> Result<&str, ExitCode> {
     let is_text = Address::is_s3_url(source)
         || std::path::absolute(source).is_ok_and(|path| path.to_str().is_some());
@@ -122,8 +122,8 @@ struct Described<'a> {
     sample: Sample,
 }
 
-/// A name for the channel of a source: the last part of its path without endings, unlike the
-/// others.
+/// A name for a source's channel: the last part of its path without endings, unique among the
+/// channels.
 fn channel_name(source: &str, others: &[Described<'_>]) -> String {
     let last = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let stem = last.split('.').find(|part| !part.is_empty()).unwrap_or_default();
@@ -192,8 +192,8 @@ fn options(sample: &Sample) -> String {
     format!("{comment}\noptions = {pairs}\n")
 }
 
-/// The value of csv's option `types` that gives these fields their types, so that each start has
-/// the same ones, whatever the first rows are by then. `None` if a name can't stand in the list.
+/// The value of csv's option `types` that fixes the types of these fields, so that they don't
+/// depend on the first rows at each start. `None` if a name can't be written in the list.
 fn learnt_types(fields: &[Field]) -> Option<String> {
     let fits = |name: &str| !name.is_empty() && !name.contains(',') && name.trim() == name;
     let word = |field: &Field| {
@@ -226,7 +226,7 @@ fn source(source: &str, s3: &S3Args) -> String {
     keys
 }
 
-/// The path as the configuration needs it: from anywhere.
+/// The absolute path, which is valid from everywhere.
 fn located(source: &str, kind: &str) -> String {
     match kind {
         "s3" => source.to_owned(),

@@ -7,7 +7,7 @@
 //! - `exit`: exit codes, taken from BSD's sysexits, and the report of a command that fails.
 //! - `feed`: `pipemill feed`: feeds files or objects in S3 through FIFOs, as SageMaker's Pipe-mode
 //!   agent does.
-//! - `find_decoder`: the decoder of a source for which the command line names none: for `cat`,
+//! - `find_decoder`: finds the decoder of a source if the command line names none: for `cat`,
 //!   `schema` and `init`.
 //! - `init`: `pipemill init`: writes a configuration and a training script for it, which run at
 //!   once.
@@ -19,17 +19,16 @@
 //!   objects without a configuration.
 //! - `output`: standard output and standard error of the commands.
 //! - `outputs`: the outputs of a run that cover it from start to end: the report and the trace.
-//! - `plugin`: `pipemill plugin …`: commands for authors of plugins and for those who build images
+//! - `plugin`: `pipemill plugin …`: commands for authors of plugins and for people who build images
 //!   with them.
 //! - `print`: prints batches to standard output: as a table, JSON lines, CSV, Arrow, raw bytes or a
 //!   count.
-//! - `propose`: proposes the option `fields` of decoders that can't tell the fields of their
+//! - `propose`: proposes the option `fields` of decoders that can't find the fields of their
 //!   records: for `schema` and `init`.
 //! - `run`: `pipemill run`: serves the channels of a configuration.
 //! - `s3`: options for the access to S3: for all commands that read from there.
-//! - `sample`: decodes the start of a source, to say what its records look like: for `schema` and
-//!   `init`.
-//! - `schema`: `pipemill schema`: what the records of a source look like, and how many there are.
+//! - `sample`: decodes the start of a source, to describe its records: for `schema` and `init`.
+//! - `schema`: `pipemill schema`: describes the records of a source, and counts them.
 //! - `top`: `pipemill top`: shows the status of running hosts, on a live screen, or once as text or
 //!   JSON.
 
@@ -96,7 +95,8 @@ enum Command {
     Man(man::Args),
 }
 
-/// The engine with the settings of the environment; else the exit code, after a report.
+/// The engine with the settings of the environment; if there is none, the error is reported and is
+/// the exit code.
 fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
     Engine::of_environment(builtins)
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
@@ -134,7 +134,7 @@ impl Drop for FlushLog {
 }
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Otherwise a
-/// signal would end the process without a word.
+/// signal would end the process without a message.
 fn block_file_size_signal() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);
@@ -156,7 +156,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
             return if shown.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    // These run long: without a terminal, programs read their log.
+    // These commands run long: without a terminal, their log is for programs.
     let serves = matches!(cli.command, Command::Run(_) | Command::Feed(_));
     log::start(if serves { Format::Json } else { Format::Human });
     let _flush = FlushLog;

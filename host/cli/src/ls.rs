@@ -138,7 +138,7 @@ fn list<W: Write>(
             let message = "the objects of a FIFO can't be listed";
             Err(SourceError::new(name, message, "ask who writes it"))
         }
-        // A mix is in no configuration that is read to feed.
+        // A configuration that is read for feeding contains no mix.
         Source::Stdin { .. } | Source::Mix(_) => {
             let message = "the objects of standard input can't be listed";
             Err(SourceError::new("-", message, "ask who writes it"))

@@ -21,8 +21,8 @@ impl Condition {
         }
     }
 
-    /// Whether the name matches: a pattern without `/` is compared with the last part of the name,
-    /// too.
+    /// Whether the name matches: a pattern without `/` is also compared with the last part of the
+    /// name.
     fn matches(&self, name: &str) -> bool {
         let last = name.rsplit('/').next().unwrap_or(name);
         self.pattern.matches(name) || self.pattern.matches(last)
@@ -33,7 +33,7 @@ impl Condition {
 pub(super) struct Matching {
     inner: Box<dyn Source>,
     conditions: Vec<Condition>,
-    /// An object matched in this epoch.
+    /// Whether an object matched in this epoch.
     found: bool,
     /// Name of an object that did not match.
     other: Option<String>,
@@ -75,7 +75,7 @@ impl Source for Matching {
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
-        // Objects before the place may have matched.
+        // Objects before the start may have matched.
         self.found = true;
         self.inner.start_at(start)
     }

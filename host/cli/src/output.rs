@@ -1,6 +1,6 @@
-//! Standard output and standard error of the commands. All of it goes through here or through the
-//! log: `host/clippy.toml` forbids other ways. Lines for people have no hidden characters, whatever
-//! names are in them.
+//! Standard output and standard error of the commands. All output goes through here or through the
+//! log: `host/clippy.toml` forbids other ways. Lines for people have no hidden characters, even if
+//! names in them do.
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::fmt::Arguments;
@@ -22,12 +22,13 @@ pub(super) fn line(text: Arguments<'_>) {
     let _ = writeln!(io::stdout().lock(), "{}", Printable::line(text));
 }
 
-/// Prints a line that is no part of the output, to standard error.
+/// Prints a line that is not part of the output, to standard error.
 pub(super) fn remark(text: Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", Printable::line(text));
 }
 
-/// Standard output as it is: for data, and for text whose names the caller has made printable.
+/// Standard output without any filter: for data, and for text whose names the caller has made
+/// printable.
 pub(super) fn raw() -> Stdout {
     io::stdout()
 }
@@ -40,8 +41,8 @@ pub(super) fn is_terminal() -> bool {
 /// Width of a line if it is not known.
 const DEFAULT_WIDTH: usize = 120;
 
-/// Characters in a line of standard output: those of the terminal, else those that the variable
-/// `COLUMNS` tells.
+/// Number of characters in a line of standard output: the terminal's width, otherwise the value of
+/// the variable `COLUMNS`.
 pub(super) fn width() -> usize {
     let of_terminal = || ratatui::crossterm::terminal::size().ok().map(|size| usize::from(size.0));
     let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok();

@@ -80,7 +80,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
-    // A private host has all that it needs in its configuration.
+    // A private host has everything that it needs in its configuration.
     let base = if args.owner.is_none() { sagemaker::base() } else { None };
     let refusal = match attempt(args, builtins, base.clone()) {
         Ok(()) => return ExitCode::SUCCESS,
@@ -93,15 +93,15 @@ pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     refusal.code.into()
 }
 
-/// Runs to the end. The error is reported already: it has the exit code and the reason.
+/// Runs until the end. An error is reported already: it has the exit code and the reason.
 fn attempt(args: &Args, builtins: Builtins, base: Option<PathBuf>) -> Result<(), Refusal> {
     let owner = args.owner.map(|pid| Owner::new(pid, args.consumers_first));
     let report = |refusal: Refusal| report(owner.as_ref(), refusal);
-    // Before all else: no signal may come earlier, and all threads must have signals blocked.
+    // This comes first: no signal may arrive earlier, and all threads must have signals blocked.
     let signals = Signals::take(!args.command.is_empty()).map_err(|error| {
         report(Refusal::new(exit::SYSTEM, format_args!("can't start: {error}")))
     })?;
-    // From here on, nothing waits for who reads the log.
+    // From here on, no thread waits for the reader of the log.
     write_in_thread();
     if let Some(base) = &base {
         sagemaker::clear_failure(base);
@@ -157,8 +157,8 @@ fn serve(
     }
 }
 
-/// What the run is to do: its configuration, with the states that it goes on from, and what the
-/// platform says.
+/// The work of a run: its configuration, with the states from which it resumes, and the platform's
+/// description.
 fn read(args: &Args, base: Option<PathBuf>) -> Result<(Config, Option<Platform>), Refusal> {
     let refused = |why| Refusal { code: exit::USAGE, why };
     let platform = base.map(Platform::read).transpose();
@@ -221,7 +221,7 @@ pub(super) fn default_configuration() -> Option<PathBuf> {
 /// The configuration that is given without `--config`.
 ///
 /// # Errors
-/// The words are none: a command without `--` before it.
+/// The words don't name a configuration: they are a command without `--` before it.
 fn positional(args: &Args) -> Result<Option<PathBuf>, Refusal> {
     let words = match args.words.as_slice() {
         [words @ .., last] if last == TRAIN => words,
@@ -249,8 +249,8 @@ fn positional(args: &Args) -> Result<Option<PathBuf>, Refusal> {
     Err(Refusal::new(exit::USAGE, why))
 }
 
-/// Whether a word is the path of a configuration: it ends in `.toml`, or is a file that is no
-/// program.
+/// Whether a word is the path of a configuration: it ends in `.toml`, or it is a file that is not
+/// executable.
 fn is_configuration(path: &Path) -> bool {
     let is_program = |metadata: &Metadata| metadata.permissions().mode() & 0o111 != 0;
     path.extension().is_some_and(|extension| extension == "toml")

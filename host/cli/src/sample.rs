@@ -1,4 +1,4 @@
-//! Decodes the start of a source, to say what its records look like: for `schema` and `init`.
+//! Decodes the start of a source, to describe its records: for `schema` and `init`.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -23,15 +23,15 @@ use pipemill_config::parse_size;
 
 /// The option of a decoder that says which fields its records have.
 const FIELDS: &str = "fields";
-/// Records whose values are kept.
+/// Number of records whose values are kept.
 const SHOWN_RECORDS: usize = 3;
-/// Characters of a value that are kept.
+/// Number of characters of a value that are kept.
 const SHOWN_CHARS: usize = 40;
-/// Bytes of records after which the sample is large enough to tell the rate.
+/// Bytes of records after which the sample is large enough to measure the rate.
 const ENOUGH_BYTES: u64 = 8 << 20;
 /// Time after which a sample is large enough, for a source that is slow.
 const ENOUGH_TIME: Duration = Duration::from_secs(2);
-/// Bytes of input that it takes at least to measure a rate.
+/// Smallest number of input bytes with which a rate is measured.
 const MEASURABLE_BYTES: u64 = 256 << 10;
 /// Bytes of memory for a batch.
 const BATCH_MEMORY: usize = 2 << 20;
@@ -53,7 +53,7 @@ pub(super) struct DecoderArgs {
     pub(super) s3: s3::S3Args,
 }
 
-/// What the start of a source has.
+/// The content of the start of a source.
 #[derive(Default)]
 pub(super) struct Sample {
     /// The decoder, and its options.
@@ -71,18 +71,18 @@ pub(super) struct Sample {
     pub(super) bytes: u64,
     /// Bytes that were read for them.
     pub(super) read: u64,
-    /// How long that took, from the first record on.
+    /// Time for them, from the first record on.
     pub(super) time: Duration,
     /// Bytes of the whole source, if they are known.
     pub(super) total_bytes: Option<u64>,
     /// The source ended: these are all its records.
     pub(super) complete: bool,
-    /// What the option `fields` may be, if the decoder was given none.
+    /// A value for the option `fields`, if the decoder was given none.
     pub(super) proposal: Option<Proposal>,
 }
 
 impl Sample {
-    /// How many records the whole source has; `None` if that can't be told.
+    /// The number of records of the whole source; `None` if it can't be estimated.
     pub(super) fn total_records(&self) -> Option<u64> {
         if self.complete {
             return Some(self.records);
@@ -106,7 +106,8 @@ pub(super) fn sample(
     args: &DecoderArgs,
 ) -> Result<Sample, ExitCode> {
     s3::check_addresses(sources)?;
-    // Before the source is opened, so that a mistake in its options is told first.
+    // The decoder is loaded before the source is opened, so that a mistake in its options is
+    // reported first.
     let plugin = match &args.decoder {
         Some(name) => Some(load(engine, name, &args.options, exit::USAGE)?),
         None => None,
@@ -121,7 +122,7 @@ pub(super) fn sample(
     };
     let decoder = args.decoder.clone().unwrap_or_else(|| plugin.name().to_owned());
     let has_fields = options.iter().any(|(name, _)| name == FIELDS);
-    // It refuses to start without.
+    // The decoder refuses to start without the option.
     let proposal = if decoder == "webdataset" && !has_fields {
         first_bytes(sources, args).and_then(|start| propose::tar_fields(&start))
     } else {
@@ -172,8 +173,8 @@ pub(super) fn sample(
     Ok(sample)
 }
 
-/// The first bytes of the first object. `None` if they can be read only once, or not at all: then
-/// decoding says why.
+/// The first bytes of the first object. `None` if they can be read only once, or not at all:
+/// decoding then reports the reason.
 fn first_bytes(sources: &[OsString], args: &DecoderArgs) -> Option<Vec<u8>> {
     let is_once = |source: &OsString| {
         use std::os::unix::fs::FileTypeExt;
@@ -205,9 +206,9 @@ fn report(mut failure: Failure) -> ExitCode {
 /// Keeps the values of the first records, and stops when there are enough.
 struct Sampler {
     sample: Sample,
-    /// What is known of lines of JSON.
+    /// The facts about lines of JSON.
     lines: Option<JsonFields>,
-    /// When the first fields were known.
+    /// Time when the first fields were known.
     started: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! `pipemill schema`: what the records of a source look like, and how many there are.
+//! `pipemill schema`: describes the records of a source, and counts them.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ fn print(sample: &Sample) {
     }
 }
 
-/// How many records there are, in words.
+/// The number of records, in words.
 fn records(sample: &Sample) -> String {
     let bytes = HumanBytes(sample.read);
     match sample.total_records() {

@@ -1,10 +1,9 @@
-//! gzip members, one after the other, from compressed bytes that come in pieces of any size: RFC
-//! 1952.
+//! gzip members (RFC 1952), from compressed bytes that come in pieces of any size.
 //!
-//! The pieces make no difference: not to the bytes, nor to an error and its place. flate2's readers
-//! drop what they inflated in the call that ends with an error. So this uses the core of its
-//! inflater, which says how many bytes it has written in each call, and puts them into a window of
-//! ours. The header and the trailer of a member are read byte by byte.
+//! The result does not depend on the pieces: neither the bytes, nor an error and its place.
+//! flate2's readers drop the bytes that they inflated in the call that ends with an error. So this
+//! uses the core of its inflater, which reports how many bytes it has written in each call, and
+//! writes into a window of this type. The header and the trailer of a member are read byte by byte.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::ops::Range;
@@ -13,7 +12,7 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-/// How far back inflated data may refer.
+/// Largest distance of a back reference.
 const WINDOW: usize = 32 << 10;
 /// ID1, ID2, and the only compression method.
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
@@ -22,12 +21,12 @@ const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 const FIXED_HEADER: usize = 10;
 /// Bits of the flags that must be 0.
 const RESERVED: u8 = 0xe0;
-/// Most bytes of a name or a comment: data that never ends a header is refused.
+/// Largest number of bytes of a name or a comment: a header without end is refused.
 const MAX_TEXT: usize = 0xffff;
 /// Checksum and size of the content.
 const TRAILER: usize = 8;
 
-/// A part of a member, or what is between two members.
+/// A part of a member, or the bytes between two members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     FixedHeader,
@@ -55,27 +54,29 @@ const OPTIONAL: [(u8, Part); 4] = [
 /// Inflates the members of an input. An input without any bytes ends early.
 pub struct GzipMembers<R> {
     input: R,
-    /// Compressed bytes that were read up to here; after damage, up to its place.
+    /// Number of compressed bytes read so far; after damage, up to its place.
     consumed: u64,
     part: Part,
-    /// Bytes of the part that were read. The content does not count them.
+    /// Number of bytes of the part that were read. They are not counted for the content.
     at: usize,
-    /// The last bytes of the part that were read: all of them if they are 8 at most.
+    /// The last bytes of the part that were read: all of them if they are at most 8.
     last: [u8; TRAILER],
-    /// Those of `OPTIONAL` that come yet.
+    /// The flags of `OPTIONAL` whose parts are still to come.
     flags: u8,
     /// Size of the header's part `Extra`.
     extra_size: usize,
-    /// Of the header, then of the content.
+    /// The checksum of the header, then of the content.
     checksum: crc32fast::Hasher,
     /// Bytes of content, modulo 2^32.
     size: u32,
     inflater: Box<DecompressorOxide>,
-    /// The last bytes of content. The inflater writes them around and around.
+    /// The last bytes of content. The inflater uses them as a ring buffer.
     window: Box<[u8]>,
-    /// The inflated bytes in `window` that were not returned. The inflater goes on at their end.
+    /// The inflated bytes in `window` that were not returned yet. The inflater continues at their
+    /// end.
     pending: Range<usize>,
-    /// The last call of the inflater filled the window to its end: there may be more without input.
+    /// Whether the last call of the inflater filled the window to its end: there may be more
+    /// without input.
     is_full: bool,
     /// The damage that was found.
     damage: Option<String>,
@@ -112,12 +113,13 @@ impl<R: BufRead> GzipMembers<R> {
         &mut self.input
     }
 
-    /// Compressed bytes that were read up to the last byte returned or the error.
+    /// Number of compressed bytes read up to the last byte returned or the error.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Takes one piece of input. Returns whether there was one: not at the end of the last member.
+    /// Takes one piece of input. Returns whether there was one: there is none at the end of the
+    /// last member.
     fn take_piece(&mut self) -> io::Result<bool> {
         if self.part == Part::Content {
             return self.inflate().map(|()| true);
@@ -131,7 +133,7 @@ impl<R: BufRead> GzipMembers<R> {
             };
             return Err(io::Error::new(ErrorKind::UnexpectedEof, cut));
         }
-        // Not borrowed from the input: a header and a trailer are short.
+        // The bytes are copied, not borrowed from the input: a header and a trailer are short.
         let mut piece = [0; 64];
         let count = piece.len().min(bytes.len());
         piece[..count].copy_from_slice(&bytes[..count]);
@@ -204,13 +206,13 @@ impl<R: BufRead> GzipMembers<R> {
         }
     }
 
-    /// Compares what a part says, of which all bytes were read.
+    /// Checks the values in a part that was read completely.
     fn check_part(&self) -> Result<(), String> {
         let [sum @ .., s0, s1, s2, s3] = self.last;
         let found = self.checksum.clone().finalize();
         match self.part {
             Part::HeaderChecksum => {
-                // The lower half of it.
+                // The header has the lower half of the checksum.
                 let (expected, found) = (u16::from_le_bytes([s2, s3]), found as u16);
                 (found == expected).then_some(()).ok_or_else(|| {
                     format!(
@@ -232,8 +234,8 @@ impl<R: BufRead> GzipMembers<R> {
         }
     }
 
-    /// Begins what follows a part of which all bytes were read: the next one that the header's
-    /// flags announce, or else the content.
+    /// Begins the part after one that was read completely: the next one that the header's flags
+    /// announce, or else the content.
     fn begin_next(&mut self) {
         if self.part == Part::Trailer {
             return self.begin(Part::Between);
@@ -252,7 +254,7 @@ impl<R: BufRead> GzipMembers<R> {
         self.checksum.reset();
         self.size = 0;
         *self.inflater = DecompressorOxide::new();
-        // What is found by a reference to before the content.
+        // These are the bytes that a reference to before the content finds.
         self.window.fill(0);
         self.pending = 0..0;
         self.begin(Part::Content);
@@ -393,7 +395,7 @@ mod tests {
         assert_eq!(any_pieces(&all.0), (all.1, None));
     }
 
-    /// A header with all of its optional parts, and a checksum of it.
+    /// A header with all of its optional parts and its checksum.
     fn full_header() -> Vec<u8> {
         let builder = GzBuilder::new().filename("name").comment("comment").extra(*b"extra");
         let mut to = builder.write(Vec::new(), Compression::fast());
@@ -434,7 +436,7 @@ mod tests {
         assert_eq!(with(2, 9), (3, "byte 2 of a gzip header is 0x09, expected 0x08".into()));
         let reserved = "the flags of a gzip header are 0xde, expected no reserved bits";
         assert_eq!(with(3, 0xde), (4, reserved.into()));
-        // The time, so only the checksum of the header says it.
+        // Only the checksum of the header covers the time.
         let (place, message) = with(4, 1);
         assert_eq!(place, 32);
         assert!(message.starts_with("the checksum of the gzip header is 0x"), "{message}");

@@ -2,12 +2,11 @@
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
 //! Sources use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 //!
-//! - `gzip_members`: gzip members, one after the other, from compressed bytes that come in pieces
-//!   of any size: RFC 1952.
-//! - `zlib_streams`: zlib streams, one after the other, from compressed bytes that come in pieces
-//!   of any size: RFC 1950.
-//! - `zstd_frames`: Zstandard frames, one after the other, from compressed bytes that come in
-//!   pieces of any size.
+//! - `gzip_members`: gzip members (RFC 1952), from compressed bytes that come in pieces of any
+//!   size.
+//! - `zlib_streams`: zlib streams (RFC 1950), from compressed bytes that come in pieces of any
+//!   size.
+//! - `zstd_frames`: Zstandard frames, from compressed bytes that come in pieces of any size.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +23,7 @@ pub use gzip_members::GzipMembers;
 pub use zlib_streams::ZlibStreams;
 pub use zstd_frames::ZstdFrames;
 
-/// How a block is compressed.
+/// The compression of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// DEFLATE without a header (RFC 1951).
@@ -66,23 +65,24 @@ impl Codec {
 
 /// Largest window of a Zstandard frame, as a power of two: 128 MiB, the default of `zstd`.
 const ZSTD_WINDOW_LOG: u32 = 27;
-/// The same in bytes.
+/// The same size in bytes.
 pub const ZSTD_WINDOW_BYTES: u64 = 1 << ZSTD_WINDOW_LOG;
 /// Largest block of an LZ4 frame.
 const LZ4_BLOCK_BYTES: u64 = 4 << 20;
-/// Bytes that are decompressed at a time while passing over some.
+/// Number of bytes that are decompressed at a time while some are skipped.
 const SKIP_BYTES: usize = 64 << 10;
 
 /// A block that is being decompressed, from its start to its end.
 pub struct BlockReader {
     codec: Codec,
-    /// Size of the compressed block in bytes.
+    /// Decompressed bytes: from `window_at` on, the bytes of the last window that was returned, and
+    /// maybe more.
     compressed: u64,
     reader: Box<dyn Stream>,
     /// Decompressed bytes: from `window_at` on, those of the last window that was returned, and
     /// maybe more.
     decompressed: Vec<u8>,
-    /// Where the window starts in `decompressed`.
+    /// Start of the window in `decompressed`.
     window_at: usize,
     /// Offset of the window in the decompressed block.
     window_start: u64,
@@ -94,10 +94,10 @@ pub struct BlockReader {
 
 impl BlockReader {
     /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
-    /// decompression. [`held`](Self::held) says what it needs in memory.
+    /// decompression. [`held`](Self::held) returns the memory that it needs.
     ///
     /// # Errors
-    /// A text that says what is wrong with the start of the block.
+    /// The text says what is wrong with the start of the block.
     pub fn new(codec: Codec, block: &[u8], max_whole: u64) -> Result<Self, String> {
         if block.is_empty() {
             return Err(format!("the {} data is cut short: it has no bytes", codec.word()));
@@ -129,8 +129,8 @@ impl BlockReader {
         })
     }
 
-    /// Bytes of memory that the reader holds at most: a copy of the compressed block, and what the
-    /// codec keeps of the decompressed bytes so far.
+    /// Upper limit of the memory in bytes that the reader holds: a copy of the compressed block,
+    /// and the decompressed bytes that the codec keeps.
     pub fn held(&self) -> u64 {
         let kept = match self.codec {
             Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
@@ -141,20 +141,20 @@ impl BlockReader {
         self.compressed + kept
     }
 
-    /// Whether a window that starts at `skip` can be had without beginning the block again.
+    /// Whether a window that starts at `skip` is possible without beginning the block again.
     pub fn can_go_on_at(&self, skip: u64) -> bool {
         skip >= self.window_start
     }
 
     /// Returns at most `max` bytes of the decompressed block, after its first `skip`, and whether
-    /// they are its last. `go_on` is asked now and then while bytes are passed over. When it
-    /// returns false, this ends with an error.
+    /// they are its last. `go_on` is called now and then while bytes are skipped. If it returns
+    /// false, this ends with an error.
     ///
     /// # Errors
-    /// A text that says what is wrong with the block.
+    /// The text says what is wrong with the block.
     ///
     /// # Panics
-    /// If [`can_go_on_at`](Self::can_go_on_at) says that `skip` lies before the last window.
+    /// If [`can_go_on_at`](Self::can_go_on_at) says that `skip` is before the last window.
     pub fn window(
         &mut self,
         skip: u64,
@@ -177,7 +177,7 @@ impl BlockReader {
         if self.decompressed.len() - self.window_at <= max && !self.is_last {
             self.fill(max)?;
         }
-        // What is beyond this window belongs to the next one.
+        // Bytes beyond this window belong to the next one.
         let window = &self.decompressed[self.window_at..];
         match window.get(..max) {
             Some(first) if window.len() > max => Ok((first, false)),
@@ -190,8 +190,8 @@ impl BlockReader {
         self.window_start + (self.decompressed.len() - self.window_at) as u64
     }
 
-    /// Lets the window start at this offset in the decompressed block, which lies in `decompressed`
-    /// or at its end.
+    /// Moves the start of the window to this offset in the decompressed block, which is in
+    /// `decompressed` or at its end.
     fn move_to(&mut self, skip: u64) {
         self.window_at += (skip - self.window_start) as usize;
         self.window_start = skip;
@@ -259,7 +259,7 @@ trait Stream: Read + Send {
     /// Compressed bytes that were not read; at the end of the stream, the bytes after it.
     fn unread(&self) -> u64;
 
-    /// Whether the compressed bytes ended before the stream did, though no read was an error.
+    /// Whether the compressed bytes ended before the stream did, although no read failed.
     fn ran_out(&self) -> bool {
         false
     }
@@ -295,8 +295,8 @@ impl Stream for ZstdFrames<Cursor<Vec<u8>>> {
     }
 }
 
-/// The bytes of an LZ4 frame. Its decoder takes a frame without its end mark for a whole one, but
-/// only then does it read beyond the bytes.
+/// The bytes of an LZ4 frame. Its decoder accepts a frame without its end mark as complete, but
+/// only in that case it reads beyond the bytes.
 struct Lz4Frame {
     block: Cursor<Vec<u8>>,
     ran_out: bool,
@@ -320,7 +320,7 @@ impl Stream for FrameDecoder<Lz4Frame> {
     }
 }
 
-/// What is left of a Snappy block: nothing.
+/// The rest of a Snappy block: nothing.
 impl Stream for Cursor<Vec<u8>> {
     fn unread(&self) -> u64 {
         left(self)
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Decompresses a block in windows: after each, decoding goes on `used(window)` bytes later.
+    /// Decompresses a block in windows: after each, decoding continues `used(window)` bytes later.
     fn in_windows(
         codec: Codec,
         block: &[u8],

@@ -1,8 +1,8 @@
 //! zlib streams, one after the other, from compressed bytes that come in pieces of any size: RFC
 //! 1950. TensorFlow writes such files with `ZLIB`, and `pigz -z` does.
 //!
-//! As for [`GzipMembers`](crate::GzipMembers), the pieces make no difference, and what was inflated
-//! before damage is returned before the error.
+//! As for [`GzipMembers`](crate::GzipMembers), the result does not depend on the pieces, and the
+//! bytes before damage are returned before the error.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use miniz_oxide::inflate::core::inflate_flags::{
 };
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-/// How far back inflated data may refer.
+/// Largest distance of a back reference.
 const WINDOW: usize = 32 << 10;
 /// The inflater reads the header, and compares the checksum.
 const FLAGS: u32 =
@@ -22,16 +22,18 @@ const FLAGS: u32 =
 /// Inflates the streams of an input. An input without any bytes ends early.
 pub struct ZlibStreams<R> {
     input: R,
-    /// Compressed bytes that were read up to here; after damage, up to its place.
+    /// Number of compressed bytes read so far; after damage, up to its place.
     consumed: u64,
     inflater: Box<DecompressorOxide>,
-    /// The last bytes of content. The inflater writes them around and around.
+    /// The last bytes of content. The inflater uses them as a ring buffer.
     window: Box<[u8]>,
-    /// The inflated bytes in `window` that were not returned. The inflater goes on at their end.
+    /// The inflated bytes in `window` that were not returned yet. The inflater continues at their
+    /// end.
     pending: Range<usize>,
-    /// The last call of the inflater filled the window to its end: there may be more without input.
+    /// Whether the last call of the inflater filled the window to its end: there may be more
+    /// without input.
     is_full: bool,
-    /// A stream has ended, and the next one has not begun.
+    /// Whether a stream has ended, and the next one has not begun.
     is_between: bool,
     damage: Option<&'static str>,
 }
@@ -61,12 +63,13 @@ impl<R: BufRead> ZlibStreams<R> {
         &mut self.input
     }
 
-    /// Compressed bytes that were read up to the last byte returned or the error.
+    /// Number of compressed bytes read up to the last byte returned or the error.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Takes one piece of input. Returns whether there was one: not at the end of the last stream.
+    /// Takes one piece of input. Returns whether there was one: there is none at the end of the
+    /// last stream.
     fn take_piece(&mut self) -> io::Result<bool> {
         let piece = if self.is_full { &[] } else { self.input.fill_buf()? };
         if piece.is_empty() && !self.is_full {
@@ -149,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Bytes that are compressed well, and some that are not.
+    /// Bytes that compress well, and some that don't.
     fn content(size: usize) -> Vec<u8> {
         (0..size).map(|n| if n % 7 == 0 { ((n * n) >> 5) as u8 } else { (n / 900) as u8 }).collect()
     }

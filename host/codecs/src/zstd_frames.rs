@@ -1,22 +1,24 @@
-//! Zstandard frames, one after the other, from compressed bytes that come in pieces of any size.
+//! Zstandard frames, from compressed bytes that come in pieces of any size.
 //!
-//! The library has two ways to decompress a frame: as a whole if all of it is in view, or block by
-//! block. They do not refuse the same damage, so the result would depend on the pieces. And a call
-//! that ends with an error drops what it has decompressed before. Here each call gets at most one
-//! block, without the header of the next one: so a frame is never in view as a whole, and what
-//! comes before damage is always returned.
+//! The library has two ways to decompress a frame: as a whole if it has all of its bytes, or block
+//! by block. They do not refuse the same damage, so the result would depend on the pieces.
+//! Moreover, a call that ends with an error drops the bytes that it has decompressed before. Here
+//! each call gets at most one block, without the header of the next one: so the library never has a
+//! whole frame, and the bytes before damage are always returned.
 //!
 //! Decompressing block by block compares the size of the content with the one in the frame's header
-//! only at the last block, and not if that is empty. So it is compared here. A frame that has more
-//! than its header says is refused as soon as it does, because nobody reserved memory for the rest.
+//! only at the last block, and not if that is empty. So it is compared here. A frame with more
+//! bytes than its header says is refused at the first such byte, because nobody reserved memory for
+//! the rest.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Bytes of a block's header. The library asks for those of the next block together with a block.
+/// Bytes of a block's header. Together with a block, the library asks for the header of the next
+/// block.
 const BLOCK_HEADER: usize = 3;
-/// Most bytes of a frame's header up to the size of the content, after RFC 8878.
+/// Largest size in bytes of a frame's header up to the size of the content, after RFC 8878.
 const MAX_HEADER: usize = 18;
 /// The magic number of a frame. Other frames are skippable and have no content.
 const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
@@ -27,17 +29,19 @@ pub struct ZstdFrames<R> {
     decoder: Decoder<'static>,
     /// The first bytes of the current frame.
     header: [u8; MAX_HEADER],
-    /// Compressed bytes of the current frame that were passed on; 0 between two frames.
+    /// Number of compressed bytes of the current frame that were passed on; 0 between two frames.
     frame_consumed: u64,
-    /// Compressed bytes that were passed on, of all frames and of the piece that was refused.
+    /// Number of compressed bytes that were passed on, of all frames and of the piece that was
+    /// refused.
     consumed: u64,
-    /// Most bytes that the next call gets.
+    /// Largest number of bytes that the next call gets.
     wanted: usize,
-    /// The last call had no room for all that it decompressed.
+    /// Whether the last call had no room for all that it decompressed.
     is_full: bool,
-    /// Decompressed bytes of the current frame.
+    /// Number of decompressed bytes of the current frame.
     produced: u64,
-    /// The frame has more bytes than its header says. All that its header says were returned.
+    /// Whether the frame has more bytes than its header says. All bytes that its header announces
+    /// were returned.
     is_too_long: bool,
 }
 
@@ -71,12 +75,12 @@ impl<R: BufRead> ZstdFrames<R> {
         &mut self.input
     }
 
-    /// Compressed bytes that were read up to the last byte returned or the error.
+    /// Number of compressed bytes read up to the last byte returned or the error.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Passes one piece on. Returns the numbers of bytes that were consumed and produced.
+    /// Passes one piece on. Returns the numbers of consumed and produced bytes.
     fn step(&mut self, buf: &mut [u8]) -> io::Result<(usize, usize)> {
         let piece = if self.is_full {
             &[]
@@ -94,10 +98,10 @@ impl<R: BufRead> ZstdFrames<R> {
             same_text(error)
         })?;
         let (consumed, produced) = (from.pos(), to.pos());
-        // The last byte of a block comes alone. The library returns the bytes of an uncompressed
-        // block as they come, and compares the size of the content when it has the last one. It
-        // asks for the next header only if the block is not the last one, so the end is passed byte
-        // by byte.
+        // The last byte of a block is passed separately. The library returns the bytes of an
+        // uncompressed block as they come, and compares the size of the content when it has the
+        // last one. It asks for the next header only if the block is not the last one, so the end
+        // is passed byte by byte.
         self.wanted = hint.saturating_sub(BLOCK_HEADER + 1).max(1);
         self.is_full = produced == room;
         if self.frame_consumed < MAX_HEADER as u64 {
@@ -112,8 +116,8 @@ impl<R: BufRead> ZstdFrames<R> {
         self.consumed += consumed as u64;
         self.produced += produced as u64;
         if let Some(size) = content_size(&self.header) {
-            // The first byte of an uncompressed block that is too many comes alone: a piece with it
-            // is refused as a whole.
+            // The first excess byte of an uncompressed block is passed separately: the library
+            // refuses a piece with it as a whole.
             let rest = size.saturating_sub(self.produced).max(1);
             self.wanted = self.wanted.min(usize::try_from(rest).unwrap_or(usize::MAX));
         }
@@ -143,11 +147,11 @@ impl<R: BufRead> ZstdFrames<R> {
     }
 }
 
-/// What the library says of most damage.
+/// The library's text for most damage.
 const DAMAGED: &str = "Data corruption detected";
 
-/// The library's error. A block that is larger than its frame says has two texts, by the room for
-/// the result: here it has one.
+/// The library's error. The library has two texts for a block that is larger than its frame says,
+/// depending on the room for the result: here it has one.
 fn same_text(error: io::Error) -> io::Error {
     if error.to_string().contains("Destination buffer is too small") {
         return io::Error::new(ErrorKind::InvalidData, DAMAGED);
@@ -192,7 +196,7 @@ fn content_size(header: &[u8; MAX_HEADER]) -> Option<u64> {
     let at = 5 + usize::from(1 - single_segment) + dictionary;
     let size =
         header[at..at + bytes].iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte));
-    // Two bytes count from 256 on, because one byte says less.
+    // A size of two bytes counts from 256 on, because one byte holds less.
     Some(if bytes == 2 { size + 256 } else { size })
 }
 
@@ -251,7 +255,7 @@ mod tests {
 
     #[test]
     fn damage_is_the_same_error_in_any_pieces() {
-        // Several blocks, of which a damaged one comes after sound ones.
+        // Several blocks, with a damaged one after sound ones.
         let content: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) >> 9) as u8).collect();
         let large = pledged(&content);
         for at in (0..large.len()).step_by(1 + large.len() / 20) {
@@ -272,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_empty_last_block_hides_no_missing_content() {
-        // 32 bytes in one segment, then a last block of no bytes: compressed, and plain.
+        // 32 bytes in one segment, then a last empty block: compressed, and plain.
         for block in [5_u8, 1] {
             let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x20, block, 0, 0];
             let wrong = any_pieces(&frame).expect_err("nothing of 32 bytes");
@@ -280,8 +284,8 @@ mod tests {
         }
     }
 
-    /// A frame that says to have `size` bytes in one segment, with blocks that each repeat one byte
-    /// 32 times, and then other bytes.
+    /// A frame whose header says `size` bytes in one segment, with blocks that each repeat one byte
+    /// 32 times, and other bytes after it.
     fn repeated(size: u8, blocks: usize, end: &[u8]) -> Vec<u8> {
         // Three bytes: bit 0 says whether it is the last one, bits 1 and 2 the type, the rest the
         // size.
@@ -322,8 +326,8 @@ mod tests {
             block[0] = block[0] & !1 | last;
             block
         };
-        // A block that is larger than the content is refused by its header, so most have several
-        // blocks.
+        // A block that is larger than the content is refused by its header, so most cases have
+        // several blocks.
         for says in [0, 99, 199, 200, 201, 230, 255] {
             for blocks in [
                 vec![plain(false), plain(true)],

@@ -1,5 +1,5 @@
 //! A regular expression of the whole numbers in a range. A JSON Schema has no other way to say
-//! which numbers may stand before a unit.
+//! which numbers are valid before a unit.
 
 /// A regular expression of the whole numbers from `min` to `max`, without leading zeros.
 pub(super) fn pattern(min: u64, max: u64) -> String {
@@ -21,8 +21,8 @@ pub(super) fn pattern(min: u64, max: u64) -> String {
     blocks.join("|")
 }
 
-/// How many of the last digits of `from` may be any digits: all of these numbers have as many
-/// digits as `from`, and none is more than `max`.
+/// Number of trailing digits of `from` that are free: all of these numbers have the length of
+/// `from`, and none is larger than `max`.
 fn free_digits(from: u64, max: u64) -> u32 {
     let is_free = |free: &u32| {
         let block = 10_u64.pow(*free);

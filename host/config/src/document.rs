@@ -16,7 +16,7 @@ pub(super) struct Reported(());
 /// A value, or the proof that its fault was recorded.
 pub(super) type ReadResult<T> = Result<T, Reported>;
 
-/// What the channels are for.
+/// The purpose of the channels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The channels are decoded: each needs a decoder, and files are read for one epoch by default.
@@ -25,7 +25,7 @@ pub(super) enum Purpose {
     Feed,
 }
 
-/// The file that is read.
+/// The file.
 pub(super) struct Document<'a> {
     file: &'a str,
     lines: LineIndex<'a>,
@@ -35,7 +35,7 @@ pub(super) struct Document<'a> {
     presets: &'a Presets,
     /// Set after the table `[rank]` was read.
     rank: OnceCell<Result<Rank, String>>,
-    /// Stands for each table that the file leaves out.
+    /// Used for each table that the file leaves out.
     empty: DeTable<'a>,
 }
 
@@ -57,9 +57,9 @@ impl<'a> Document<'a> {
         (self.env)(name).filter(|value| !value.trim().is_empty())
     }
 
-    /// Keeps the rank for [`Document::rank`]. To be called once.
+    /// Keeps the rank for [`Document::rank`]. Call it once.
     pub(super) fn set_rank(&self, rank: Result<Rank, String>) {
-        // The error means that it is set already: it is read once.
+        // It fails only if the rank is set already, and it is read once.
         let _ = self.rank.set(rank);
     }
 

@@ -18,7 +18,7 @@ pub struct TextPosition {
 pub struct Fault {
     /// The file's name, as it was given to `parse`.
     pub file: String,
-    /// Where the wrong value stands. For a missing key: the place of its table.
+    /// The place of the wrong value. For a missing key: the place of its table.
     pub place: TextPosition,
     /// The channel's name, if the channel has a valid one.
     pub channel: Option<String>,

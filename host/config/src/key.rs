@@ -14,11 +14,11 @@ pub(super) trait Key: Sync {
     fn default_text(&self) -> String;
     /// What the key means, in Markdown. Links are those of a page in docs/.
     fn doc(&self) -> &'static str;
-    /// The valid values, as far as a value can be checked by itself.
+    /// The valid values, without rules that depend on other keys.
     fn shape(&self) -> Shape;
 }
 
-/// The default of a key that the file has to have.
+/// The default in the documentation of a key that must be set.
 pub(super) const REQUIRED: &str = "required";
 
 /// The valid values of a key.
@@ -29,11 +29,11 @@ pub(super) enum Shape {
     /// One of these words.
     Words(Vec<&'static str>),
     Flag,
-    /// Only `true`.
+    /// The word `true`.
     True,
-    /// A text in which this regular expression is found.
+    /// A text that matches this regular expression.
     Text(&'static str),
-    /// Such a text, or a list of them: one or more, up to this number.
+    /// One such text, or a list of one or more, up to this number.
     Texts(&'static str, Option<usize>),
     Table(&'static Table),
     /// A list of tables, one or more.
@@ -42,7 +42,7 @@ pub(super) enum Shape {
     Options,
     /// A table of channels with their weights.
     Weights,
-    /// A value of one of two keys.
+    /// A value that one of these two keys accepts.
     Either(&'static dyn Key, &'static dyn Key),
 }
 
@@ -276,7 +276,7 @@ pub(super) fn one_of(words: &[String]) -> String {
     }
 }
 
-/// Keys that stand together in several tables.
+/// Keys that belong together in several tables.
 pub(super) type KeyGroup = &'static [&'static dyn Key];
 
 /// A table of the file: its name in messages, and its keys in the order of the documentation.

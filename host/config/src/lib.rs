@@ -1,11 +1,10 @@
 //! The configuration file: [`parse`] reads TOML and finds all faults at once; [`show`] writes TOML,
 //! and [`schema`] a JSON Schema for editors.
 //!
-//! Each file uses only files that stand before it in this list: `digits`, `values`,
-//! `vars` (texts), `key`,
-//! `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data), `document`,
-//! `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`, `named_decoders`,
-//! `show`, `schema`.
+//! Each file uses only files that come before it in this list: `digits`, `values`, `vars` (texts),
+//! `key`, `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data),
+//! `document`, `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`,
+//! `named_decoders`, `show`, `schema`.
 //!
 //! - `mix`: a mix: a channel whose source is other channels of the file.
 //! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe

@@ -1,5 +1,5 @@
 //! A mix: a channel whose source is other channels of the file. They move into the mix: none of
-//! them is served by itself.
+//! them is served separately.
 
 use pipemill_channel::Until;
 use pipemill_source::ReadSettings;
@@ -11,7 +11,7 @@ use super::keys::*;
 use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
-/// Keys of a channel that reads: a mix has none of them.
+/// Keys that only a channel with its own source and decoder has; a mix has none of them.
 static READING_KEYS: [&dyn Key; 10] = [
     &DECODER,
     &SHA256,
@@ -24,7 +24,7 @@ static READING_KEYS: [&dyn Key; 10] = [
     &WORKERS,
     &ORDER,
 ];
-/// The same of `[channel.limits]`.
+/// As `READING_KEYS`, for `[channel.limits]`.
 static READING_LIMITS: [&dyn Key; 3] = [&MEMORY, &CALL_TIMEOUT, &OUTPUT];
 /// Keys of a channel that is served: one that is mixed has none of them.
 static SERVING_KEYS: [&dyn Key; 7] =
@@ -87,7 +87,7 @@ pub(super) fn resolve(
     Ok(resolved.into_iter().map(|(_, read)| read.channel).collect())
 }
 
-/// The rules that a mix keeps by itself.
+/// Checks the rules for the mix alone, without its inputs.
 fn check_mix(read: &ReadChannel<'_>) -> ReadResult<()> {
     let ReadChannel { reader, channel } = read;
     let mut result = Ok(());
@@ -153,8 +153,7 @@ fn inputs(
     result.map(|()| found)
 }
 
-/// The fault of a channel that can't be mixed, because the file has none of this name, or another
-/// mix has it.
+/// The fault of a name that can't be mixed: the file has no such channel, or another mix has it.
 fn not_there(
     table: &Reader,
     name: &str,

@@ -33,7 +33,7 @@ pub struct Config {
     /// Limit in bytes for data that was fetched from S3 and not read yet, for all channels
     /// together: 8 MiB to 1 TiB. If absent, the host chooses it.
     pub s3_budget: Option<u64>,
-    /// The channels. Each has a name of its own.
+    /// The channels. Their names are unique.
     pub channels: Vec<Channel>,
 }
 
@@ -60,13 +60,14 @@ pub struct Channel {
     pub decoder_place: TextPosition,
     /// The digest that the decoder's file must have.
     pub sha256: Option<Digest>,
-    /// The decoder's options as text, in the order of the file.
+    /// The decoder's options as text, in the order in which the file has them.
     pub options: Vec<(String, String)>,
     /// The place of each of `options` in the file, in the same order.
     pub option_places: Vec<TextPosition>,
     /// What happens at a decode error. Default: `Fail`.
     pub on_error: OnError,
-    /// What happens if the decoder itself fails. Default: `Fail`.
+    /// What happens if the decoder fails: a trap, a broken contract or an exceeded limit. Default:
+    /// `Fail`.
     pub on_plugin_error: OnPluginError,
     /// The channel fails after errors in more places of an epoch than this. 1 or more, default
     /// 1000; 0 if no error is skipped.
@@ -85,17 +86,17 @@ pub struct Channel {
     /// The number of records of each batch, 1 to 1,048,576. If absent, batches leave as early as it
     /// helps their consumers.
     pub batch: Option<BatchSize>,
-    /// The random order of objects and records. If absent, they keep the order of the source. Its
+    /// The random order of objects and records. If absent, they keep the order of the source. The
     /// seed is also in the source's order.
     pub shuffle: Option<Shuffle>,
-    /// The object from which decoder, header, types and shapes are learned, where that is not the
-    /// first one of all objects of the source: a path, or an address in S3.
+    /// The object from which decoder, header, types and shapes are learned, if it is not the first
+    /// of the source's objects: a path, or an address in S3.
     pub learn_from: Option<String>,
-    /// Where to go on, if the run resumes a state, or a state of each rank. No key of the file.
+    /// The state that the run resumes, or one state for each rank. Not a key of the file.
     pub resume: Vec<Resumed>,
-    /// The settings of each of these states. No key of the file.
+    /// The settings of each of these states. Not a key of the file.
     pub resume_settings: Vec<std::collections::BTreeMap<String, String>>,
-    /// Batches after that place that are done, too. No key of the file.
+    /// Batches after that position that are done, too. Not a key of the file.
     pub done: Vec<u64>,
     /// Where the host writes how far the channel's consumers have come.
     pub checkpoint: Option<Checkpoint>,
@@ -181,7 +182,7 @@ pub enum WorkerCount {
 /// The random order of a channel's objects and records. The same seed gives the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// The seed, below 2^63. Each epoch has an order of its own.
+    /// The seed, below 2^63. Each epoch has a different order.
     pub seed: u64,
     /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records.
     /// Only with [`Channel::batch`]. If absent, only objects are shuffled.
@@ -189,7 +190,7 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Bytes of the window, if it is counted in bytes; else 0.
+    /// Bytes of the window, if it is counted in bytes; otherwise 0.
     pub fn window_bytes(&self) -> u64 {
         match self.window {
             Some(Window::Bytes(bytes)) => bytes,
@@ -226,37 +227,37 @@ pub enum Source {
         /// The pipe's capacity that is requested from the kernel, in bytes, 4 KiB to 1 GiB.
         /// Default: 1 MiB.
         pipe_size: usize,
-        /// How the bytes are compressed.
+        /// The compression of the bytes.
         compression: Compression,
-        /// A file for the number of the next epoch: a restarted process reads it.
+        /// A file with the number of the next epoch: a restarted process reads it.
         epoch_file: Option<PathBuf>,
     },
     /// Files.
     Files {
         /// Which files.
         pattern: Pattern,
-        /// How they are read.
+        /// Reading options.
         reading: ReadSettings,
     },
     /// Objects in S3.
     S3(Box<s3::Settings>),
     /// Standard input, once.
     Stdin {
-        /// How the bytes are compressed.
+        /// The compression of the bytes.
         compression: Compression,
     },
     /// Records of other channels.
     Mix(Box<Mix>),
 }
 
-/// Records that are drawn from several channels, which are not served by themselves.
+/// Records that are drawn from several channels, which are not served separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// 2 to 16 channels, in the order of their names.
     pub inputs: Vec<MixInput>,
     /// Where an epoch ends. Default: `First`.
     pub until: Until,
-    /// What the order follows from, below 2^63. Default: 0.
+    /// The seed of the order, below 2^63. Default: 0.
     pub seed: u64,
     /// Number of epochs. Default: 1.
     pub epochs: u32,
@@ -267,11 +268,11 @@ pub struct Mix {
 pub struct MixInput {
     /// The channel. Its ring, its batches and its mode are not used.
     pub channel: Channel,
-    /// How often it is drawn, in millionths: 1 to 10^12.
+    /// The channel's weight, in millionths: 1 to 10^12.
     pub weight: u64,
 }
 
-/// The endings of names by which compressed objects are known.
+/// The name endings that show how objects are compressed.
 const COMPRESSED: [&str; 6] = ["gz", "gzip", "tgz", "zst", "tzst", "zz"];
 
 impl Source {
@@ -297,12 +298,12 @@ impl Source {
         }
     }
 
-    /// Whether its objects can be read again, and side by side.
+    /// Whether its objects can be read again, and concurrently.
     pub fn can_reread(&self) -> bool {
         matches!(self, Self::Files { .. } | Self::S3(_))
     }
 
-    /// Whether it may have several objects that can be read side by side.
+    /// Whether it may have several objects that can be read concurrently.
     fn has_objects(&self) -> bool {
         match self {
             Self::Files { pattern, .. } => !matches!(pattern, Pattern::File(_)),
@@ -387,8 +388,8 @@ pub struct Ring {
     pub slots: u32,
     /// Bytes of one slot: a multiple of 4 KiB, 64 KiB to 1 GiB. Default: 4 MiB.
     pub slot_size: usize,
-    /// Number of grants that a consumer may hold at once if it requests no other number,
-    /// 1 to 4094. Default: 4, or `slots - 2` where that is less.
+    /// Number of grants that a consumer may hold at once if it requests no other number, 1 to 4094.
+    /// Default: 4, or `slots - 2` if that is less.
     pub credits: u32,
     /// How long a batch with records waits for more when the source has nothing ready, 0 to 1
     /// minute. Default: 10 ms.

@@ -1,5 +1,5 @@
-//! The decoders that a configuration names, whatever else is wrong in it: so that unknown ones can
-//! be told together with its other faults.
+//! The decoders that a configuration names, even if it has other faults: unknown decoders are
+//! reported together with them.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -18,7 +18,7 @@ pub struct NamedDecoder {
     pub channel: Option<String>,
     /// The decoder's name.
     pub name: String,
-    /// Where it stands.
+    /// Its place in the file.
     pub place: TextPosition,
 }
 

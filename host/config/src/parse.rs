@@ -53,8 +53,9 @@ pub fn parse_to_feed(
     parse_for(Purpose::Feed, &Presets::default(), text, file, env)
 }
 
-/// Reads a configuration that completes `presets`: a preset holds where the file says nothing. The
-/// file may leave out channels of the presets, even all of them, and may have others.
+/// Reads a configuration that completes `presets`: a preset applies to every key that the file
+/// leaves out. The file may leave out channels of the presets, even all of them, and may have
+/// others.
 ///
 /// # Errors
 /// The same as [`parse`].
@@ -165,7 +166,7 @@ fn channels<'a>(
     let value = root.required(&CHANNEL, Ok(value))?;
     let tables: Vec<&Spanned<DeValue>> = match value.get_ref() {
         DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
-        // Its content is read nevertheless: most likely it is a channel.
+        // Reads its content anyway: most likely it is a channel.
         DeValue::Table(_) => {
             root.wrong(CHANNEL.name, CHANNEL.expected, "a single table", remedy.to_owned());
             vec![value]
@@ -193,12 +194,12 @@ fn channels<'a>(
         let channel = channel(&reader, &mut taken)?;
         Ok(ReadChannel { reader, channel })
     });
-    // All channels first, so that the faults of each are found.
+    // Reads all channels first, to find the faults of each.
     let read: ReadResult<Vec<_>> = channels.collect::<Vec<_>>().into_iter().collect();
     mix::resolve(read?, doc.purpose())
 }
 
-/// What only one channel may have: its name, its checkpoint, and standard input.
+/// Values that only one channel may have: its name, its checkpoint, and standard input.
 #[derive(Default)]
 struct Taken {
     names: Vec<(String, TextPosition)>,
@@ -310,7 +311,8 @@ fn decoder(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Option<De
             Err(needs(reader, &SHA256, "decoder"))
         }
         Ok(Source::Files { .. } | Source::S3(_) | Source::Mix(_)) => Ok(None),
-        // The run would wait for their first bytes before it serves a channel.
+        // For FIFOs and standard input, the run would wait for the first bytes before it serves a
+        // channel.
         Ok(Source::Fifo { .. } | Source::Stdin { .. }) => reader.required(&DECODER, Ok(None)),
         // The fault of the source is reported.
         Err(_) => Ok(None),
@@ -390,7 +392,7 @@ fn batch(reader: &Reader) -> ReadResult<Option<BatchSize>> {
             .collect();
         return faults.into_iter().next().map_or(Ok(None), Err);
     };
-    // Its range fits.
+    // The key's range fits into the type.
     Ok(Some(BatchSize { records: records as usize, tail: tail?, across: across? }))
 }
 
@@ -500,7 +502,7 @@ fn order(
     Err(reader.fault(ORDER.name, format!("\"{word}\" {why}"), remedy))
 }
 
-/// Reads the order of objects and records, and shuffles the source's objects.
+/// Reads the random order of objects and records, and sets the source to shuffle its objects.
 fn shuffle(
     reader: &Reader,
     batch: &ReadResult<Option<BatchSize>>,
@@ -562,7 +564,7 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
         .refuse_unknown_keys(&RING_TABLE);
     let slots = reader.number(&SLOTS);
     let credits = reader.optional_number(&CREDITS).map(|credits| {
-        // Few slots have place for fewer.
+        // The default is less if there are few slots.
         let most = slots.as_ref().map_or(u64::MAX, |slots| slots - SPARE_SLOTS);
         credits.unwrap_or(CREDITS.default.min(most))
     });
@@ -596,7 +598,7 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
         reader.fault(SLOTS.name, message, remedy);
     }
     Ok(Ring {
-        // Their ranges fit.
+        // The keys' ranges fit into the types.
         slots: slots? as u32,
         slot_size: slot_size? as usize,
         credits: credits? as u32,
@@ -604,7 +606,7 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
     })
 }
 
-/// `limits.batches`: at least what is taken in any case.
+/// `limits.batches`: at least the memory that the channel always takes.
 fn batch_memory(
     reader: &Reader,
     ring: &ReadResult<Ring>,

@@ -1,4 +1,5 @@
-//! What a platform such as SageMaker says about the channels. It holds where the file says nothing.
+//! What a platform such as SageMaker says about the channels. It applies to every key that the file
+//! leaves out.
 
 use std::collections::BTreeMap;
 

@@ -15,19 +15,19 @@ const LAUNCHERS: [(&str, &str); 5] = [
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
-/// srun sets one of them in each process that it starts. In the script of a job, which runs once,
-/// they are not set. There SLURM_PROCID is 0, and SLURM_NTASKS the number of tasks that srun would
+/// srun sets one of them in each process that it starts. They are not set in a job's batch script,
+/// which runs once. There SLURM_PROCID is 0, and SLURM_NTASKS the number of tasks that srun would
 /// start.
 const STEP: [&str; 3] = ["SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"];
 /// A Kubernetes Indexed Job sets the index, but not the count.
 const INDEXED_JOB: &str = "JOB_COMPLETION_INDEX";
 
-/// The rank from the table `[rank]`, else from the environment. The inner error says why it is not
-/// known: that is a fault only if a source needs the rank.
+/// The rank from the table `[rank]`, otherwise from the environment. The inner error says why it is
+/// not known: that is a fault only if a source needs the rank.
 pub(super) fn read(doc: &Document, root: &Reader) -> ReadResult<Result<Rank, String>> {
     let table = root.table(&RANK, "begin it with a line [rank]")?.refuse_unknown_keys(&RANK_TABLE);
     let (index, count) = (table.optional_number(&RANK_NUMBER), table.optional_number(&WORLD));
-    // Their ranges fit.
+    // The keys' ranges fit into the types.
     let (index, count) = (index?.map(|index| index as u32), count?.map(|count| count as u32));
     if let (Some(index), Some(count)) = (index, count) {
         if index >= count {
@@ -44,7 +44,7 @@ pub(super) fn read(doc: &Document, root: &Reader) -> ReadResult<Result<Rank, Str
     Ok(from_launcher(doc, count))
 }
 
-/// The rank from the variables of the launcher, else from the platform.
+/// The rank from the variables of the launcher, otherwise from the platform.
 fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
     let is_step = STEP.iter().any(|name| doc.variable(name).is_some());
     for (index, total) in LAUNCHERS {
@@ -70,13 +70,13 @@ fn from_launcher(doc: &Document, count: Option<u32>) -> Result<Rank, String> {
     }
 }
 
-/// Why the variables of Slurm are not taken.
+/// The reason to ignore the variables of Slurm.
 const NO_STEP: &str = "the number of this machine is not known: SLURM_PROCID is that of the job's \
                        script, because srun did not start this process (SLURM_STEP_ID is not set)";
 
 fn parse_rank(index: (&str, &str), count: (&str, &str)) -> Result<Rank, String> {
     let number = |(name, text): (&str, &str)| {
-        // `parse` would take a sign, too.
+        // `parse` would accept a sign.
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let number = text.parse::<u32>().ok().filter(|_| is_number);
         number.ok_or_else(|| format!("{name} is {text:?}, not a number"))

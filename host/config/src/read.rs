@@ -19,7 +19,7 @@ use super::values::{self, Invalid, quoted};
 /// A string value with its variables replaced.
 pub(super) struct StringValue {
     pub(super) text: String,
-    /// The text in the file, if the variables changed it.
+    /// The text as the file has it, if variables changed it.
     raw: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// What the platform says about this channel.
+    /// The platform's description of this channel.
     pub(super) fn preset(&self) -> Option<&'a Preset> {
         self.doc.presets().channels.get(self.channel.as_deref()?)
     }
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             DeValue::String(raw) => self.expanded(value, raw, key.name),
             other => Err(self.wrong(key.name, key.expected, &describe(other), String::new())),
         });
-        // All of them first, so that each fault is found.
+        // Reads all of them first, to find each fault.
         let given: Vec<_> = given.collect();
         self.not_empty(key, given.into_iter().collect::<ReadResult<_>>()?)
     }
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
             Err(faults) => {
                 let report = |_, fault| Some(self.report(value.span().start, name, fault));
                 let last = faults.into_iter().fold(None, report);
-                // `expand` fails with at least one fault: the default is never used.
+                // `expand` reports at least one fault when it fails, so the default is never used.
                 Err(last.unwrap_or_else(|| self.fault(name, "a bad `$`".to_owned(), String::new())))
             }
         }

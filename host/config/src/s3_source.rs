@@ -16,7 +16,7 @@ const MIN_CONNECTIONS: u64 = 8;
 /// SageMaker's limit for the attributes of an augmented manifest.
 const MAX_ATTRIBUTES: usize = 16;
 
-/// Reads which objects are meant. The source has one of the four keys for that.
+/// Reads the selection of objects. The source has one of the four keys for that.
 pub(super) fn selection(reader: &Reader) -> ReadResult<Selection> {
     if reader.has(&S3) {
         let addresses = addresses(reader, &S3)?;
@@ -56,7 +56,7 @@ fn addresses(reader: &Reader, key: &FreeForm) -> ReadResult<Vec<Address>> {
             reader.wrong(key.name, key.expected, &format!("{text:?}"), remedy)
         })
     });
-    // All of them first, so that each fault is found.
+    // Reads all of them first, to find each fault.
     parsed.collect::<Vec<_>>().into_iter().collect()
 }
 

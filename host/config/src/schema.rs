@@ -1,7 +1,7 @@
 //! The JSON Schema of the file: `pipemill config schema` prints it for editors.
 //!
-//! It says of each value what can be said of it by itself. What depends on several keys, such as
-//! the number of slots for the credits, only `parse` checks. A schema accepts every file that
+//! It describes each value without regard to others. Rules that depend on several keys, such as the
+//! number of slots for the credits, are checked only by `parse`. A schema accepts every file that
 //! `parse` accepts.
 
 use serde_json::{Map, Value, json};
@@ -101,12 +101,12 @@ fn text(pattern: &str) -> Value {
     or_variable(json!({ "type": "string", "pattern": pattern }))
 }
 
-/// A regular expression of whole texts.
+/// Anchors a regular expression at both ends of the text.
 fn whole(pattern: &str) -> String {
     format!("^(?:{pattern})$")
 }
 
-/// A value, or a text with a variable in its place.
+/// A value, or a text that contains a variable.
 fn or_variable(schema: Value) -> Value {
     json!({ "anyOf": [schema, { "$ref": "#/definitions/variable" }] })
 }

@@ -189,7 +189,7 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
                 Pattern::Folder(folder) => (FOLDER.name, path(folder)),
             });
             pairs.extend(reading_pairs(reading));
-            // Files that are named one by one have no such key.
+            // Files that are named one by one don't have this key.
             if !matches!(pattern, Pattern::File(_) | Pattern::Files(_)) {
                 pairs.push((HIDDEN.name, reading.hidden.to_string()));
             }
@@ -234,7 +234,7 @@ fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
 
 fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     let mut pairs = vec![(EPOCHS.name, reading.epochs.to_string())];
-    // The channel has `shuffle`.
+    // The shuffle is written as the channel's `shuffle`.
     let Order { part, .. } = reading.order;
     if let Some(ListPart { index, count, balance }) = part {
         let both = [(PART_INDEX.name, index.to_string()), (PART_COUNT.name, count.to_string())];

@@ -28,7 +28,7 @@ enum SourceKind {
     Mix,
 }
 
-/// A kind of source, its key, and the other keys that go with it.
+/// A kind of source with its key and its other keys.
 struct SourceForm {
     kind: SourceKind,
     key: &'static FreeForm,
@@ -38,7 +38,7 @@ struct SourceForm {
 /// Keys for a path that stands for several files of known size.
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
-/// Keys for prefixes in S3.
+/// Further keys for prefixes in S3.
 const IN_S3: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, S3_KEYS];
 /// Keys for objects that are named one by one: their sizes are not known.
@@ -93,7 +93,7 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     let form = form(channel, &reader)?;
     refuse_misplaced(&reader, form);
     let compression = reader.choice(&COMPRESSION);
-    // Its range fits.
+    // The key's range fits into the type.
     let epochs = reader.optional_number(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
     let pattern = match form.kind {
         SourceKind::Fifo => return fifo(&reader, epochs, compression),
@@ -116,12 +116,13 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     Ok(Source::Files { pattern: pattern?, reading: reading? })
 }
 
-/// Reads from which object the channel is learned. Its source says what kind of object that is.
+/// Reads the object from which the channel is learned. The kind of the source decides what kind of
+/// object that is.
 pub(super) fn learn_from(
     channel: &Reader,
     source: &ReadResult<Source>,
 ) -> ReadResult<Option<String>> {
-    // Else its fault is reported.
+    // A source that could not be read has its fault already.
     if source.is_err() || !channel.has(&SOURCE) {
         return Ok(None);
     }
@@ -154,7 +155,7 @@ fn reading(
     let part = part(reader).and_then(|part| balanced(reader, part));
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
-    // The channel's `shuffle` comes later.
+    // The channel's `shuffle` is read later.
     let order = Order { shuffle: None, part: part? };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
@@ -173,7 +174,7 @@ fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {
         .refuse_unknown_keys(&PART_TABLE);
     let index = table.required(&PART_INDEX, table.optional_number(&PART_INDEX));
     let count = table.required(&PART_COUNT, table.optional_number(&PART_COUNT));
-    // Their ranges fit.
+    // The keys' ranges fit into the types.
     let part = ListPart { index: index? as u32, count: count? as u32, balance: BALANCE.default };
     if part.index >= part.count {
         let message = format!("{} of {} parts, which are numbered from 0", part.index, part.count);
@@ -183,7 +184,7 @@ fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {
     Ok(Some(part))
 }
 
-/// The part that belongs to this machine.
+/// The part of the objects that this machine reads.
 fn part_of_rank(reader: &Reader) -> ReadResult<ListPart> {
     let word = reader.required(&PART, reader.non_empty_text(&PART))?;
     if word != PART_OF_RANK.word(()) {
@@ -197,7 +198,7 @@ fn part_of_rank(reader: &Reader) -> ReadResult<ListPart> {
     Ok(ListPart { index, count, balance: BALANCE.default })
 }
 
-/// The part with the value of `balance`.
+/// The part with the value of `balance` set.
 fn balanced(reader: &Reader, part: Option<ListPart>) -> ReadResult<Option<ListPart>> {
     let balance = reader.choice(&BALANCE)?;
     if part.is_none() && reader.has(&BALANCE) {
@@ -229,7 +230,7 @@ fn form(channel: &Reader, reader: &Reader) -> ReadResult<&'static SourceForm> {
     Ok(form)
 }
 
-/// Records a fault for each key that goes with another kind only.
+/// Records a fault for each key that belongs to other kinds only.
 fn refuse_misplaced(reader: &Reader, form: &SourceForm) {
     for name in reader.names() {
         let has = |form: &SourceForm| form.other_keys.concat().iter().any(|key| key.name() == name);

@@ -1,11 +1,11 @@
-//! Reads and writes sizes ("4MiB") and times ("500ms"). Written is the shortest text.
-//! Ranges are not checked here.
+//! Reads and writes sizes ("4MiB") and times ("500ms"). It writes the shortest text. Ranges are not
+//! checked here.
 
 use std::time::Duration;
 
 use super::digits;
 
-/// Why a value is wrong: a fault without its place.
+/// The reason why a value is wrong: a fault without its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {remedy}")]
 pub struct Invalid {
@@ -20,7 +20,7 @@ struct ScaleUnit {
     name: &'static str,
     /// The value in the smallest unit of the scale.
     factor: u64,
-    /// What people write by mistake.
+    /// Spellings that people write by mistake.
     aliases: &'static [&'static str],
 }
 

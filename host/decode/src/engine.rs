@@ -14,8 +14,8 @@ use crate::compile::cache::Cache;
 use crate::sandbox::call_time::TICK;
 use crate::sandbox::settings::settings;
 
-/// Environment variable with the folders, separated by `:`, that hold plugins which are named
-/// without a path.
+/// Environment variable with the folders, separated by `:`, of plugins that are named without a
+/// path.
 pub const PLUGIN_PATH: &str = "PIPEMILL_PLUGIN_PATH";
 
 /// The engine that compiles and runs all plugins of the process. Cheap to clone.
@@ -26,9 +26,9 @@ pub struct Engine {
     pub(super) builtins: Builtins,
     pub(super) cache: Option<Cache>,
     pub(super) plugin_path: Arc<[PathBuf]>,
-    /// This program, if plugins are compiled in a process of their own.
+    /// The path of this program, if plugins are compiled in a separate process.
     pub(super) compiler: Option<Arc<Path>>,
-    /// Held while a plugin is compiled: so the memory of one compiler is all that is needed.
+    /// Held while a plugin is compiled, so that only one compiler takes memory at a time.
     pub(super) compiling: Arc<Mutex<()>>,
     _clock: Arc<()>,
 }
@@ -53,7 +53,7 @@ impl Engine {
         let path = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
         let folders = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
         let engine = Self::with(builtins, Cache::of_environment(), folders.collect())?;
-        // Also if the program's file was replaced since it was started.
+        // This works even if the program's file was replaced since it was started.
         Ok(Self { compiler: Some(Path::new("/proc/self/exe").into()), ..engine })
     }
 
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// An engine without decoders, whose instances count their instructions. It compiles quickly,
-    /// and what it compiles is slow.
+    /// but the compiled code is slow.
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -22,11 +22,10 @@ pub const INTERFACE_VERSION: &str = "0.1.0";
 /// Name of the interface that a decoder may also export, for chunks without a copy.
 pub const WINDOW: &str = "pipemill:decoder/window@0.2.0";
 
-/// The field that a decoder declares.
+/// Converts the field that a decoder declares.
 ///
 /// # Errors
-/// What is wrong with it: a type that this version does not know, or a rule of the interface that
-/// it breaks.
+/// The field has a type that this version does not know, or it breaks a rule of the interface.
 pub(super) fn field(field: types::Field) -> Result<Field, String> {
     let name = printable(&field.name);
     let Some(scalar) = Scalar::from_word(&field.scalar) else {

@@ -1,9 +1,9 @@
 //! From a chunk of bytes to checked spans: the WebAssembly engine, the plugins, and the sandbox
 //! around each stream. This crate knows no sources, no batches and no rings.
 //!
-//! - `sandbox`: what a decoder may use, and how it is counted and bounded.
+//! - `sandbox`: the resources that a decoder may use, and how they are counted and limited.
 //! - `compile`: from a file to checked machine code, in a process of its own.
-//! - `call`: one decoder at work on one object: what goes in, what comes out, and what is checked.
+//! - `call`: one decoder at work on one object: its input, its output, and the checks.
 //!
 //! `interface` is the WIT of all versions, `engine` links, and `plugin` is a compiled decoder with
 //! its options.

@@ -22,11 +22,11 @@ use crate::interface::{INTERFACE, INTERFACE_VERSION};
 use crate::sandbox::limits::Limits;
 use crate::sandbox::log_budget::LogBudget;
 
-/// Limits of a decoder that is asked for its options. Those of a channel are not known then. A
-/// decoder with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
+/// Limits for asking a decoder for its options. The channel's limits are not known then. A decoder
+/// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
 const OPTIONS_LIMITS: Limits =
     Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0, record: 0 };
-/// Options that a decoder may declare.
+/// Number of options that a decoder may declare.
 const MAX_OPTIONS: usize = 1000;
 
 /// An option that a decoder declares.
@@ -44,7 +44,7 @@ pub struct OptionSpec {
     pub help: String,
 }
 
-/// The objects that a decoder says are its own, for channels that name no decoder.
+/// The objects that a decoder claims, for channels that name no decoder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DetectionRule {
     /// Endings of names, in lower case and with their dot.
@@ -53,17 +53,17 @@ pub struct DetectionRule {
     pub magic: Vec<Vec<u8>>,
 }
 
-/// The option whose default lists the endings of names that are the decoder's own.
+/// The option whose default lists the name endings of the decoder's own objects.
 const DETECT_ENDINGS: &str = "detect.endings";
-/// The option whose default lists the first bytes that are the decoder's own, in hexadecimal.
+/// The option whose default lists the first bytes of the decoder's own objects, in hexadecimal.
 const DETECT_MAGIC: &str = "detect.magic";
 
-/// Where a decoder comes from.
+/// The origin of a decoder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A file of the operator.
     File,
-    /// The host's binary.
+    /// The host's binary, without machine code.
     Builtin,
     /// The host's binary, with its machine code.
     Precompiled,
@@ -73,7 +73,7 @@ pub(super) enum Origin {
 #[derive(Clone)]
 pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
-    /// Bytes of an instance's chunks from which on its window is used, if it has one.
+    /// Number of bytes after which an instance uses its window, if it has one.
     pub(super) window_from: usize,
 }
 
@@ -94,8 +94,8 @@ impl Plugin {
     /// Checks a compiled component and asks it for its options.
     ///
     /// # Errors
-    /// It was made for another interface, has imports that decoders are not given, or fails when it
-    /// is asked for its options.
+    /// It was made for another interface, has imports that the host does not provide, or fails when
+    /// it is asked for its options.
     pub(super) fn of_component(
         engine: &Engine,
         name: &str,
@@ -136,13 +136,13 @@ impl Plugin {
         Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
     }
 
-    /// Whether its decoder has a window: memory of its own in which the host can show it chunks
-    /// without a copy.
+    /// Whether its decoder has a window: memory in which the host can show it chunks without a
+    /// copy.
     pub fn has_window(&self) -> bool {
         self.inner.window.is_some()
     }
 
-    /// Instances use their windows from the chunk on with which they were shown this many bytes.
+    /// Makes instances use their windows once they have been passed this many bytes.
     #[doc(hidden)]
     pub fn with_window_from(self, bytes: usize) -> Self {
         Self { window_from: bytes, ..self }
@@ -158,7 +158,7 @@ impl Plugin {
         &self.inner.digest
     }
 
-    /// Of a decoder that came with the host's binary: a number that grows when its records change.
+    /// For a decoder that came with the host's binary: a number that grows when its records change.
     pub fn records_version(&self) -> Option<u32> {
         let PluginInner { engine, name, .. } = &*self.inner;
         let mut builtins = engine.builtins.iter().filter(|_| self.is_builtin());
@@ -175,7 +175,8 @@ impl Plugin {
         self.inner.origin != Origin::File
     }
 
-    /// The folder of `cache` that has its machine code. It is written if none has it.
+    /// The folder of `cache` that has its machine code. The plugin is written to a folder if none
+    /// has it.
     ///
     /// # Errors
     /// The folder can't be written, or others can write it, so that it is not used.
@@ -206,14 +207,13 @@ impl Plugin {
         &self.inner.options
     }
 
-    /// The objects that it says are its own.
+    /// The objects that it claims.
     pub fn detection(&self) -> &DetectionRule {
         &self.inner.detection
     }
 
     /// Checks the `given` options (name and value) against those that the decoder declares. Returns
-    /// the index of each wrong option, and what is wrong with it. An option that is missing has no
-    /// index.
+    /// the index of each wrong option, and what is wrong with it. A missing option has no index.
     pub fn check_options(&self, given: &[(String, String)]) -> Vec<(Option<usize>, String)> {
         let check = |(index, (name, value)): (usize, &(String, String))| {
             let problem = match self.inner.options.iter().find(|spec| spec.name == *name) {
@@ -254,8 +254,8 @@ impl Plugin {
 }
 
 impl DetectionRule {
-    /// Takes the rule out of the options that a decoder declares. The interface has no other place
-    /// for it, and nobody can set it.
+    /// Extracts the rule for the decoder's own objects from its options. The interface has no other
+    /// place for it, and nobody can set it.
     fn take_from(options: &mut Vec<OptionSpec>) -> Result<Self, String> {
         let mut take = |name: &str| {
             let at = options.iter().position(|spec| spec.name == name)?;
@@ -287,7 +287,7 @@ impl DetectionRule {
 }
 
 impl OptionSpec {
-    /// Why the option refuses this value; `None` if it takes it.
+    /// The reason why the option refuses this value; `None` if it accepts it.
     pub fn refusal(&self, value: &str) -> Option<String> {
         let wants = match self.kind.as_str() {
             "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),

@@ -1,9 +1,9 @@
-//! Which consumers are welcome, and where the channel restarts for them.
+//! Admits consumers, and decides where the channel restarts for them.
 //!
-//! A consumer's HELLO may name a number of records, its part of the batches and a state. Where the
-//! channel is like that already, nothing happens. Else it restarts: the ring drops all batches that
-//! nobody got, and the writer starts at the new place. That is possible only while no other
-//! consumer reads the channel, and its input can be read again.
+//! A consumer's HELLO may name a number of records, its part of the batches and a state. If the
+//! channel is in that state already, nothing happens. Otherwise it restarts: the ring drops all
+//! batches that nobody has received, and the writer starts at the new position. That is possible
+//! only while no other consumer reads the channel, and its input can be read again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,13 +27,14 @@ use crate::stream_config::StreamConfig;
 pub struct ChannelDelivery {
     policy: Box<dyn RestartPolicy>,
     ring: RingConfig,
-    /// Locked under the ring's lock, or without it. Nobody takes the ring's lock while it is held.
+    /// The lock may be taken with or without the ring's lock. The ring's lock must not be taken
+    /// while this one is held.
     state: Mutex<DeliveryState>,
 }
 
 impl ChannelDelivery {
-    /// Lets the channel of this ring begin at `start`. `policy` says what consumers may request
-    /// instead. To be called once, before any batch is granted and before a consumer connects.
+    /// Makes the channel of this ring begin at `start`. `policy` decides what else consumers may
+    /// request. Call it once, before any batch is granted and before a consumer connects.
     pub fn attach(
         ring: &Ring,
         start: StreamConfig,
@@ -57,20 +58,20 @@ impl ChannelDelivery {
         delivery
     }
 
-    /// Where the channel begins, or has begun.
+    /// The position at which the channel begins or began.
     pub fn config(&self) -> StreamConfig {
         self.state().now.clone()
     }
 
-    /// Keeps account of the batches that are done, for [`checkpoints`](Self::checkpoints). To be
-    /// called before any batch is granted.
+    /// Keeps a ledger of the batches that are done, for [`checkpoints`](Self::checkpoints). Call it
+    /// before any batch is granted.
     pub fn keep_checkpoints(&self) {
         let mut state = self.state();
         state.ledger = Some(Ledger::new(&state.now));
     }
 
-    /// Where the channel goes on if the host dies now: one for each rank, or one for all consumers
-    /// together. Empty before [`keep_checkpoints`](Self::keep_checkpoints).
+    /// The positions at which the channel would resume if the host died now: one for each rank, or
+    /// one for all consumers together. Empty before [`keep_checkpoints`](Self::keep_checkpoints).
     pub fn checkpoints(&self, ring: &Ring) -> Vec<Checkpoint> {
         let mut checkpoints =
             self.state().ledger.as_ref().map(Ledger::checkpoints).unwrap_or_default();
@@ -84,8 +85,8 @@ impl ChannelDelivery {
         checkpoints
     }
 
-    /// The writer starts at the place where the channel restarts, which this returns. Must not be
-    /// called while it has a writer.
+    /// Starts the writer at the position of the restart, which this returns. It must not be called
+    /// while the channel has a writer.
     pub fn restarted(&self, ring: &Ring) -> StreamConfig {
         ring.restarted(|| {
             let now = self.config();
@@ -93,12 +94,14 @@ impl ChannelDelivery {
         })
     }
 
-    /// The channel has failed. Where that is the fault of the consumers that made it restart where
-    /// it did, they are sent the error alone, and the channel restarts as it is configured: true.
-    /// False where it is the channel's own, or the ring was stopped.
+    /// Handles a failure of the channel. If the failure is the fault of the consumers that
+    /// requested the restart, only they get the error, and the channel restarts with its
+    /// configuration: returns true. Returns false if it is the fault of the channel, or the ring
+    /// was stopped.
     ///
-    /// `has_no_memory`: the batches are larger than they may be, which is the consumers' fault if
-    /// they asked for other ones. Otherwise it is theirs if no batch was granted from there on.
+    /// `has_no_memory`: the batches exceed the memory limit, which is the consumers' fault if they
+    /// requested another number of records. Any other failure is their fault if no batch was
+    /// granted since the restart.
     pub fn fail_request(&self, ring: &Ring, report: &ErrorReport, has_no_memory: bool) -> bool {
         ring.end_consumers(report, |table| {
             let state = self.state();
@@ -112,7 +115,7 @@ impl ChannelDelivery {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the consumer asks for.
+    /// The consumer's request.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
         check_rank(now.mode, now.consumers, hello.rank).map_err(remedies::of_rank)?;
         let is_same_division = is_same_division(now.mode, now.consumers, hello);
@@ -124,8 +127,8 @@ impl ChannelDelivery {
         Ok(requested)
     }
 
-    /// Lets the channel restart. `only`: the rank whose state it is; the others have not said where
-    /// they go on.
+    /// Restarts the channel. `only` is the rank whose state it is; the other ranks have not sent
+    /// theirs.
     fn restart(
         &self,
         state: &mut DeliveryState,
@@ -153,11 +156,11 @@ impl ChannelDelivery {
     }
 }
 
-/// The request of a consumer, as a whole configuration.
+/// The request of a consumer, completed to a whole configuration.
 struct Requested<'a> {
     delivery: &'a ChannelDelivery,
     hello: &'a Hello,
-    /// Where the channel began before the request.
+    /// The configuration of the channel before the request.
     now: StreamConfig,
     asked: StreamConfig,
     credits: u32,
@@ -239,16 +242,16 @@ impl Delivery for ChannelDelivery {
     }
 }
 
-/// Tells the table the first batches of all ranks. `only`: the rank whose state it is; the others
-/// have not said where they go on.
+/// Sets the first batches of all ranks in the table. `only` is the rank whose state it is; the
+/// other ranks have not sent theirs.
 fn set_wanted(table: &mut Table, start: &StreamConfig, only: Option<u32>) {
     for rank in (0..start.ranks()).filter(|rank| only.is_none_or(|only| only == *rank)) {
         table.set_wanted_from(rank, start.first_batch_of(rank));
     }
 }
 
-/// The refusal of a consumer whose state names a batch that is another one in this run: its program
-/// has records that are not in this run.
+/// The refusal of a consumer whose state names a batch that differs in this run: its program has
+/// received records that this run does not have.
 fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
     let shown = |place: &Resumed| {
         let Resumed { delivered, position, .. } = place;

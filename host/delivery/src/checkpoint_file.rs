@@ -1,5 +1,5 @@
-//! The file of a checkpoint. It is replaced in one step, nobody but its owner can read it, and only
-//! one host writes it.
+//! The file of a checkpoint. It is replaced atomically, only its owner can read it, and only one
+//! host writes it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -14,14 +14,14 @@ use nix::unistd::geteuid;
 
 /// The ending of the file that is written before it replaces the checkpoint.
 const NEW: &str = ".new";
-/// The ending of the file that says who writes the checkpoint.
+/// The ending of the lock file of the process that writes the checkpoint.
 const LOCK: &str = ".lock";
 
 /// The file of a checkpoint, which this process writes.
 pub(crate) struct CheckpointFile {
     path: PathBuf,
     folder: PathBuf,
-    /// `.NAME`, with which the names of the other files begin.
+    /// `.NAME`, the prefix of the names of the other files.
     prefix: OsString,
     lock: Option<Flock<File>>,
 }
@@ -41,8 +41,8 @@ impl CheckpointFile {
         &self.path
     }
 
-    /// Makes this process the one that writes the file, until it ends. Returns false if it is
-    /// another one already.
+    /// Makes this process the writer of the file, until the process ends. Returns false if another
+    /// process is the writer.
     ///
     /// # Errors
     /// The folder can't be written, or the lock is another user's.
@@ -51,7 +51,7 @@ impl CheckpointFile {
         while self.lock.is_none() {
             let mut options = File::options();
             options.read(true).write(true).create(true).mode(0o600);
-            // Neither a link nor a FIFO leads anywhere.
+            // A link is not followed, and a FIFO does not block.
             let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
             let file = options.custom_flags(flags.bits()).open(&path)?;
             if !is_own_file(&file.metadata()?) {
@@ -59,11 +59,11 @@ impl CheckpointFile {
                 return Err(io::Error::other(why));
             }
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                // Who had the lock before may have removed the file meanwhile.
+                // The previous owner of the lock may have removed the file meanwhile.
                 Ok(lock) if is_at(&lock, &path) => self.lock = Some(lock),
                 Ok(_) => {}
                 Err((_, Errno::EWOULDBLOCK)) => return Ok(false),
-                // This file system has no locks.
+                // Some file systems have no locks.
                 Err(_) => return Ok(true),
             }
         }
@@ -71,10 +71,10 @@ impl CheckpointFile {
         Ok(true)
     }
 
-    /// Replaces the file: whoever reads it gets the old or the new one as a whole.
+    /// Replaces the file: a reader gets the old or the new one as a whole.
     ///
     /// # Errors
-    /// Another process writes it, or it can't be written. Then nothing is left of the new one.
+    /// Another process writes it, or it can't be written. Nothing is left of the new one then.
     pub(crate) fn replace(&mut self, text: &[u8]) -> io::Result<()> {
         if self.lock.is_none() && !self.lock()? {
             return Err(io::Error::other("another host writes it"));
@@ -98,7 +98,7 @@ impl CheckpointFile {
         self.folder.join(name)
     }
 
-    /// Removes what hosts have left that were killed while they wrote.
+    /// Removes the files of hosts that were killed while they wrote.
     fn remove_left(&self) {
         let is_left = |entry: &DirEntry| {
             let name = entry.file_name();
@@ -109,7 +109,7 @@ impl CheckpointFile {
         };
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for left in entries.filter(is_left) {
-            // The next host tries again.
+            // If this fails, the next host tries again.
             let _ = fs::remove_file(left.path());
         }
     }
@@ -118,7 +118,7 @@ impl CheckpointFile {
 impl Drop for CheckpointFile {
     fn drop(&mut self) {
         if self.lock.is_some() {
-            // Before the lock is opened. A lock that stays hurts nobody.
+            // Removes the file before the lock is released. A lock file that stays does no harm.
             let _ = fs::remove_file(self.other(LOCK));
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     fn the_file_is_its_owners_and_nothing_else_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.json");
-        // Links at names that were used once, and what a killed host has left.
+        // There are links at names that were used once, and the files of a killed host.
         let other = folder.path().join("other");
         fs::write(&other, "mine").unwrap();
         symlink(&other, folder.path().join("train.json.new")).unwrap();

@@ -1,5 +1,5 @@
-//! Writes where each channel goes on into its file: at intervals, and at the end of the run. Such a
-//! file is what `run --resume` reads.
+//! Writes the resume position of each channel into its file: at intervals, and at the end of the
+//! run. Such a file is what `run --resume` reads.
 
 use std::io;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::admission::ChannelDelivery;
 use crate::checkpoint_file::CheckpointFile;
 use crate::ledger::Checkpoint;
 
-/// How often the thread looks at the time.
+/// Interval at which the thread checks the time.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The file of each channel that has one, in the order of the channels. No other host writes them.
 pub struct LockedFiles(Vec<Option<CheckpointFile>>);
 
 impl LockedFiles {
-    /// Makes this process the one that writes the files of these channels.
+    /// Makes this process the writer of these channels' files.
     ///
     /// # Errors
-    /// Another process writes one of them; the message says which, and what to do.
+    /// Another process writes one of them; the error says which, and what to do.
     pub fn new(config: &Config) -> Result<Self, String> {
         let lock = |channel: &config::Channel| {
             let Some(checkpoint) = &channel.checkpoint else { return Ok(None) };
             let mut file = CheckpointFile::new(checkpoint.path.clone());
-            // Whatever else is wrong is told when the file is written.
+            // All other problems are reported when the file is written.
             if file.lock().unwrap_or(true) {
                 return Ok(Some(file));
             }
@@ -53,10 +53,10 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Keeps the files of the channels that have one. To be called before the channels begin.
+    /// Keeps the files of the channels that have one. Call it before the channels begin.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system can't create the thread.
     pub fn start(
         files: LockedFiles,
         config: &Config,
@@ -86,7 +86,7 @@ impl Drop for Checkpoints {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // Fails only if the thread panicked: then the files are as old as they are.
+            // This fails only if the thread panicked: the files stay as they are then.
             let _ = thread.join();
         }
     }
@@ -98,10 +98,10 @@ struct Kept {
     delivery: Arc<ChannelDelivery>,
     file: CheckpointFile,
     every: Duration,
-    /// When the file was written last, or tried to be.
+    /// Time of the last write, or of the last attempt.
     since: Instant,
     written: Vec<Checkpoint>,
-    /// The error that was logged last.
+    /// The last error that was logged.
     failed: Option<String>,
 }
 

@@ -4,16 +4,16 @@ use crate::ledger::Ledger;
 use crate::recent::RecentBatches;
 use crate::stream_config::StreamConfig;
 
-/// What is known of the channel's batches.
+/// The delivery's knowledge of the channel's batches.
 pub(crate) struct DeliveryState {
-    /// Where the channel begins, or has begun.
+    /// The position at which the channel begins or began.
     pub(crate) now: StreamConfig,
-    /// Where it begins without a request of a consumer.
+    /// The position at which it begins without a request of a consumer.
     pub(crate) configured: StreamConfig,
-    /// A consumer has made it restart elsewhere.
+    /// Whether a consumer has made it restart elsewhere.
     pub(crate) is_requested: bool,
     /// The batches of this run with which states are compared.
     pub(crate) recent: RecentBatches,
-    /// What is done, where somebody asks for it.
+    /// The ledger of done batches, if checkpoints are kept.
     pub(crate) ledger: Option<Ledger>,
 }

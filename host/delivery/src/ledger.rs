@@ -1,4 +1,4 @@
-//! Which batches are done, so that the host can say where its channel goes on after it has died.
+//! Records which batches are done, so that the channel can resume after the host has died.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use pipemill_ring::protocol::{BatchPlace, Resumed};
 
 use crate::stream_config::StreamConfig;
 
-/// A place where a channel goes on, and what is done beyond it.
+/// A position at which a channel can resume, and the batches after it that are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The place. All before it is done.
+    /// The position. All batches before it are done.
     pub place: Resumed,
     /// Numbers of the batches after it that are done, too.
     pub done: Vec<u64>,
 }
 
-/// How far the consumers of each part of the batches have come.
+/// The progress of the consumers of each part of the batches.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     parts: Vec<Part>,
@@ -23,11 +23,11 @@ pub(crate) struct Ledger {
 
 #[derive(Debug)]
 struct Part {
-    /// All before it is done.
+    /// The position before which everything is done.
     place: Resumed,
-    /// The batch of the place has not come yet in this run. What comes before it does not count.
+    /// Whether the position's batch has not come yet in this run. Batches before it don't count.
     is_sought: bool,
-    /// What comes after it: batches, and ends of epochs before the batch of that number.
+    /// The events after the position: batches, and ends of epochs before the batch of that number.
     rest: BTreeMap<(u64, Kind), Entry>,
 }
 
@@ -39,8 +39,8 @@ enum Kind {
 
 #[derive(Debug)]
 struct Entry {
-    /// Where the channel goes on after it. None after a batch without a real record: such a batch
-    /// is the last of its epoch.
+    /// The position after the batch. `None` after a batch without a real record: such a batch is
+    /// the last of its epoch.
     after: Option<Resumed>,
     is_done: bool,
 }
@@ -51,7 +51,8 @@ impl Ledger {
         Ledger { parts: (0..start.ranks()).map(part).collect() }
     }
 
-    /// A batch was filled. `place` is its own, with the number of its real records.
+    /// Records that a batch was filled. `place` is the position of the batch, with the number of
+    /// its real records.
     pub(crate) fn filled(&mut self, place: Resumed) {
         let number = place.position.batch;
         let part = self.part(number);
@@ -63,7 +64,7 @@ impl Ledger {
         part.rest.insert((number, Kind::Batch), Entry { after, is_done: false });
     }
 
-    /// An epoch is at its end; the next batch has the number of `next`.
+    /// Records the end of an epoch; the next batch has the number of `next`.
     pub(crate) fn epoch_ended(&mut self, next: BatchPlace) {
         for part in self.parts.iter_mut().filter(|part| !part.is_sought) {
             let mut after = Resumed { rank: part.place.rank, ..Resumed::default() };
@@ -74,7 +75,7 @@ impl Ledger {
         }
     }
 
-    /// The batch is done, or nobody wants it.
+    /// Records that the batch is done, or that nobody wants it.
     pub(crate) fn done(&mut self, number: u64) {
         let part = self.part(number);
         if let Some(entry) = part.rest.get_mut(&(number, Kind::Batch)) {
@@ -83,8 +84,8 @@ impl Ledger {
         }
     }
 
-    /// A consumer of this rank goes on after its own state. `is_sought`: its last batch has yet to
-    /// come in this run, with a number that is not known.
+    /// Records that a consumer of this rank resumes from its own state. `is_sought` says that the
+    /// state's last batch is still to come in this run, with an unknown number.
     pub(crate) fn set_place(&mut self, rank: u32, place: Resumed, is_sought: bool) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place = Resumed { rank: part.place.rank, ..place };
@@ -95,7 +96,7 @@ impl Ledger {
         }
     }
 
-    /// The last batch of this rank's state has come, with this number.
+    /// Records that the last batch of this rank's state has come, with this number.
     pub(crate) fn found(&mut self, rank: u32, number: u64) {
         if let Some(part) = self.parts.get_mut(rank as usize) {
             part.place.position.batch = number;
@@ -103,7 +104,7 @@ impl Ledger {
         }
     }
 
-    /// How far this rank has come.
+    /// The progress of this rank.
     pub(crate) fn place_of(&self, rank: u32) -> Resumed {
         self.parts.get(rank as usize).map(|part| part.place.clone()).unwrap_or_default()
     }
@@ -118,7 +119,7 @@ impl Ledger {
     }
 }
 
-/// The place of the next batch after a state.
+/// The position of the next batch after a state.
 fn next_of(state: &Resumed) -> BatchPlace {
     BatchPlace { epoch: state.position.epoch, number: state.first_batch() }
 }
@@ -128,13 +129,13 @@ impl Part {
         Part { place, is_sought: false, rest: BTreeMap::new() }
     }
 
-    /// Moves the place to the end of all that is done without a gap.
+    /// Moves the position forward to the first batch that is not done.
     fn advance(&mut self) {
         while let Some(first) = self.rest.first_entry()
             && first.get().is_done
         {
             let after = first.remove().after;
-            // A consumer's own state may be ahead of what was filled when it came.
+            // A consumer's state may be ahead of the batches that were filled when it connected.
             if let Some(after) = after.filter(|after| next_of(after) > next_of(&self.place)) {
                 self.place = after;
             }
@@ -206,7 +207,7 @@ mod tests {
         ledger.done(3);
         ledger.done(5);
         assert_eq!(places(&ledger), [(0, 2, 4, vec![]), (0, 5, 4, vec![])]);
-        // A batch of copies is the last one of its rank: what it says is the next epoch.
+        // A batch of copies is the last one of its rank: the position after it is the next epoch.
         ledger.done(4);
         ledger.filled(place(0, 6, 1));
         ledger.filled(place(0, 7, 0));

@@ -1,14 +1,14 @@
-//! Delivers the batches of a channel: which consumer gets which, where a channel goes on after a
-//! restart, and what is done. docs/delivery.md says what consumers see of it.
+//! Delivers the batches of a channel: which consumer gets which, where a channel resumes after a
+//! restart, and which batches are done. docs/delivery.md describes what consumers see of it.
 //!
-//! `ring_sink` is the sink of a channel that writes into a ring, and `rounds` the batches there
-//! that wait for the rest of their round of all ranks. `admission` lets consumers in, and knows
-//! what is done (`delivery_state`): `placement` decides where the channel restarts for one of them,
-//! `recent` compares states with the batches that come, `ledger` counts what is done.
-//! `stream_config` says where a channel begins, `restart_policy` what consumers may request,
-//! `settings` what must be the same then. `saved_state` is a state as programs keep it,
-//! `resume_file` a file of them, `checkpoints` and `checkpoint_file` write such a file. `remedies`
-//! says what to do about refusals of the ring.
+//! `ring_sink` is the sink of a channel that writes into a ring, and `rounds` the batches that wait
+//! for the rest of their round of all ranks. `admission` admits consumers, and knows what is done
+//! (`delivery_state`): `placement` decides where the channel restarts for one of them, `recent`
+//! compares states with batches as they are filled, `ledger` records what is done. `stream_config`
+//! says where a channel begins, `restart_policy` what consumers may request, `settings` what must
+//! not have changed. `saved_state` is a state as programs keep it, `resume_file` a file of them,
+//! `checkpoints` and `checkpoint_file` write such a file. `remedies` gives the advice for refusals
+//! of the ring.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Where a channel has to restart for the request of a consumer, or why it can't.
+//! Decides where a channel must restart for the request of a consumer, or why it can't.
 
 use pipemill_ring::host::{Denied, LockedRing, RecordPlace, Sought};
 use pipemill_ring::protocol::{BatchPlace, Mode, Rank, Resumed};
@@ -17,7 +17,7 @@ pub(crate) struct Placement<'a, 'r> {
     pub(crate) policy: &'a dyn RestartPolicy,
     pub(crate) state: &'a mut DeliveryState,
     pub(crate) ring: &'a mut LockedRing<'r>,
-    /// Where the channel began before the request.
+    /// The configuration of the channel before the request.
     pub(crate) now: &'a StreamConfig,
     /// The consumer's rank.
     pub(crate) rank: u32,
@@ -26,10 +26,11 @@ pub(crate) struct Placement<'a, 'r> {
 }
 
 impl Placement<'_, '_> {
-    /// Where the channel has to restart; None if it can go on as it is.
+    /// The configuration with which the channel must restart; `None` if it can go on without a
+    /// restart.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The channel can't restart; the error says why.
     pub(crate) fn place(&mut self, asked: StreamConfig) -> Result<Option<StreamConfig>, Denied> {
         let is_other = !asked.is_cut_and_divided_as(self.now);
         if !is_other {
@@ -53,8 +54,8 @@ impl Placement<'_, '_> {
         Ok(Some(asked))
     }
 
-    /// Lets the consumer go on with batches that the ring has or that are to come, without a
-    /// restart. False where it can't.
+    /// Makes the consumer continue with batches that the ring has or that are to come, without a
+    /// restart. Returns false if that is not possible.
     fn goes_on(&mut self, asked: &StreamConfig, resumed: &Resumed) -> Result<bool, String> {
         let mut first = resumed.first_batch_of(asked.rank(self.rank));
         let can_restart = self.policy.can_restart();
@@ -62,7 +63,7 @@ impl Placement<'_, '_> {
         let is_to_come = asked.batch.is_some() && self.is_to_come(first);
         let is_coming = self.has_same_numbers(first) && self.is_behind_writer(first);
         let is_near = others > 0 || !can_restart || is_coming;
-        // Of an epoch that was ended early, what is left was dropped.
+        // The rest of an epoch that was ended early was dropped.
         let is_whole = !self.ring.table.is_skipped(first.epoch);
         let is_by_rank = self.now.mode == Mode::Rank;
         if !(is_to_come && is_near && (is_by_rank || is_whole && others == 0)) {
@@ -88,8 +89,8 @@ impl Placement<'_, '_> {
         Ok(true)
     }
 
-    /// Whether the channel can restart now. `is_other`: for other batches, not only at another
-    /// place.
+    /// Whether the channel can restart now. `is_other` is true for other batches, not only another
+    /// position.
     fn check_restart(&self, is_other: bool) -> Result<(), Denied> {
         let what = if is_other { "other batches" } else { "another place" };
         let reason = |why: &str| format!("this consumer asks for {what}, but {why}");
@@ -119,14 +120,14 @@ impl Placement<'_, '_> {
         Ok(())
     }
 
-    /// Whether the state's last batch is one of this run, or may be: then it is compared when it is
-    /// filled. A batch that was filled and is not known any more may be any.
+    /// Whether the state's last batch is a batch of this run, or may be one: if so, it is compared
+    /// when it is filled. A batch that was filled but is no longer known may be any batch.
     fn may_be_of_this_run(&self, asked: &Resumed) -> bool {
         let can_restart = self.policy.can_restart();
         let is_own =
             |own: &Resumed| (own.delivered, &own.position) == (asked.delivered, &asked.position);
         if !is_inside(asked) {
-            // It may name the list of its epoch, with which nothing here can be compared.
+            // It may name the list of its epoch, which can't be compared with anything here.
             return asked.position.identity_text().is_empty() || !can_restart;
         }
         if self.now.resumed.iter().chain(self.now.states.values()).any(is_own) {
@@ -137,7 +138,8 @@ impl Placement<'_, '_> {
         let next = if is_restarting { self.now.first_batch() } else { self.ring.batches };
         match self.state.recent.find(number) {
             Some(batch) => self.policy.is_same_batch(asked, batch, Match::Strict),
-            // Of a FIFO's later epochs the numbers may be others: they are sought.
+            // In later epochs of a FIFO the numbers may differ, so the batches are found by
+            // comparison.
             None => {
                 let first = asked.first_batch_of(self.now.rank(0));
                 number >= next || !can_restart && self.is_of_earlier_run(first)
@@ -145,39 +147,40 @@ impl Placement<'_, '_> {
         }
     }
 
-    /// Whether no batch from this number on was ACKed by the rank, and all of them will come, and
-    /// the end of their epoch.
+    /// Whether the rank has ACKed no batch from this number on, and all of them are still to come,
+    /// with the end of their epoch.
     fn is_to_come(&self, first: BatchPlace) -> bool {
         let table = &*self.ring.table;
         let is_unread = first >= table.acked_below(self.rank).max(self.now.start());
         is_unread && !table.is_past(first.epoch)
     }
 
-    /// Whether the writer gets to this batch, or has got to it, without going back or far ahead.
+    /// Whether the writer reaches this batch, or has reached it, without going back or far ahead.
     fn is_behind_writer(&self, first: BatchPlace) -> bool {
         let is_inside = first.number > 0;
         let is_next = is_inside && first.number <= self.ring.batches;
         is_next || !is_inside && first.epoch <= self.ring.table.writing()
     }
 
-    /// Whether the state may be of a run before this one that had other numbers: no consumer got
-    /// anything of its epoch here.
+    /// Whether the state may be of an earlier run with other numbers: no consumer has received
+    /// anything of its epoch in this run.
     fn is_of_earlier_run(&self, first: BatchPlace) -> bool {
         let is_later = first.epoch > self.now.start().epoch;
         first.number > 0 && is_later && !self.ring.table.has_granted_in(first.epoch)
     }
 
-    /// Whether the batches of this epoch have the numbers here that they had where the state was
-    /// taken. An epoch that was ended early has fewer numbers than a whole one, so those of later
-    /// epochs are known only in the run that has delivered them. Ranks whose states are of one run
-    /// begin with the numbers of the first of them.
+    /// Whether the batches of this epoch have the same numbers here as in the run of the state. An
+    /// epoch that was ended early has fewer numbers than a whole one, so those of later epochs are
+    /// known only in the run that has delivered them. If the states of the ranks come from one run,
+    /// the numbers begin with the number of the first state.
     fn has_same_numbers(&self, first: BatchPlace) -> bool {
         let is_start = first.number == 0;
         is_start || first.epoch == self.now.start().epoch || first.epoch <= self.ring.table.epoch()
     }
 
-    /// The first batch of this rank after the state's last one, which is known by its first record;
-    /// and whether that has yet to come. `place` gets its number in this run, if it has come.
+    /// The first batch of this rank after the state's last one, which is identified by its first
+    /// record; and whether that batch is still to come. `place` gets its number in this run, if it
+    /// was filled already.
     fn seek(&mut self, rank: Rank, place: &mut Resumed) -> Result<(BatchPlace, bool), String> {
         let at = &place.position;
         let first = RecordPlace { object: at.object_number, record: at.first_record };

@@ -1,29 +1,30 @@
-//! The places of the batches that were filled last, and those that consumers' states name: a state
-//! is never matched with a batch of this run by its number alone.
+//! The positions of the batches that were filled last, and those that consumers' states name: a
+//! state is never matched with a batch of this run by its number alone.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pipemill_ring::protocol::{MAX_SCHEMA, Rank, Resumed};
 
-/// Places that are kept, at most.
+/// Largest number of positions that are kept.
 const MOST: usize = 4096;
-/// Bytes that a position takes at most, with the names of its object and of what it was read from.
+/// Largest size in bytes of a position, with the names of its object and of its origin.
 const POSITION_BYTES: u64 = 2 << 10;
 
-/// Bytes that a channel takes at most for the positions of batches and for the states of its
-/// consumers. `slots`: of its ring; `inputs`: those of a mix, or 1.
+/// Largest number of bytes that a channel takes for the positions of batches and for the states of
+/// its consumers. `slots` is the ring's number of slots; `inputs` is the mix's number of inputs, or
+/// 1.
 pub fn state_bytes(slots: u32, inputs: usize) -> u64 {
-    // Those that were filled last, and those that are not done.
+    // The batches that were filled last, and those that are not done.
     let positions = (MOST as u64).max(2 * u64::from(slots)) + 2 * u64::from(slots);
-    // The place of each rank, and the state that it asked for, each with its schema.
+    // The position of each rank, and the state that it requested, each with its schema.
     let schemas = 2 * u64::from(Rank::MAX_WORLD) * MAX_SCHEMA as u64;
     positions * POSITION_BYTES * inputs as u64 + schemas
 }
 
-/// What is known of the batches of this run.
+/// The known batches of this run.
 #[derive(Debug)]
 pub(crate) struct RecentBatches {
-    /// In the order of their numbers.
+    /// The positions in the order of the batches' numbers.
     places: VecDeque<Resumed>,
     most: usize,
     /// The last batch of the state of each rank.
@@ -40,16 +41,16 @@ impl RecentBatches {
         }
     }
 
-    /// The channel restarts, with this number of ranks. What consumers expect stays.
+    /// Restarts with this number of ranks. The expectations of consumers stay.
     pub(crate) fn restart(&mut self, slots: u32, ranks: u32) {
         self.places.clear();
-        // A rank may be as far behind as there are slots, and each of its batches is one of a
-        // round.
+        // A rank may be behind by as many batches as there are slots, and each of its batches is
+        // one of a round.
         let rounds = (slots as usize + 2).saturating_mul(ranks as usize);
         self.most = rounds.min(MOST);
     }
 
-    /// A consumer of this rank goes on after its state's last batch, if the state has one.
+    /// Expects the last batch of the state of this rank's consumer, if the state has one.
     pub(crate) fn expect(&mut self, rank: u32, state: &Resumed) {
         if state.delivered > 0 {
             self.expected.insert(rank, state.clone());
@@ -58,7 +59,8 @@ impl RecentBatches {
         }
     }
 
-    /// A batch was filled. Returns the ranks whose states name it, with what they say of it.
+    /// Records that a batch was filled. Returns the ranks whose states name it, with their
+    /// positions.
     pub(crate) fn filled(&mut self, place: Resumed) -> Vec<(u32, Resumed)> {
         let number = place.position.batch;
         if self.places.len() >= self.most {
@@ -76,7 +78,7 @@ impl RecentBatches {
         ranks.into_iter().filter_map(take).collect()
     }
 
-    /// The place of the batch of this number, if it was filled in this run and not long ago.
+    /// The position of the batch with this number, if it was filled in this run and not long ago.
     pub(crate) fn find(&self, number: u64) -> Option<&Resumed> {
         let at = self.places.binary_search_by_key(&number, |place| place.position.batch);
         at.ok().and_then(|at| self.places.get(at))

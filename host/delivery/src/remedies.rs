@@ -1,4 +1,4 @@
-//! What to do about refusals of the ring. The ring says what is wrong; it knows neither the keys of
+//! The advice for refusals of the ring. The ring says what is wrong; it knows neither the keys of
 //! the configuration nor how programs connect.
 
 use pipemill_ring::host::{RankError, TooFewSlots};

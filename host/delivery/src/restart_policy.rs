@@ -1,5 +1,5 @@
-//! What consumers may request: a number of records, a part of the batches, and a state after which
-//! they go on.
+//! Decides what consumers may request: a number of records, a part of the batches, and a state from
+//! which they resume.
 
 use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_config::Channel;
@@ -10,32 +10,32 @@ use crate::saved_state::fitting;
 use crate::settings::{DecoderIdentity, across_word, settings, tail_word};
 use crate::stream_config::{StreamConfig, is_inside};
 
-/// Decides where a channel may restart. Its methods don't wait.
+/// Decides where a channel may restart. Its methods don't block.
 pub trait RestartPolicy: Send + Sync {
-    /// What a consumer requests of a channel that began at `now`. Its `resumed` is that of the
-    /// consumer's state, or None.
+    /// Checks the request of a consumer of a channel that began at `now`. Its `resumed` is that of
+    /// the consumer's state, or `None`.
     ///
     /// # Errors
-    /// The reason to refuse it, for people.
+    /// The request is refused; the error is the reason, for people.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String>;
 
-    /// Whether the channel's input can be read again, from any place on.
+    /// Whether the channel's input can be read again, from any position on.
     fn can_restart(&self) -> bool;
 
-    /// Whether this batch, which was filled in this run, is the last one of the state.
+    /// Whether this batch, which was filled in this run, is the last batch of the state.
     fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool;
 }
 
 /// How a state is compared with a batch of this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Whatever can't be compared is a difference.
+    /// A fact that can't be compared counts as a difference.
     Strict,
-    /// Whatever can't be compared is the same, such as a list that was not read to its end.
+    /// A fact that can't be compared counts as equal, such as a list that was not read to its end.
     Tolerant,
 }
 
-/// Where a run of the channel begins.
+/// The position at which a run of the channel begins.
 pub fn configured(channel: &Channel, decoders: &[DecoderIdentity]) -> StreamConfig {
     let place = |state: &&Resumed| (state.position.epoch, state.first_batch());
     let resumed = channel.resume.iter().min_by_key(place).cloned();
@@ -52,7 +52,7 @@ pub fn configured(channel: &Channel, decoders: &[DecoderIdentity]) -> StreamConf
     StreamConfig { mode, consumers, batch, resumed, states, done, settings }
 }
 
-/// Where the channel's thread begins.
+/// The position at which the channel's thread begins.
 pub fn resume(resumed: Resumed) -> Resume {
     let Resumed { delivered, schema, position, accepted, .. } = resumed;
     let schema = Some(schema).filter(|schema| !schema.is_empty());
@@ -67,7 +67,7 @@ pub struct ConfiguredPolicy {
 }
 
 impl ConfiguredPolicy {
-    /// `can_restart`: whether the channel's source can be read again.
+    /// `can_restart` says whether the channel's source can be read again.
     pub fn new(
         channel: &Channel,
         decoders: Vec<DecoderIdentity>,

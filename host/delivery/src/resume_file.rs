@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::saved_state::fitting;
 use crate::settings::{DecoderIdentity, differences, is_of_decoder, settings};
 
-/// The largest file of states, in bytes.
+/// The largest size of a file of states, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Reads a file of states, and lets the channels that it names go on there. Whether their decoders
-/// are still the same is checked when these are loaded: see [`check_decoders`].
+/// Reads a file of states, and makes the channels that it names resume from them. Whether their
+/// decoders are still the same is checked when these are loaded: see [`check_decoders`].
 ///
 /// # Errors
 /// All faults: the file can't be read or has another form, or a state does not fit its channel.
@@ -50,7 +50,7 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
         return Err(format!("has {size} bytes; a file of states has at most {MAX_FILE_BYTES}"));
     }
     let mut text = Vec::new();
-    // One that is no regular file, or grows, may have any number of bytes.
+    // A file that is not a regular file, or that grows, may have any number of bytes.
     let read =
         std::fs::File::open(file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
     read.map_err(|error| format!("can't read it: {error}"))?;
@@ -61,7 +61,7 @@ fn read(file: &Path) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Whether the states of a channel are one, or one of each rank.
+/// Whether the states of a channel are one state, or one for each rank.
 fn check_ranks(channel: &Channel) -> Option<String> {
     let states = &channel.resume;
     let world = states.first().map_or(1, |state| state.rank.world);
@@ -80,7 +80,7 @@ fn check_ranks(channel: &Channel) -> Option<String> {
     ))
 }
 
-/// Lets the state's channel go on there. Returns what does not fit.
+/// Makes the state's channel resume from it. Returns the mismatches.
 fn apply(state: State, accepted: Accepted, config: &mut Config) -> Vec<String> {
     let known: Vec<_> = config.channels.iter().map(|channel| channel.name.clone()).collect();
     let Some(channel) = config.channels.iter_mut().find(|channel| channel.name == state.channel)
@@ -100,13 +100,13 @@ fn apply(state: State, accepted: Accepted, config: &mut Config) -> Vec<String> {
     }
 }
 
-/// What differs between the decoders of a channel and those of the states that it goes on from.
+/// The differences between the decoders of a channel and those of the states from which it resumes.
 pub fn check_decoders(channel: &Channel, decoders: &[DecoderIdentity]) -> Vec<String> {
     let now = settings(channel, decoders);
     let states = channel.resume.iter().zip(&channel.resume_settings);
     let faults = states.flat_map(|(state, then)| {
         differences(&channel.name, then, &now, state.accepted, is_of_decoder)
     });
-    // Those of several ranks mostly are the same.
+    // The differences of several ranks usually are the same.
     faults.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -23,7 +23,8 @@ pub struct RingSink {
     has_batch_size: bool,
     /// The result of setting the ring's schema. The next grant returns its error.
     schema: Result<(), RingError>,
-    /// What waits until the round of all ranks is full, where batches are dealt to ranks.
+    /// The batches that wait until the round of all ranks is full, if batches are divided among
+    /// ranks.
     rounds: Option<Rounds>,
     /// The epoch of the last batch.
     epoch: u32,
@@ -35,7 +36,7 @@ pub struct RingSink {
 
 impl RingSink {
     /// A sink that writes into `ring`. `decoder` is the name of the channel's decoder, for errors;
-    /// `batch` is the number of records of each batch, where the channel has one.
+    /// `batch` is the number of records of each batch, if the channel has a fixed number.
     pub fn new(ring: Arc<Ring>, decoder: &str, batch: Option<BatchSize>) -> Self {
         Self {
             rounds: Rounds::of(&ring, batch),
@@ -54,11 +55,11 @@ impl RingSink {
         self.is_over_budget.get()
     }
 
-    /// Hands over what may leave of a channel that has failed.
+    /// Delivers the waiting batches that may leave after a failure of the channel.
     pub fn flush(&mut self) {
         if let Some(rounds) = self.rounds.take() {
             for (memory, batch) in rounds.into_whole() {
-                // The channel has failed already, and says why.
+                // The channel has failed already, and its own error is reported.
                 let _ = self.grant_now(memory, &batch);
             }
         }
@@ -67,7 +68,7 @@ impl RingSink {
     /// Ends the stream before the end of its source, and the current epoch early.
     pub fn end_early(self) {
         if self.has_batches {
-            // Of an epoch that ends early, nothing is missing.
+            // An epoch that ends early does not lack anything.
             let _ = self.ring.end_epoch(self.epoch, true);
         }
         self.ring.end_stream();
@@ -129,7 +130,7 @@ impl RingSink {
         memory.grant(&info, &batch.columns).map(drop).map_err(|error| self.stop_reason(error))
     }
 
-    /// Makes the last round of an epoch full, or leaves it out.
+    /// Fills the last round of an epoch, or drops it.
     fn end_rounds(&mut self, epoch: u32) -> Result<(), StopReason> {
         let Some(rounds) = &mut self.rounds else { return Ok(()) };
         let Some((mut memory, mut batch)) = rounds.take_last() else {
@@ -170,8 +171,8 @@ impl SinkMemory for RingSink {
     }
 
     fn dedicated_memory(&mut self, payload: usize, fields: usize) -> Result<Writer, StopReason> {
-        // Room for the index of one record. If there are more records, the writer grows at the
-        // grant.
+        // Room for the index of one record. If there are more records, the writer allocates room at
+        // the grant.
         let size = payload + index_room(payload, MAX_NAME_BYTES, fields, 1);
         self.ring.acquire_dedicated(size).map_err(|error| self.stop_reason(error))
     }
@@ -191,11 +192,11 @@ impl SinkMemory for RingSink {
     fn room(&self, memory: &Writer, records: usize, fields: usize, texts: usize) -> Option<usize> {
         let size = memory.as_ref().len();
         if memory.is_dedicated() {
-            // It grows for its index, so all of it is room for payload.
+            // The buffer grows for its index, so all of it is room for payload.
             return Some(size);
         }
-        // The size of the index depends on its start only by its alignment, which is at most 64
-        // bytes.
+        // The size of the index depends on its start only through its alignment, which is at most
+        // 64 bytes.
         let names = MAX_NAME_BYTES + texts;
         size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
     }

@@ -1,8 +1,8 @@
 //! Rounds of batches, one for each rank: all ranks get equally many batches of an epoch.
 //!
 //! Batches wait here until it is known that their round is full. With `tail = "drop"` a round waits
-//! as a whole, and the last one is left out if it is not full. With `tail = "pad"` one batch waits:
-//! if it turns out to be the epoch's last, copies of it fill the round, without a real record.
+//! as a whole, and the last one is dropped if it is not full. With `tail = "pad"` one batch waits:
+//! if it is the epoch's last one, copies of it without a real record fill the round.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,14 @@ pub struct Rounds {
     world: u64,
     fills: bool,
     held: VecDeque<(Writer, Batch)>,
-    /// How many of `held` may leave.
+    /// Number of batches in `held` that may leave.
     ready: usize,
     /// Number in its round of the first batch in `held`.
     first: u64,
 }
 
 impl Rounds {
-    /// For a ring whose batches are dealt to ranks.
+    /// Rounds for a ring whose batches are divided among ranks.
     pub fn of(ring: &Ring, batch: Option<BatchSize>) -> Option<Rounds> {
         let (mode, world) = ring.division();
         let world = (mode == Mode::Rank).then_some(u64::from(world))?;
@@ -37,7 +37,7 @@ impl Rounds {
         self.world
     }
 
-    /// Takes a batch that was filled.
+    /// Adds a batch that was filled.
     pub fn hold(&mut self, memory: Writer, batch: Batch) {
         self.held.push_back((memory, batch));
         let held = self.held.len() as u64;
@@ -72,7 +72,7 @@ impl Rounds {
         next.next_multiple_of(self.world) - next
     }
 
-    /// Leaves out what waits, and returns how many batches these were.
+    /// Drops the waiting batches, and returns their number.
     pub fn drop_held(&mut self) -> usize {
         let dropped = self.held.len();
         self.held.clear();
@@ -80,8 +80,8 @@ impl Rounds {
         dropped
     }
 
-    /// What may leave of a channel that has failed: no batch of a round that is not full, unless
-    /// rounds are filled.
+    /// The batches that may leave after a failure of the channel: none of a round that is not full,
+    /// unless rounds are filled.
     pub fn into_whole(self) -> impl Iterator<Item = (Writer, Batch)> {
         self.held.into_iter().filter(move |_| self.fills)
     }

@@ -1,5 +1,4 @@
-//! Compares a state that a program has kept, or a host in a checkpoint, with the channel as it is
-//! now.
+//! Compares a state that a program or a checkpoint has kept with the channel as it is now.
 
 use pipemill_channel::RecordOrder;
 use pipemill_config::Channel;
@@ -9,8 +8,8 @@ use pipemill_types::Accepted;
 use crate::settings::{Settings, differences};
 use crate::stream_config::is_inside;
 
-/// The state as the place where the channel goes on, or what does not fit. Of the settings, those
-/// are compared that `is_compared` says.
+/// The state as the position at which the channel resumes, or the mismatches. `is_compared` decides
+/// which settings are compared.
 pub(crate) fn fitting(
     state: &State,
     channel: &Channel,
@@ -19,7 +18,7 @@ pub(crate) fn fitting(
     is_compared: impl Fn(&str) -> bool,
 ) -> Result<Resumed, Vec<String>> {
     check_form(state, channel).map_err(|fault| vec![fault])?;
-    // Objects can be divided in another way where an epoch begins.
+    // At the start of an epoch, objects can be divided in another way.
     let is_inside = is_inside(&state.place);
     let is_due = |name: &str| is_compared(name) && (is_inside || !name.ends_with("part"));
     let faults = differences(&state.channel, &state.settings, now, accepted, is_due);
@@ -33,7 +32,7 @@ pub(crate) fn fitting(
     Ok(place)
 }
 
-/// Whether the state has the form of one that this host reads.
+/// Whether the form of the state is one that this host reads.
 fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
     let Resumed { position, rank, .. } = &state.place;
     let name = &state.channel;

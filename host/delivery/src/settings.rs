@@ -1,5 +1,5 @@
-//! What must be the same when a channel goes on, as names and values for people, and the comparison
-//! of a state with it.
+//! The settings that must be the same when a channel resumes, as names and values for people, and
+//! their comparison with a state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use pipemill_config::{Channel, Mix, MixInput, Shuffle, Source, show_size};
 /// Names and values.
 pub type Settings = BTreeMap<String, String>;
 
-/// The longest setting that is kept as it is, in bytes: the message in which consumers get the
+/// The longest setting that is kept unchanged, in bytes: the message in which consumers get the
 /// settings holds 64 KiB.
 const MAX_SHOWN_BYTES: usize = 4 << 10;
 
-/// A setting that stands for a limit, and counts only where both sides have it: records above it
+/// A setting that is a limit; it is compared only if both sides have it, because records above it
 /// were skipped.
 const SKIPS: &str = "skips";
 
-/// What makes a decoder the same: not its path, but its bytes, and its options.
+/// The identity of a decoder: not its path, but its bytes, and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecoderIdentity {
-    /// The digest of a plugin; the name of a built-in decoder, and a number that grows when its
+    /// The digest of a plugin; or the name of a built-in decoder, with a number that grows when its
     /// records change.
     decoder: String,
     /// The options that differ from their defaults, as JSON.
@@ -50,8 +50,8 @@ impl DecoderIdentity {
     }
 }
 
-/// What must be the same when a channel goes on. `decoders` are those of the channel, or of the
-/// channels that it mixes; without them their settings are left out.
+/// The settings that must be the same when a channel resumes. `decoders` are those of the channel,
+/// or of the channels that it mixes; without them their settings are left out.
 pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
     let mut settings = Settings::new();
     let mut put = |name: &str, value: String| {
@@ -90,7 +90,7 @@ pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
     settings
 }
 
-/// Adds what the records of a channel that decodes depend on.
+/// Adds the settings that determine the records of a channel that decodes.
 fn put_reading(
     put: &mut dyn FnMut(&str, String),
     channel: &Channel,
@@ -108,7 +108,7 @@ fn put_reading(
         Source::Files { reading, .. } => (reading.compression, Some(reading)),
         Source::S3(settings) => (settings.reading.compression, Some(&settings.reading)),
         Source::Fifo { compression, .. } | Source::Stdin { compression } => (*compression, None),
-        // A mix is not mixed.
+        // A mix has no mix as input.
         Source::Mix(_) => return,
     };
     put("compression", compression.to_string());
@@ -123,7 +123,7 @@ fn put_reading(
     }
 }
 
-/// What the order of a mix depends on, other than the records.
+/// The settings that determine the order of a mix.
 fn mix_text(mix: &Mix) -> String {
     let of_input = |input: &MixInput| {
         let (whole, part) = (input.weight / 1_000_000, input.weight % 1_000_000);
@@ -142,7 +142,7 @@ fn seed_text(channel: &Channel) -> String {
     channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string())
 }
 
-/// The text, or its digest, if it takes much of a message.
+/// The text, or its digest if the text is long for a message.
 fn short(text: String) -> String {
     if text.len() <= MAX_SHOWN_BYTES {
         text
@@ -151,7 +151,7 @@ fn short(text: String) -> String {
     }
 }
 
-/// The word of the configuration.
+/// The word that the configuration uses.
 pub fn across_word(across: BatchAcross) -> &'static str {
     match across {
         BatchAcross::Object => "object",
@@ -159,7 +159,7 @@ pub fn across_word(across: BatchAcross) -> &'static str {
     }
 }
 
-/// The word of the configuration.
+/// The word that the configuration uses.
 pub fn tail_word(tail: Tail) -> &'static str {
     match tail {
         Tail::Keep => "keep",
@@ -168,18 +168,17 @@ pub fn tail_word(tail: Tail) -> &'static str {
     }
 }
 
-/// The last word of a setting's name: that of an input of a mix begins with the input's name.
+/// The last word of a setting's name: the settings of a mix's input begin with the input's name.
 fn word_of(name: &str) -> &str {
     name.rsplit(": ").next().unwrap_or(name)
 }
 
-/// Whether a setting is known only when the decoder is: a channel may leave it to the host to find
-/// it.
+/// Whether a setting depends on the decoder, which the host may have to find.
 pub fn is_of_decoder(name: &str) -> bool {
     matches!(word_of(name), "decoder" | "options")
 }
 
-/// What differs between the settings of a state and those of a channel now, a sentence each.
+/// The differences between the settings of a state and those of a channel now, a sentence for each.
 /// Settings that are not compared, or whose difference is accepted, are left out.
 pub fn differences(
     channel: &str,

@@ -1,26 +1,27 @@
-//! Where a channel begins, and how its batches are cut and divided.
+//! The position at which a channel begins, and how its batches are cut and divided.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pipemill_ring::host::{Restart, RingConfig};
 use pipemill_ring::protocol::{BatchPlace, BatchSize, Mode, Rank, Resumed, Tail};
 
-/// Where a channel begins, and how its batches are cut and divided.
+/// The position at which a channel begins, and how its batches are cut and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConfig {
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before the first grant. In `Rank`: the ranks.
+    /// Number of consumers that must be connected before the first grant. In `Rank`: the number of
+    /// ranks.
     pub consumers: u32,
-    /// The number of records of each batch, where the channel has one.
+    /// The number of records of each batch, if the channel has a fixed number.
     pub batch: Option<BatchSize>,
-    /// Where it begins. None: at the beginning of its input.
+    /// The position at which it begins. `None`: at the beginning of its input.
     pub resumed: Option<Resumed>,
-    /// The state of each rank, where states of several ranks were given.
+    /// The state of each rank, if there are states of several ranks.
     pub states: BTreeMap<u32, Resumed>,
-    /// Batches after the place where it begins that were done in an earlier run.
+    /// Numbers of the batches after that position that were done in an earlier run.
     pub done: BTreeSet<u64>,
-    /// The settings that a state of the channel depends on.
+    /// The settings on which a state of the channel depends.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -35,7 +36,7 @@ impl StreamConfig {
         if is_whole { of_rank_0.unwrap_or(first) } else { first }
     }
 
-    /// The place at which decoding begins.
+    /// The position at which decoding begins.
     pub fn decoded_from(&self) -> Option<Resumed> {
         let resumed = self.resumed.clone()?;
         let delivered = if self.decodes_last_again() { 0 } else { resumed.delivered };
@@ -62,13 +63,13 @@ impl StreamConfig {
         state.map(|state| state.first_batch_of(self.rank(rank))).unwrap_or_default()
     }
 
-    /// Where a rank begins, as a state that it may go on from.
+    /// The beginning of a rank, as a state from which it may resume.
     pub(crate) fn state_of(&self, rank: u32) -> Resumed {
         let state = self.states.get(&rank).or(self.resumed.as_ref()).cloned().unwrap_or_default();
         Resumed { rank: self.rank(rank), ..state }
     }
 
-    /// How the table of a ring with these settings restarts.
+    /// The restart of the ring's table with these settings.
     pub(crate) fn restart(&self, config: &RingConfig) -> Restart {
         let few = RingConfig::FEW_DEDICATED.min(config.dedicated);
         let dedicated = if self.batch.is_some() { config.dedicated } else { few };
@@ -81,7 +82,7 @@ impl StreamConfig {
         self.rank(0).world
     }
 
-    /// Which batches the rank of this number has: all of them if they are not dealt to ranks.
+    /// The batches of the rank with this number: all of them if they are not divided among ranks.
     pub(crate) fn rank(&self, number: u32) -> Rank {
         if self.mode == Mode::Rank { Rank { number, world: self.consumers } } else { Rank::ONLY }
     }

@@ -1,7 +1,7 @@
-//! What the first bytes of an object are: a signature, text, or unknown.
+//! Classifies the first bytes of an object: a signature, text, or unknown.
 //!
-//! The result depends only on the object, not on how its bytes arrive: [`sniff`] gives `None` until
-//! it has all bytes that it would look at.
+//! The result depends only on the object, not on how its bytes arrive: [`sniff`] returns `None`
+//! until it has all the bytes that it needs.
 
 use pipemill_source::Compression;
 
@@ -9,12 +9,12 @@ use super::Format;
 use super::dialect::Dialect;
 use super::text::{self, Text};
 
-/// Bytes in which signatures are looked for: one block of a tar archive.
+/// Number of bytes that are searched for signatures: one block of a tar archive.
 const SIGNATURE_BYTES: usize = 512;
 /// First word of a RecordIO record, little-endian.
 const RECORDIO_MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 
-/// What the first bytes of an object are.
+/// The kind of an object's first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sniffed {
     /// The object has no byte.
@@ -23,21 +23,21 @@ pub(super) enum Sniffed {
     Format(Format),
     /// Compressed data.
     Compressed(Compression),
-    /// A format that no decoder reads: what it is, and what to do about it.
+    /// A format that no decoder reads: its name, and what to do about it.
     Unsupported(&'static str, &'static str),
     /// Text.
     Text(Text),
-    /// No text, and no known signature.
+    /// Neither text, nor a known signature.
     Unknown {
         /// Whether it can be MessagePack.
         msgpack: bool,
-        /// The first byte that is in no text, and its place: the offset, and the line, from 1.
+        /// The first byte that no text contains, and its place: the offset, and the line, from 1.
         odd: Option<(u8, usize, usize)>,
     },
 }
 
-/// Says what the first bytes of an object are, and what rows they have with this dialect. `ended`
-/// says that `head` is the whole object. `None` means that more bytes are needed.
+/// Classifies the first bytes of an object, and finds what rows they have with this dialect.
+/// `ended` says that `head` is the whole object. `None` means that more bytes are needed.
 pub(super) fn sniff(head: &[u8], ended: bool, dialect: &Dialect) -> Option<Sniffed> {
     if !ended && head.len() < SIGNATURE_BYTES {
         return None;
@@ -49,7 +49,7 @@ pub(super) fn sniff(head: &[u8], ended: bool, dialect: &Dialect) -> Option<Sniff
     if let Some(found) = signature(first) {
         return Some(found);
     }
-    // At the end of a text, what DOS writes there is no part of it.
+    // The end-of-file byte of DOS at the end of a text is not part of it.
     let text = text::without_dos_end(head);
     let may_end = text.len() < head.len() && text::is_text(&text[..text.len().min(first.len())]);
     if !ended && may_end && head.len() < text::MAX_BYTES {
@@ -57,7 +57,7 @@ pub(super) fn sniff(head: &[u8], ended: bool, dialect: &Dialect) -> Option<Sniff
     }
     let head = if ended { text } else { head };
     let first = &head[..head.len().min(SIGNATURE_BYTES)];
-    // Text that begins like this is rare, so it must not be text to be MessagePack.
+    // Text rarely begins like this, so it must not be text if it is MessagePack.
     let window = match text::window(head, ended) {
         _ if !text::is_text(first) => first,
         Some(window) => window,
@@ -91,7 +91,7 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         return Some(Sniffed::Unsupported(what, "convert it: `iconv -f UTF-16 -t UTF-8`"));
     }
     let is_text = text::is_text(first);
-    // Letters that a text may begin with count only before bytes that are no text.
+    // Magic bytes that a text may begin with count only if bytes follow that no text contains.
     let mut known = UNSUPPORTED.iter().filter(|known| !known.letters || !is_text);
     let found = known.find(|known| first.starts_with(known.magic))?;
     Some(Sniffed::Unsupported(found.what, found.remedy))
@@ -169,7 +169,7 @@ fn is_tar(first: &[u8]) -> bool {
     told == Some(sum - of_field + 8 * u32::from(b' '))
 }
 
-/// A zip archive whose first member is an array.
+/// A zip archive whose first member is an array of NumPy.
 fn is_npz(first: &[u8]) -> bool {
     let Some(length) = first.get(26..28) else { return false };
     let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
@@ -201,7 +201,7 @@ fn utf16(first: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the bytes after a byte order mark are characters and no control codes.
+/// Whether the bytes after a byte order mark are characters without control codes.
 fn text_in_utf16(first: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
     let units: Vec<u16> = first.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
     let mut decoded = char::decode_utf16(units.iter().copied());
@@ -216,8 +216,8 @@ fn text_in_utf16(first: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
     })
 }
 
-/// Whether the bytes are maps and lists of MessagePack, one after the other. `cut` says that the
-/// last one may go on after them.
+/// Whether the bytes are a sequence of maps and lists of MessagePack. `cut` says that the last one
+/// may continue after them.
 fn is_msgpack(bytes: &[u8], cut: bool) -> bool {
     let mut at = 0;
     while at < bytes.len() {
@@ -225,7 +225,8 @@ fn is_msgpack(bytes: &[u8], cut: bool) -> bool {
         if !matches!(first, 0x80..=0x9f | 0xdc..=0xdf) {
             return false;
         }
-        // The values that are still to come: those of a map or list come before the next one.
+        // The number of values that are still to come: the values of a map or list come before the
+        // next one.
         let mut left = 1_u64;
         while left > 0 {
             match msgpack_value(&bytes[at..]) {
@@ -233,12 +234,12 @@ fn is_msgpack(bytes: &[u8], cut: bool) -> bool {
                     at += length;
                     left = left - 1 + inside;
                 }
-                // No value begins with this byte; all others may go on after the bytes.
+                // No value begins with this byte; all other values may continue after these bytes.
                 None => return cut && bytes.get(at) != Some(&0xc1),
             }
         }
     }
-    // A few bytes may look like that by chance.
+    // A few bytes may look like MessagePack by chance.
     cut || bytes.len() >= 4
 }
 

@@ -1,5 +1,5 @@
-//! Chooses a decoder by an object's name and first bytes, and says why; or refuses, and says what
-//! the choice would be between.
+//! Chooses a decoder by an object's name and first bytes, with the reason; or refuses, and names
+//! the possible decoders.
 
 use pipemill_decode::DetectionRule;
 use pipemill_source::SourceError;
@@ -14,16 +14,16 @@ use super::text::{Json, Text};
 /// The decoder of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The object that it was chosen by.
+    /// The object by which it was chosen.
     pub object: String,
     pub(super) format: Format,
-    /// Options of the format that its first rows tell, and that were not given.
+    /// Options of the format that its first rows show, and that were not given.
     pub(super) found: Vec<(&'static str, String)>,
     /// The reason, for people.
     why: String,
 }
 
-/// Options that csv gets when nobody chose it, because nobody said what the columns are.
+/// The options of csv when it was found, because then the user has not described the columns.
 const CSV_OPTIONS: [(&str, &str); 2] = [("header", "auto"), ("types", "auto")];
 
 impl Choice {
@@ -45,13 +45,13 @@ impl Choice {
         format!("decoder {}{options}: {}", self.decoder(), self.why)
     }
 
-    /// Whether it is a table, of which the first rows say if there is a header.
+    /// Whether the data is a table whose first rows show if there is a header.
     pub(super) fn may_have_header(&self, dialect: &Dialect) -> bool {
         matches!(self.format, Format::Csv { .. }) && dialect.finds_header
     }
 
-    /// The same choice for a table with a header, which the next object shows: the delimiter is
-    /// also the one of that object.
+    /// The same choice for a table whose header the next object shows: the delimiter comes from
+    /// that object, too.
     pub(super) fn with_header_as(mut self, next: &Self) -> Self {
         if matches!(next.format, Format::Csv { .. }) {
             (self.format, self.found) = (next.format.clone(), next.found.clone());
@@ -61,11 +61,11 @@ impl Choice {
         self
     }
 
-    /// The options of the decoder: those that were given, and those of the format that were not.
+    /// The options of the decoder: the given ones, and those of the format that were not given.
     pub fn options(&self, given: &[(String, String)]) -> Vec<(String, String)> {
         let mut options = given.to_vec();
         for (name, value) in &self.found {
-            // What the first rows tell is found.
+            // The value `auto` is replaced by the value that the first rows show.
             let asked = |(other, value): &&mut (String, String)| other == name && value == "auto";
             options.iter_mut().filter(asked).for_each(|option| option.1.clone_from(value));
         }
@@ -104,7 +104,7 @@ fn shown(value: &str) -> String {
     }
 }
 
-/// Why no decoder is chosen.
+/// The reason why no decoder is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) kind: RefusalKind,
@@ -117,9 +117,9 @@ pub(super) struct Refusal {
 pub(super) enum RefusalKind {
     /// No decoder reads the format.
     Unsupported,
-    /// The name and the bytes tell different formats.
+    /// The name and the bytes show different formats.
     Disagree,
-    /// Neither the name nor the bytes tell the format.
+    /// Neither the name nor the bytes show the format.
     Unsure,
 }
 
@@ -138,7 +138,7 @@ impl Refusal {
     }
 }
 
-/// How to say which decoder is meant.
+/// The advice to name the decoder.
 pub(super) fn say_it(candidates: &[&str]) -> String {
     let names = match candidates {
         [] => "a decoder".to_owned(),
@@ -196,7 +196,7 @@ fn builtin(object: &str, sniffed: &Sniffed) -> Result<Found, Refusal> {
     }
 }
 
-/// An object whose name tells its format.
+/// Chooses for an object whose name shows its format.
 fn named(format: Format, ending: &str, sniffed: &Sniffed) -> Result<Found, Refusal> {
     let chosen = |format: Format, and: &str| {
         Ok(Found { why: format!("its name ends in {ending}{and}"), format })
@@ -235,7 +235,7 @@ fn named(format: Format, ending: &str, sniffed: &Sniffed) -> Result<Found, Refus
     }
 }
 
-/// The name of a control code that is met in text, for a message.
+/// The name of a control code in a text, for a message.
 fn control_name(byte: u8) -> &'static str {
     match byte {
         0 => " (NUL)",
@@ -246,7 +246,7 @@ fn control_name(byte: u8) -> &'static str {
     }
 }
 
-/// An object whose name tells a format of text, and which is text.
+/// Chooses for a text whose name shows a format of text.
 fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusal> {
     let refuse = |kind, message: String, candidates: &[&str]| {
         Err(Refusal::new(kind, message, say_it(candidates)))
@@ -293,7 +293,7 @@ fn named_text(format: Format, ending: &str, text: &Text) -> Result<Found, Refusa
     }
 }
 
-/// Text that is named as a table, with this delimiter if its name tells one.
+/// Chooses for a text that is named as a table, with this delimiter if its name shows one.
 fn named_csv(named: Option<u8>, ending: &str, text: &Text) -> Result<Found, Refusal> {
     let chosen = |delimiter: Option<u8>, and: &str| {
         let why = format!("its name ends in {ending}, and it is text{and}");
@@ -362,7 +362,7 @@ fn several_delimiters(text: &Text) -> Refusal {
     )
 }
 
-/// An object whose ending many formats have.
+/// Chooses for an object whose ending many formats use.
 fn ambiguous(
     ending: &str,
     candidates: &'static [&'static str],
@@ -392,7 +392,7 @@ fn unsure(why: &str, candidates: &[&str]) -> Refusal {
     Refusal::new(RefusalKind::Unsure, message, say_it(candidates))
 }
 
-/// An object whose name says nothing.
+/// Chooses for an object whose name shows nothing.
 fn unnamed(sniffed: &Sniffed) -> Result<Found, Refusal> {
     match sniffed {
         Sniffed::Format(format) => {
@@ -421,7 +421,7 @@ fn unnamed(sniffed: &Sniffed) -> Result<Found, Refusal> {
     }
 }
 
-/// The plugin on the search path whose own rule fits the object.
+/// The plugin on the search path whose own rule matches the object.
 fn plugin(
     object: &str,
     head: &[u8],
@@ -475,8 +475,8 @@ impl Text {
         let tables: Vec<u8> = self.tables.iter().map(|(delimiter, _)| *delimiter).collect();
         match tables.as_slice() {
             [one] => Some(*one),
-            // A bar or semicolon may be in each value; numbers with decimal commas are in rows with
-            // semicolons.
+            // A bar or semicolon may be in each value; rows with semicolons may contain numbers
+            // with decimal commas.
             [b',', b'|'] => Some(b','),
             [b',', b';'] | [b',', b';', b'|'] if !self.decimal_commas => Some(b','),
             [b'\t', b'|'] => Some(b'\t'),
@@ -484,7 +484,7 @@ impl Text {
         }
     }
 
-    /// Options of `csv` that the rows tell, with this delimiter.
+    /// Options of `csv` that the rows show, with this delimiter.
     fn found_options(&self, delimiter: Option<u8>) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         if self.lone_cr {

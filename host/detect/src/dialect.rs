@@ -1,8 +1,8 @@
-//! How `csv` splits text into rows and fields, by the options that the user has given: the search
-//! for the decoder looks at an object as the decoder will.
+//! How `csv` splits text into rows and fields, by the options that the user has given: detection
+//! reads an object as the decoder will.
 
-/// The options of `csv` that matter for rows and fields. Those that have no meaning for it are as
-/// if they were not given: the decoder says so.
+/// The options of `csv` that matter for rows and fields. Options with invalid values are ignored:
+/// the decoder reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dialect {
     /// The delimiter, if it was given.
@@ -13,9 +13,9 @@ pub(super) struct Dialect {
     pub(super) comment: Option<u8>,
     pub(super) lone_cr: bool,
     pub(super) flexible: bool,
-    /// Lines above the table.
+    /// Number of lines above the table.
     pub(super) skip_rows: usize,
-    /// Whether the first rows tell if there is a header.
+    /// Whether the first rows show if there is a header.
     pub(super) finds_header: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// The dialect by these options.
+    /// The dialect for these options.
     pub(super) fn of(options: &[(String, String)]) -> Self {
         let value = |name: &str| {
             options.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
@@ -79,17 +79,17 @@ pub(super) struct Rows {
     pub(super) widths: Vec<usize>,
     /// The number of lines before each row.
     pub(super) lines: Vec<usize>,
-    /// Where the first row is.
+    /// The place of the first row.
     pub(super) first: std::ops::Range<usize>,
-    /// Whether the text ends inside of quotes.
+    /// Whether the text ends inside quotes.
     pub(super) is_open: bool,
-    /// Whether text follows a closing quote, which is no blank.
+    /// Whether text other than blanks follows a closing quote.
     pub(super) has_text_after_quote: bool,
 }
 
 impl Rows {
-    /// The rows of a text with this delimiter. `whole` says that no byte follows; else the last
-    /// row, which may go on, is left out.
+    /// The rows of a text with this delimiter. `whole` says that no byte follows; otherwise the
+    /// last row, which may continue, is left out.
     pub(super) fn of(text: &[u8], whole: bool, delimiter: u8, dialect: &Dialect) -> Self {
         let mut rows = Self::default();
         let mut at = dialect.skipped(text);
@@ -125,7 +125,7 @@ impl Rows {
     }
 
     fn end(&mut self, row: &Row, end: usize) {
-        // A blank line or a comment is no row.
+        // A blank line or a comment is not a row.
         if row.bytes == 0 {
             return;
         }
@@ -158,7 +158,7 @@ impl Rows {
     }
 }
 
-/// Where the reader is.
+/// The state of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At the first byte of a field.
@@ -191,8 +191,9 @@ impl Row {
         }
     }
 
-    /// Reads a byte that ends no line and is no escape. `at` is after it, and moves on over a quote
-    /// that belongs to it. Returns whether it is text after a closing quote.
+    /// Reads a byte that neither ends a line nor escapes the next one. `at` is the offset after it,
+    /// and advances past a quote that belongs to it. Returns whether it is text after a closing
+    /// quote.
     fn read(
         &mut self,
         byte: u8,

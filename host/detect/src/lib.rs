@@ -1,11 +1,11 @@
 //! Finds the decoder of a channel that names none: by the names of its objects and by their first
 //! bytes.
 //!
-//! `name` says what an ending of a name stands for, `bytes` and `text` what the first bytes are,
-//! for tables by the options of `dialect`, `obstacle` names the option that a table lacks, `choice`
-//! decides and explains, `source` looks at the objects of a channel while they are read. The rule
-//! is: right or refused. Nothing is chosen if name and bytes disagree, or if several decoders fit.
-//! Only the start of an object is looked at, never its middle.
+//! `name` classifies the ending of a name, `bytes` and `text` classify the first bytes, for tables
+//! by the options of `dialect`, `obstacle` names the option that a table lacks, `choice` decides
+//! and explains, `source` examines the objects of a channel while they are read. The rule is: the
+//! right decoder or a refusal. Nothing is chosen if name and bytes disagree, or if several decoders
+//! fit. Only the start of an object is examined, never its middle.
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,8 @@ use pipemill_decode::{DetectionRule, Engine, Plugin};
 
 pub use source::{DetectError, detect, expecting};
 
-/// The plugins on the search path that say which objects are their own. One that can't be used is
-/// left out, with a warning.
+/// The plugins on the search path that claim objects. A plugin that can't be used is left out, with
+/// a warning.
 pub fn plugin_rules(engine: &Engine) -> Vec<(String, DetectionRule)> {
     let mut rules = Vec::new();
     for name in engine.plugins_on_path() {
@@ -42,7 +42,7 @@ pub fn plugin_rules(engine: &Engine) -> Vec<(String, DetectionRule)> {
 /// A format that a decoder reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Format {
-    /// Delimited text. The delimiter is absent if nothing tells it.
+    /// Delimited text. The delimiter is absent if nothing shows it.
     Csv {
         delimiter: Option<u8>,
     },

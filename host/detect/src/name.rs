@@ -1,19 +1,19 @@
-//! What the ending of an object's name stands for.
+//! Classifies the ending of an object's name.
 
 use super::Format;
 
-/// What a name says of the format.
+/// The format that a name shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameSays {
     /// The format of this ending.
     Format(Format, String),
-    /// An ending that many formats have, and decoders that may fit.
+    /// An ending that many formats use, and decoders that may fit.
     Ambiguous(String, &'static [&'static str]),
-    /// An ending that is not known, or none.
+    /// An unknown ending, or none.
     Nothing,
 }
 
-/// Endings of compressed objects. They say nothing of what is compressed.
+/// Endings of compressed objects. They say nothing about the compressed format.
 const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst", ".zz"];
 
 /// The endings, without their compression.
@@ -35,7 +35,7 @@ fn known(ending: &str) -> Option<Format> {
     })
 }
 
-/// What the name of an object says.
+/// The format that the name of an object shows.
 pub(super) fn by_name(name: &str) -> NameSays {
     let Some(ending) = ending(name) else { return NameSays::Nothing };
     match (known(&ending), ending.as_str()) {
@@ -52,7 +52,7 @@ pub(super) fn is_compressed(name: &str) -> bool {
     COMPRESSED.iter().chain(&[".tgz", ".tzst"]).any(|ending| name.ends_with(ending))
 }
 
-/// The last ending of a name in lower case, with its dot, without that of a compression.
+/// The last ending of a name in lower case, with its dot, without the ending of a compression.
 pub(super) fn ending(name: &str) -> Option<String> {
     let name = file_name(name);
     let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);

@@ -1,25 +1,26 @@
-//! What is in the way of a text that is nearly a table: an option of `csv` that is missing. Found
-//! by what its rows are with that option, and named in the refusal.
+//! Explains why a text is almost a table, but not one: an option of `csv` is missing. The rows are
+//! read again with that option, which the refusal then names.
 
 use super::choice::{Refusal, RefusalKind};
 use super::dialect::{Dialect, Rows};
 
-/// Why rows have different numbers of fields.
+/// The reason why rows have different numbers of fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// The first lines begin with this byte, as comments do.
     Comments(u8),
-    /// Quotes are part of the text: without a meaning of quotes it is a table, with this delimiter.
+    /// Quotes are part of the text: if quotes have no meaning, it is a table with this delimiter.
     Quotes(u8),
-    /// Backslashes make the next byte text.
+    /// Backslashes escape the next byte.
     Escapes,
-    /// The first row has a name less than the rows have fields. These are the names.
+    /// The first row has one name less than the rows have fields. These are the names.
     RowNames(Vec<String>),
-    /// This number of lines stands above a table with this number of columns.
+    /// This number of lines is above a table with this number of columns.
     Preamble(usize, usize),
     /// Some rows have fewer fields than the first.
     ShortRows,
-    /// The row in this line, from 1, has more fields than the first: its and their number.
+    /// The row in this line, from 1, has more fields than the first: its number of fields, and that
+    /// of the first row.
     LongRow(usize, usize, usize),
 }
 
@@ -41,7 +42,7 @@ pub(super) fn text_with_quotes(
     rows.table().map(|_| Obstacle::Quotes(b'\t'))
 }
 
-/// What is in the way of a text whose rows make no table with any delimiter.
+/// The obstacle of a text whose rows make no table with any delimiter.
 pub(super) fn find(
     text: &[u8],
     whole: bool,
@@ -51,7 +52,7 @@ pub(super) fn find(
     if dialect.flexible {
         return None;
     }
-    // What these rows would be with another dialect, if they are no rows of one length with this.
+    // The obstacle that another dialect removes, if these rows have different lengths.
     let with = |dialect: &Dialect| {
         let is_bad = |rows: &Rows| rows.uniform().is_none() || rows.has_text_after_quote;
         let table = |(delimiter, _): &(u8, Rows)| {
@@ -112,7 +113,7 @@ fn names(row: &[u8], delimiter: u8, dialect: &Dialect) -> Vec<String> {
 }
 
 impl Obstacle {
-    /// Says what is in the way, and the option that reads it.
+    /// Describes the obstacle, and the option that removes it.
     pub(super) fn refusal(&self) -> Refusal {
         Refusal::new(RefusalKind::Unsure, self.message(), self.remedy())
     }
@@ -179,7 +180,7 @@ impl Obstacle {
     }
 }
 
-/// An option as a command line and a file say it.
+/// An option as a command line and a file write it.
 fn say(option: &str, value: &str, in_file: &str) -> String {
     let shell = match value.contains(['\\', '#', '%']) {
         true => format!("-o '{option}={value}'"),
@@ -188,7 +189,7 @@ fn say(option: &str, value: &str, in_file: &str) -> String {
     format!("`{shell}`, in a file `options = {{ {option} = {in_file} }}`")
 }
 
-/// How to read a table whose first column has no name.
+/// The advice for a table whose first column has no name.
 fn row_names_remedy(names: &[String]) -> String {
     let is_plain = |name: &String| !name.is_empty() && !name.contains([',', '\'', '"', '`']);
     let all = match names.len() <= 20 && names.iter().all(is_plain) {

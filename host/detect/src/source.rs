@@ -1,8 +1,8 @@
-//! A source whose objects are looked at when they begin: the first one chooses the decoder, the
+//! A source that examines its objects when they begin: the first one chooses the decoder, the
 //! others must agree with it.
 //!
-//! The first bytes of an object are kept until they are known, at most [`MAX_HEAD`], and then
-//! handed on; all bytes after them go straight to the reader. So nothing is lost of a pipe, which
+//! The first bytes of an object are kept, at most [`MAX_HEAD`], until they are classified, and then
+//! delivered; all bytes after them go directly to the reader. So nothing of a pipe is lost, which
 //! can be read only once.
 
 use std::collections::VecDeque;
@@ -22,10 +22,10 @@ use super::dialect::Dialect;
 use super::name::is_compressed;
 use super::text::MAX_BYTES;
 
-/// Bytes of an object that are kept to look at.
+/// Largest number of bytes of an object that are kept for detection.
 const MAX_HEAD: usize = MAX_BYTES;
 
-/// Why no decoder was found.
+/// The reason why no decoder was found.
 #[derive(Debug)]
 pub enum DetectError {
     /// The source has no object, can't be read, or no decoder fits the object.
@@ -41,8 +41,8 @@ impl From<SourceError> for DetectError {
 }
 
 /// Finds the decoder of a source by its first object that is not empty, and by the options that
-/// were given. Returns it with the source, which gives all its objects, and checks that they agree.
-/// With `inflate`, compressed objects are known by their first bytes, too.
+/// were given. Returns it with the source, which delivers all its objects and checks that they
+/// agree. With `inflate`, compressed objects are detected by their first bytes, too.
 ///
 /// # Errors
 /// No decoder fits, several do, or the source can't be read.
@@ -54,7 +54,7 @@ pub fn detect(
 ) -> Result<(Choice, Box<dyn Source>), DetectError> {
     let rules = Rules { plugins: plugins.into(), dialect: Dialect::of(options), inflate };
     let mut pending = VecDeque::new();
-    // The decoder by an empty object, and by one whose only row may be a header.
+    // The choice by an empty object, and the choice by an object whose only row may be a header.
     let (mut of_empty, mut of_row) = (None, None::<(Choice, Vec<u8>)>);
     loop {
         match source.next()? {
@@ -94,7 +94,7 @@ pub fn detect(
     }
 }
 
-/// The source, whose objects have to agree with a choice that was made with others.
+/// The source, whose objects must agree with a choice that was made with others.
 pub fn expecting(
     source: Box<dyn Source>,
     choice: Choice,
@@ -106,23 +106,23 @@ pub fn expecting(
     Detected::boxed(source, VecDeque::new(), choice, rules).1
 }
 
-/// What the search goes by.
+/// The input of the search.
 #[derive(Clone)]
 struct Rules {
     plugins: Arc<[(String, DetectionRule)]>,
     dialect: Dialect,
-    /// Whether compressed objects are known by their first bytes.
+    /// Whether compressed objects are detected by their first bytes.
     inflate: bool,
 }
 
-/// An object whose first bytes were looked at.
+/// An object whose first bytes were examined.
 struct Looked {
     object: Object,
     sniffed: Sniffed,
     choice: Result<Choice, Refusal>,
 }
 
-/// Looks at the first bytes of an object, and waits for them.
+/// Waits for the first bytes of an object and examines them.
 fn look_at(mut object: Object, rules: &Rules) -> Result<Looked, DetectError> {
     let mut peek = Peek::new(&object.name, object.input, rules);
     let sniffed = loop {
@@ -137,8 +137,7 @@ fn look_at(mut object: Object, rules: &Rules) -> Result<Looked, DetectError> {
     Ok(Looked { object, sniffed, choice })
 }
 
-/// The only row of a table of which nobody has said whether it is a header: the next object may
-/// tell.
+/// The only row of a table which may be a header: the next object may show it.
 fn only_row(choice: &Choice, sniffed: &Sniffed, dialect: &Dialect) -> Option<Vec<u8>> {
     match sniffed {
         Sniffed::Text(text) if text.is_one_row && choice.may_have_header(dialect) => {
@@ -167,16 +166,16 @@ fn with_header(
 /// A source whose objects must agree with the first.
 struct Detected {
     source: Box<dyn Source>,
-    /// The events that were looked at before the decoder was known.
+    /// The events that were examined before the decoder was known.
     pending: VecDeque<SourceEvent>,
     expected: Arc<Expected>,
-    /// Where to begin; `None` after the first event from there.
+    /// The start; `None` after the first event from there.
     start: Option<Start>,
-    /// What the list of that epoch has to be.
+    /// The expected identity of that epoch's list.
     list: Option<ListIdentity>,
 }
 
-/// What the objects of the channel must agree with.
+/// The choice with which the objects of the channel must agree.
 struct Expected {
     choice: Choice,
     rules: Rules,
@@ -190,7 +189,7 @@ impl Detected {
         rules: Rules,
     ) -> (Choice, Box<dyn Source>) {
         let expected = Arc::new(Expected { choice: choice.clone(), rules });
-        // Objects after the one that chose must agree, too.
+        // Later objects must agree, too.
         let mut is_after = false;
         let checked = |event| match event {
             SourceEvent::Object(object) if is_after => {
@@ -207,8 +206,8 @@ impl Detected {
     }
 
     /// The first event after a start in the middle of an object. This object is not compared with
-    /// the first one of the channel: the process that began it has done so. But only its first
-    /// bytes say whether it is compressed, so they are read before the place is gone to.
+    /// the first one of the channel: the process that began it has compared it. Only its first
+    /// bytes show whether it is compressed, so they are read before the start.
     fn begin_in_object(&mut self, start: Start) -> Result<SourceEvent, SourceError> {
         if self.expected.rules.inflate {
             self.source.expect_list(self.list);
@@ -286,23 +285,23 @@ fn checked(object: Object, expected: &Arc<Expected>) -> Object {
     Object { input: Box::new(input), ..object }
 }
 
-/// What is known of an object's first bytes.
+/// The known facts of an object's first bytes.
 enum Look {
     Known(Sniffed),
     /// The last read gave no bytes.
     NotYet(ReadOutcome),
 }
 
-/// An input whose first bytes can be looked at before they are read.
+/// An input whose first bytes can be examined before they are read.
 struct Peek {
     name: String,
     input: Box<dyn Input>,
     /// The first bytes, as they will be read.
     head: Vec<u8>,
-    /// How many bytes of `head` were read.
+    /// Number of bytes of `head` that were read.
     sent: usize,
     ended: bool,
-    /// How rows are split.
+    /// The dialect that splits rows.
     dialect: Dialect,
     /// Whether compressed bytes are inflated.
     inflate: bool,
@@ -319,13 +318,13 @@ impl Peek {
             sent: 0,
             ended: false,
             dialect: rules.dialect.clone(),
-            // What the source has inflated is not inflated again.
+            // An object that the source inflates is not inflated again.
             inflate: rules.inflate && !is_compressed(name),
             is_inflated: false,
         }
     }
 
-    /// Reads until it is known what the first bytes are.
+    /// Reads until the first bytes can be classified.
     fn look(&mut self, timeout: Option<Duration>) -> Result<Look, SourceError> {
         loop {
             match sniff(&self.head, self.ended, &self.dialect) {
@@ -408,8 +407,8 @@ impl Input for Nothing {
     }
 }
 
-/// An object that must agree with the first one of its channel. It is looked at when it is read, so
-/// that a source that fetches ahead is not held up.
+/// An object that must agree with the first one of its channel. It is examined when it is read, so
+/// that a source that fetches ahead is not delayed.
 struct Checked {
     peek: Peek,
     expected: Arc<Expected>,

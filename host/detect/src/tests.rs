@@ -1,5 +1,5 @@
-//! Right or refused, never wrong: files of all formats under right and wrong names, random bytes,
-//! and any split of the first bytes.
+//! Tests that detection is right or refuses: files of all formats under right and wrong names,
+//! random bytes, and any split of the first bytes.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -137,7 +137,7 @@ fn files_under_their_own_names_are_found() {
     }
 }
 
-/// An input that gives its bytes in pieces of these sizes.
+/// An input that delivers its bytes in pieces of these sizes.
 struct Pieces {
     bytes: Vec<u8>,
     at: usize,
@@ -209,7 +209,7 @@ fn read(source: Box<dyn Source>) -> Result<(String, Vec<Vec<u8>>), String> {
     Ok((choice.decoder().to_owned(), all))
 }
 
-/// The names of these files do not say which of them are compressed.
+/// The names of these files do not show which of them are compressed.
 #[test]
 fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -399,8 +399,8 @@ fn the_next_object_tells_the_header() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Compressed or not, under any name, in any pieces: the file's own decoder and its own bytes,
-    /// or a refusal. A text named as text is lines, whatever else it may be.
+    /// Compressed or not, under any name, in any pieces: the result is the file's own decoder and
+    /// its own bytes, or a refusal. A text that is named as text is lines, whatever else it may be.
     #[test]
     fn renamed_files_are_right_or_refused(
         file in 0..files().len(),
@@ -410,7 +410,7 @@ proptest! {
     ) {
         let (decoder, bytes) = files().swap_remove(file);
         let (ending, _) = ENDINGS[ending];
-        // The source inflates an object by its name, before it is looked at.
+        // The source inflates an object by its name, before it is examined.
         let (stored, suffix) = match packed {
             0 => (gzip(&bytes), ""),
             1 => (zstd(&bytes), ""),
@@ -442,7 +442,7 @@ proptest! {
         }
     }
 
-    /// What the first bytes are does not depend on how many of them were seen.
+    /// The classification does not depend on the number of bytes that were seen.
     #[test]
     fn more_bytes_change_nothing(
         file in 0..files().len(),
@@ -457,7 +457,7 @@ proptest! {
         }
     }
 
-    /// Nothing panics, and nothing is wrong, on short inputs of any kind.
+    /// Short inputs of any kind cause no panic and no wrong result.
     #[test]
     fn any_bytes_give_an_answer(bytes in vec(any::<u8>(), 0..40), name in "[a-z.]{0,8}") {
         let _ = chosen(&name, &bytes);

@@ -1,29 +1,28 @@
-//! What the first lines of a text are: JSON Lines, a table, or plain lines.
+//! Classifies the first lines of a text: JSON Lines, a table, or plain lines.
 
 use serde::de::IgnoredAny;
 
 use super::dialect::{Dialect, Rows};
 use super::obstacle::{self, Obstacle};
 
-/// Lines that are looked at.
+/// Largest number of lines that are examined.
 const MAX_LINES: usize = 64;
-/// Bytes that are looked at, if that is less than the lines have.
+/// Largest number of bytes that are examined.
 pub(super) const MAX_BYTES: usize = 64 << 10;
-/// The delimiters that are looked for.
+/// The delimiters that are searched for.
 const DELIMITERS: [u8; 4] = *b",\t;|";
 
-/// What the first lines of a text are.
+/// The facts of the first lines of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
-    /// What JSON the lines are.
+    /// The kind of JSON in the lines.
     pub(super) json: Json,
     /// The delimiters that cut every row into the same number of fields, at least two, and that
     /// number.
     pub(super) tables: Vec<(u8, usize)>,
-    /// What seems to be in the way if no delimiter makes a table; or if tabs do, but text follows
-    /// quotes that close.
+    /// The obstacle, if no delimiter makes a table; or if tabs do, but text follows closing quotes.
     pub(super) obstacle: Option<Obstacle>,
-    /// Whether commas are only in the middle of numbers.
+    /// Whether commas are only inside of numbers.
     pub(super) decimal_commas: bool,
     /// Whether lines end at CR, and no line at LF.
     pub(super) lone_cr: bool,
@@ -33,13 +32,13 @@ pub(super) struct Text {
     pub(super) named_delimiter: Option<u8>,
     /// The first row, without its line end.
     pub(super) first_row: Vec<u8>,
-    /// Whether the text is whole, and has no other row.
+    /// Whether the text is complete, and has no other row.
     pub(super) is_one_row: bool,
-    /// Whether the text is whole, and ends inside of quotes. The decoder says where they begin.
+    /// Whether the text is complete, and ends inside quotes. The decoder reports where they begin.
     pub(super) is_open: bool,
 }
 
-/// What JSON the lines of a text are.
+/// The kind of JSON in the lines of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Json {
     /// Each line is an object.
@@ -54,7 +53,7 @@ pub(super) enum Json {
     No,
 }
 
-/// The bytes of a text that are looked at: the first lines. `None` if more bytes are needed.
+/// The bytes of a text that are examined: the first lines. `None` if more bytes are needed.
 pub(super) fn window(head: &[u8], ended: bool) -> Option<&[u8]> {
     let bytes = &head[..head.len().min(MAX_BYTES)];
     let line_ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
@@ -65,32 +64,32 @@ pub(super) fn window(head: &[u8], ended: bool) -> Option<&[u8]> {
     }
 }
 
-/// Whether bytes are text of an encoding that has ASCII in it: they have no control codes but those
-/// of texts.
+/// Whether the bytes are text in an encoding that contains ASCII: they have no control codes except
+/// those of texts.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     !bytes.iter().any(is_odd)
 }
 
-/// Whether a byte is a control code that is in no text.
+/// Whether a byte is a control code that no text contains.
 fn is_odd(byte: &u8) -> bool {
     matches!(byte, 0..=8 | 11 | 14..=26 | 28..=31 | 127)
 }
 
-/// The first byte that is in no text, its offset, and its line, from 1.
+/// The first byte that no text contains, its offset, and its line, from 1.
 pub(super) fn odd_byte(bytes: &[u8]) -> Option<(u8, usize, usize)> {
     let at = bytes.iter().position(is_odd)?;
     let lines = bytes[..at].iter().filter(|byte| **byte == b'\n').count();
     Some((bytes[at], at, lines + 1))
 }
 
-/// The bytes of a whole text, without the end of a file as DOS writes it.
+/// The bytes of a complete text, without the end-of-file byte of DOS.
 pub(super) fn without_dos_end(bytes: &[u8]) -> &[u8] {
     const DOS_END: u8 = 0x1a;
     let text = bytes.iter().rposition(|byte| *byte != DOS_END);
     text.map_or(bytes, |last| &bytes[..=last])
 }
 
-/// A page or document in a markup language: what it is, and what to do about it.
+/// A page or document in a markup language: its name, and what to do about it.
 pub(super) fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
     let starts = |word: &str| {
@@ -113,8 +112,8 @@ pub(super) fn markup(text: &[u8]) -> Option<(&'static str, &'static str)> {
 }
 
 impl Text {
-    /// Looks at the first lines of a text, as `csv` would with this dialect. `whole` says that they
-    /// are all of it.
+    /// Examines the first lines of a text, as `csv` would read them with this dialect. `whole` says
+    /// that they are the complete text.
     pub(super) fn of(window: &[u8], whole: bool, given: &Dialect) -> Self {
         let window = window.strip_prefix(b"\xef\xbb\xbf").unwrap_or(window);
         let json = json(window, whole);
@@ -175,7 +174,7 @@ fn named_delimiter(text: &[u8]) -> Option<(u8, usize)> {
     Some((delimiter, end + line_end))
 }
 
-/// The lines that are known to be complete, without blank ones.
+/// The complete lines, without blank ones.
 fn lines(window: &[u8], whole: bool) -> Vec<&[u8]> {
     let mut lines: Vec<_> = window.split(|byte| *byte == b'\n').collect();
     if !whole {
@@ -199,14 +198,14 @@ fn json(window: &[u8], whole: bool) -> Json {
             false => Json::No,
         };
     }
-    // The start of a document is no value, but what stands in it begins with a quote or a bracket.
+    // The start of a document is not a value, but its content begins with a quote or a bracket.
     let inside = lines.get(1).and_then(|line| line.first());
     let first_is_open = matches!(lines[0], [b'{' | b'['] | [b'[', b'{', ..]);
     let is_document = first_is_open
         && matches!(inside, None | Some(b'"' | b'{' | b'[' | b'0'..=b'9' | b'-' | b']' | b'}'));
     match (begins && is_document, opens(lines[0]) && is_value(&lines[0])) {
         (true, _) => Json::Document,
-        // A later line is cut, or has what JSON does not have, such as NaN.
+        // A later line is incomplete, or has something that JSON does not have, such as NaN.
         (false, true) => Json::Cut,
         (false, false) => Json::No,
     }

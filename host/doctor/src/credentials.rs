@@ -1,12 +1,12 @@
-//! Where credentials for S3 would come from: by names of variables and profiles. Their values are
-//! not kept, and nobody is asked.
+//! The origin of credentials for S3: the names of variables and profiles. Their values are not
+//! kept, and no server is asked.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::facts::Credentials;
 
-/// Keys of a profile that are credentials, or a way to them.
+/// Keys of a profile that are credentials, or that lead to them.
 const WAYS: [&str; 7] = [
     "aws_access_key_id",
     "role_arn",
@@ -17,7 +17,7 @@ const WAYS: [&str; 7] = [
     "login_session",
 ];
 
-/// Collects them by this environment.
+/// Collects them from this environment.
 pub(super) fn collect(variable: &dyn Fn(&str) -> Option<String>) -> Credentials {
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
     let is_set = |name: &str| variable(name).is_some();
@@ -50,7 +50,7 @@ pub(super) fn collect(variable: &dyn Fn(&str) -> Option<String>) -> Credentials 
     }
 }
 
-/// Adds the profiles of a file of `~/.aws`, and whether each has a way to credentials.
+/// Adds the profiles of a file of `~/.aws`, and whether each leads to credentials.
 fn add_profiles(text: &str, profiles: &mut BTreeMap<String, bool>) {
     let mut current = None;
     for line in text.lines() {
@@ -58,7 +58,7 @@ fn add_profiles(text: &str, profiles: &mut BTreeMap<String, bool>) {
         if let Some(header) = header {
             let name = header.trim();
             let name = name.strip_prefix("profile ").unwrap_or(name).trim();
-            // Other sections, such as `sso-session NAME`, are no profiles.
+            // Other sections, such as `sso-session NAME`, are not profiles.
             current = (!name.contains(char::is_whitespace)).then(|| name.to_owned());
             if let Some(name) = &current {
                 profiles.entry(name.clone()).or_insert(false);

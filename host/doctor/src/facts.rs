@@ -1,43 +1,43 @@
-//! What was found at a machine. Nothing here is judged.
+//! Facts of a machine. They are not judged here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All that [`findings`](super::findings) looks at.
+/// All facts that [`findings`](super::findings) uses.
 pub struct Facts {
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
-    /// Whether a ring could be made; the error says why not.
+    /// Whether a ring can be made; the error says why not.
     pub ring: Result<(), String>,
     /// Files that this process may open.
     pub open_files: Limit,
     /// Bytes that this process may lock in memory.
     pub locked_memory: Limit,
-    /// Size of `/dev/shm` in bytes; `None` if it is not there.
+    /// Size of `/dev/shm` in bytes; `None` if it does not exist.
     pub shm: Option<u64>,
-    /// Memory that there is.
+    /// Memory of the machine.
     pub memory: Memory,
-    /// Why the rings of the configuration do not fit into the memory limit.
+    /// The reason why the rings of the configuration do not fit into the memory limit.
     pub exceeds: Option<String>,
-    /// Where a host would serve.
+    /// The place where a host would serve.
     pub socket: Socket,
-    /// GPUs, by what NVIDIA's driver says.
+    /// GPUs, as NVIDIA's driver reports them.
     pub gpu: Gpu,
-    /// Where credentials for S3 would come from.
+    /// The origin of credentials for S3.
     pub credentials: Credentials,
-    /// The sources in S3 that were asked for.
+    /// The sources in S3 to examine.
     pub sources: Vec<S3Source>,
     /// The Python of consumers.
     pub python: Python,
-    /// The configuration that a run would take, if there is one.
+    /// The configuration that a run would use, if there is one.
     pub configuration: Option<Configuration>,
 }
 
 /// A limit of the kernel for this process; `None` for no limit.
 #[derive(Clone, Copy)]
 pub struct Limit {
-    /// The limit that applies.
+    /// The current limit.
     pub soft: Option<u64>,
     /// The limit up to which the process may raise it.
     pub hard: Option<u64>,
@@ -53,14 +53,14 @@ pub struct Memory {
     pub available: Option<u64>,
 }
 
-/// Where a host would serve.
+/// The place where a host would serve.
 pub struct Socket {
     /// Path of the socket.
     pub path: PathBuf,
-    /// Why it can't be made: the folder, and the error.
+    /// The reason why it can't be made: the folder, and the error.
     pub error: Option<(PathBuf, String)>,
-    /// Why no host serves in its folder, and what to do: it is another user's, or others may write
-    /// to it.
+    /// The reason why no host serves in its folder, and what to do: it belongs to another user, or
+    /// others may write to it.
     pub foreign: Option<String>,
 }
 
@@ -75,16 +75,16 @@ pub struct Gpu {
     pub devices: usize,
 }
 
-/// Where credentials for S3 would come from. No value of a credential is kept.
+/// The origin of credentials for S3. No value of a credential is kept.
 #[derive(Default)]
 pub struct Credentials {
     /// Whether `AWS_ACCESS_KEY_ID` is set.
     pub access_key: bool,
     /// Whether `AWS_SECRET_ACCESS_KEY` is set.
     pub secret_key: bool,
-    /// What `AWS_PROFILE` names.
+    /// The profile that `AWS_PROFILE` names.
     pub profile: Option<String>,
-    /// The profiles in `~/.aws`, and whether each has credentials or a way to them.
+    /// The profiles in `~/.aws`, and whether each has credentials or leads to them.
     pub profiles: BTreeMap<String, bool>,
     /// The file of `AWS_WEB_IDENTITY_TOKEN_FILE`, and whether it can be read.
     pub token_file: Option<(String, bool)>,
@@ -100,11 +100,11 @@ pub struct Credentials {
 pub struct S3Source {
     /// The address as it was typed, or the channel.
     pub name: String,
-    /// What came of it.
+    /// The result of the trial.
     pub outcome: Listed,
 }
 
-/// What came of listing a source.
+/// The result of listing a source.
 pub enum Listed {
     /// Its first object: URL and bytes.
     First(String, u64),
@@ -112,17 +112,17 @@ pub enum Listed {
     Nothing,
     /// The error, with what to do.
     Failed(String),
-    /// No answer within this time.
+    /// There was no answer within this time.
     TimedOut(Duration),
 }
 
-/// What `python3` says of itself.
+/// The answer of `python3` about itself.
 pub enum Python {
     /// There is none on the `PATH`.
     NotFound,
-    /// It gave no answer within this time.
+    /// There was no answer within this time.
     TimedOut(Duration),
-    /// It could not be asked; the reason.
+    /// It could not be asked; the text is the reason.
     Failed(String),
     /// Its answer.
     Found(Interpreter),
@@ -137,16 +137,16 @@ pub struct Interpreter {
     pub version: [u32; 3],
     /// Version of the package `pipemill`.
     pub package: Option<String>,
-    /// Why the package can't be imported.
+    /// The reason why the package can't be imported.
     pub error: Option<String>,
     /// Version of numpy.
     pub numpy: Option<String>,
 }
 
-/// The configuration that a run would take.
+/// The configuration that a run would use.
 pub struct Configuration {
     /// Its path.
     pub file: String,
-    /// What is wrong with it.
+    /// The faults in it.
     pub faults: Vec<String>,
 }

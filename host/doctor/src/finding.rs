@@ -2,25 +2,25 @@
 
 use std::fmt;
 
-/// What a finding means.
+/// The meaning of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// Not wrong, but worth knowing.
+    /// It is not wrong, but worth knowing.
     Note,
-    /// It has to be changed.
+    /// It must be changed.
     Wrong,
 }
 
-/// What was found of one thing.
+/// A finding about one thing.
 #[derive(Debug)]
 pub struct Finding {
-    /// What it is about, in a word or two.
+    /// The subject, in a word or two.
     pub subject: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub level: Level,
-    /// What was found.
+    /// The fact.
     pub found: String,
     /// What to do.
     pub remedy: Option<String>,

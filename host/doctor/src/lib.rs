@@ -1,9 +1,10 @@
-//! `pipemill doctor`: what pipemill depends on at a machine, what of it is wrong, and what to do.
+//! `pipemill doctor`: examines what pipemill needs on a machine, and says what is wrong and what to
+//! do.
 //!
-//! `machine`, `credentials`, `python` and `s3` collect [`Facts`]. `rules` makes findings of them,
-//! and asks nobody: its tests make the facts up.
+//! `machine`, `credentials`, `python` and `s3` collect [`Facts`]. `rules` makes findings of them
+//! without any system calls, so its tests use invented facts.
 //!
-//! - `facts`: what was found at a machine.
+//! - `facts`: facts of a machine.
 //! - `finding`: a finding: one line for people.
 
 #![forbid(unsafe_code)]
@@ -29,13 +30,13 @@ pub use rules::findings;
 
 /// What is examined in addition to the machine.
 pub struct Subjects {
-    /// The configuration that a run would take, if there is one.
+    /// The configuration that a run would use, if there is one.
     pub configuration: Option<Result<Config, Configuration>>,
-    /// Sources in S3 that were named, by the names that were typed.
+    /// Sources in S3, by the names that the user typed.
     pub addresses: Vec<(String, Settings)>,
 }
 
-/// Looks at the machine. Each question that could take long has a limit in time.
+/// Examines the machine. Each question that could take long has a time limit.
 pub fn collect(subjects: Subjects) -> Facts {
     let config = subjects.configuration.as_ref().and_then(|read| read.as_ref().ok());
     let of_config = config.into_iter().flat_map(|config| &config.channels);
@@ -58,7 +59,7 @@ pub fn collect(subjects: Subjects) -> Facts {
         shm: machine::shm(),
         memory: machine::memory(),
         exceeds: config.and_then(|config| {
-            // What is taken in any case does not depend on decoders.
+            // The memory that a channel always takes does not depend on decoders.
             ResourcePlan::of(config, &[], Machine::here()).exceeds_limit()
         }),
         socket: machine::socket(

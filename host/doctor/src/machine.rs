@@ -60,15 +60,15 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// The bytes available by the text of `/proc/meminfo`.
+/// The available bytes according to the text of `/proc/meminfo`.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes << 10)
 }
 
-/// Looks whether a socket could be made: whether the innermost folder that is there can be written,
-/// and whether the socket's own is this user's alone, unless other users are allowed.
+/// Checks whether a socket could be made: the innermost existing folder must be writable, and the
+/// socket's own folder must belong to this user alone, unless other users are allowed.
 pub(super) fn socket(path: PathBuf, allow_other_users: bool) -> Socket {
     let folder = path.ancestors().skip(1).find(|folder| folder.exists());
     let folder = folder.unwrap_or(Path::new(".")).to_owned();
@@ -81,7 +81,7 @@ pub(super) fn socket(path: PathBuf, allow_other_users: bool) -> Socket {
     Socket { path, error: error.map(|errno| (folder, errno.desc().to_owned())), foreign }
 }
 
-/// What NVIDIA's driver shows below this root.
+/// The GPUs that NVIDIA's driver reports below this root.
 pub(super) fn gpu(root: &Path) -> Gpu {
     let driver = root.join("proc/driver/nvidia");
     let version = std::fs::read_to_string(driver.join("version")).ok();

@@ -11,9 +11,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::facts::Python;
 
-/// How long Python may take. It reads its packages from a disk that may be cold or far.
+/// Time limit for Python. It reads its packages from a disk that may be cold or far.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
-/// Interval at which it is looked whether it has ended.
+/// Interval at which to check whether it has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Prints an `Interpreter` as JSON. Any Python 3 understands it.
@@ -33,7 +33,7 @@ except Exception:
 print(json.dumps(found))
 "#;
 
-/// Asks this program, which is found on the `PATH`.
+/// Asks this program, which is searched on the `PATH`.
 pub(super) fn ask(program: &OsStr, limit: Duration) -> Python {
     let mut command = Command::new(program);
     command
@@ -51,20 +51,20 @@ pub(super) fn ask(program: &OsStr, limit: Duration) -> Python {
         Ok(None) => return Python::TimedOut(limit),
         Err(error) => return Python::Failed(error.to_string()),
     };
-    // A package may print something when it is imported: the answer is the last line.
+    // A package may print something when it is imported, so the answer is the last line.
     let text = String::from_utf8_lossy(&output.stdout);
     let answer = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
     answer.map_or_else(|| Python::Failed(reason(&output)), Python::Found)
 }
 
-/// Why there is no answer: the last line of what the program complains of.
+/// The reason why there is no answer: the last line of the program's error output.
 fn reason(output: &Output) -> String {
     let complaint = String::from_utf8_lossy(&output.stderr);
     let last = complaint.lines().rfind(|line| !line.trim().is_empty());
     last.map_or_else(|| format!("it ended with {}", output.status), |line| line.trim().to_owned())
 }
 
-/// The output of a process that ends within this time. Otherwise it is killed.
+/// The output of a process that ends within this time. Otherwise the process is killed.
 fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<Output>> {
     let deadline = Instant::now() + limit;
     let status = loop {
@@ -81,8 +81,8 @@ fn wait(mut child: Child, limit: Duration) -> std::io::Result<Option<Output>> {
     Ok(Some(Output { status, stdout: start_of(child.stdout), stderr: start_of(child.stderr) }))
 }
 
-/// What a process that has ended wrote to a pipe: as much as a pipe holds. A process that it left
-/// behind may hold the pipe open, so the end of the pipe is not waited for.
+/// The bytes that a process that has ended wrote to a pipe, at most as many as a pipe holds. A
+/// process that it left behind may hold the pipe open, so the end of the pipe is not waited for.
 fn start_of(pipe: Option<impl Read + AsFd>) -> Vec<u8> {
     let Some(mut pipe) = pipe else { return Vec::new() };
     let mut bytes = vec![0; 1 << 16];
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any machine takes.
+    /// No machine takes that long.
     const PATIENCE: Duration = Duration::from_secs(300);
 
     fn ask_script(script: &str, limit: Duration) -> Python {

@@ -1,4 +1,4 @@
-//! What the facts mean. Pure: the facts go in, the findings come out.
+//! Judges the facts. It is pure: facts go in, findings come out.
 
 use indicatif::BinaryBytes;
 
@@ -12,12 +12,12 @@ use super::finding::Finding;
 const OLDEST_KERNEL: (u32, u32) = (5, 1);
 /// The oldest Python that the package supports.
 const OLDEST_PYTHON: [u32; 2] = [3, 9];
-/// Open files that are enough for a host and its consumers.
+/// A number of open files that is enough for a host and its consumers.
 const ENOUGH_FILES: u64 = 1024;
 /// This program's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What was found, in the order in which it is shown.
+/// The findings, in the order in which they are shown.
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = vec![
         Finding::ok("pipemill", VERSION),
@@ -98,7 +98,7 @@ fn memory(memory: &Memory, exceeds: Option<&str>) -> Finding {
         None => limit,
     };
     match exceeds {
-        // The message has the remedy.
+        // The error's text contains the remedy.
         Some(why) => Finding::wrong("memory", why),
         None => Finding::ok("memory", found),
     }
@@ -108,7 +108,7 @@ fn socket(socket: &Socket) -> Finding {
     let path = socket.path.display();
     match (&socket.error, &socket.foreign) {
         (None, None) => Finding::ok("socket", path.to_string()),
-        // The message has the remedy.
+        // The error's text contains the remedy.
         (None, Some(why)) => Finding::wrong("socket", why),
         (Some((folder, error)), _) => {
             let folder = folder.display();
@@ -201,7 +201,7 @@ fn s3(source: &S3Source) -> Finding {
             format!("{name}: the first object is {object}, {}", BinaryBytes(*size)),
         ),
         Listed::Nothing => Finding::note(SUBJECT, format!("{name}: there is no object")),
-        // It may name the address itself.
+        // The file may contain the address itself.
         Listed::Failed(error) if error.starts_with(name) => Finding::wrong(SUBJECT, error),
         Listed::Failed(error) => Finding::wrong(SUBJECT, format!("{name}: {error}")),
         Listed::TimedOut(limit) => {
@@ -303,7 +303,7 @@ mod tests {
     use super::super::finding::Level;
     use super::*;
 
-    /// A machine at which nothing is wrong, and nothing noteworthy.
+    /// A machine on which everything is fine, and nothing noteworthy.
     fn sound() -> Facts {
         Facts {
             kernel: "6.1.0-18-amd64".to_owned(),
@@ -453,7 +453,7 @@ mod tests {
         };
         assert_has(&of(|c| named("work", c)), &["ok ", "profile `work`"]);
         assert_wrong(&of(|c| named("nope", c)), &["`nope`, which is not there", "default, work"]);
-        // A profile with a region alone: the next source is used.
+        // A profile that has only a region is skipped: the next source is used.
         let finding = of(|c| {
             c.profiles = profiles();
             c.container = true;

@@ -9,9 +9,9 @@ use pipemill_source::s3::{LazyS3Runtime, S3Runtime, Settings, list_objects};
 
 use super::facts::{Listed, S3Source};
 
-/// How long all requests for one source may take, with those for credentials.
+/// Time limit for all requests for one source, including those for credentials.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long one request may take, and how long it is repeated.
+/// Time limit for one request, and for its repetitions.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// Asks for each of these sources, by its name.

@@ -28,23 +28,23 @@ pub struct PluginUnderTest {
     pub limits: Limits,
     /// Largest record, in bytes.
     pub max_record: u64,
-    /// Whether its records are known to come of blocks: several records have one start, and errors
-    /// may follow inside of the block.
+    /// Whether its records are known to come from compressed blocks: several records have one
+    /// start, and errors may follow inside of the block.
     pub(super) has_blocks: bool,
-    /// What its runs cost so far, those of all clones together.
+    /// The cost of its runs so far, including those of all clones.
     pub(super) work: Work,
-    /// Runs of inputs in one piece.
+    /// Earlier runs of inputs in one piece.
     whole_runs: WholeRuns,
 }
 
-/// The last runs of inputs in one piece: most cases of a test compare with the same one.
+/// The last runs of inputs in one piece: most cases of a test compare with the same run.
 #[derive(Default)]
 struct WholeRuns(Mutex<Vec<WholeRun>>);
 
 /// An input, whether its errors were skipped, and its run.
 type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
 
-/// Runs that are kept.
+/// Number of runs that are kept.
 const KEPT_RUNS: usize = 2;
 
 impl Clone for WholeRuns {
@@ -67,11 +67,11 @@ pub struct Record {
 pub struct DecodeRun {
     /// The fields of the records; `None` if the decoder did not declare them.
     pub schema: Option<Arc<[Field]>>,
-    /// The facts about the input that the decoder told. Without a record they are not known.
+    /// The facts about the input that the decoder reported. Without a record they are not known.
     pub metadata: BTreeMap<String, String>,
     /// The records.
     pub records: Vec<Record>,
-    /// The errors: all that were skipped, and the one that ended the run.
+    /// The errors: all skipped ones, and the one that ended the run.
     pub errors: Vec<RunError>,
 }
 
@@ -80,20 +80,20 @@ pub struct DecodeRun {
 pub struct RunError {
     /// Byte offset in the input.
     pub offset: u64,
-    /// What was expected and what stood there.
+    /// What was expected and what was found.
     pub message: String,
-    /// Which part of the run is to blame.
+    /// The part of the run that is to blame.
     pub kind: ErrorKind,
     /// Number of records before it.
     pub records: usize,
-    /// Where decoding went on.
+    /// Where decoding continued.
     pub resumed: Resumed,
 }
 
-/// How decoding went on after an error.
+/// How decoding continued after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
-    /// It did not: the error ended the run, or the rest of the input can't be decoded.
+    /// It did not continue: the error ended the run, or the rest of the input can't be decoded.
     No,
     /// At this byte offset, as the decoder said. It may be after the end of the input.
     At(u64),
@@ -107,7 +107,7 @@ pub enum Resumed {
 }
 
 impl Resumed {
-    /// The byte offset at which decoding went on.
+    /// The byte offset at which decoding continued.
     pub fn place(self) -> Option<u64> {
         match self {
             Self::No => None,
@@ -123,7 +123,7 @@ impl fmt::Display for RunError {
 }
 
 impl DecodeRun {
-    /// Whether records share a start: they come of compressed blocks.
+    /// Whether records share a start: they come from compressed blocks.
     pub fn has_blocks(&self) -> bool {
         self.records.windows(2).any(|pair| pair[0].start == pair[1].start)
     }
@@ -134,7 +134,7 @@ impl DecodeRun {
         values.map(|value| value.as_ref().map_or(0, Vec::len))
     }
 
-    /// The fields of the records; none if they are not known.
+    /// The fields of the records; empty if they are not known.
     pub fn fields(&self) -> &[Field] {
         self.schema.as_deref().unwrap_or_default()
     }
@@ -155,12 +155,12 @@ impl PluginUnderTest {
         Self { plugin, options, limits, max_record, has_blocks: false, work, whole_runs }
     }
 
-    /// The same plugin, with another largest record. Its limits stay.
+    /// The same plugin with another largest record. Its limits stay.
     pub(super) fn with_max_record(&self, max_record: u64) -> Self {
         Self { max_record, ..self.clone() }
     }
 
-    /// Decodes `input` in one piece, unless it was among the last ones.
+    /// Decodes `input` in one piece, unless it is among the last ones.
     pub(super) fn decode_whole(&self, input: &Arc<[u8]>, skip: bool) -> Arc<DecodeRun> {
         let mut runs = self.whole_runs.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |run: &&WholeRun| Arc::ptr_eq(&run.0, input) && run.1 == skip;
@@ -174,8 +174,8 @@ impl PluginUnderTest {
     }
 
     /// Decodes `input` in a channel. It arrives in pieces of these sizes in bytes, and one more
-    /// piece with the rest. With `skip`, decode errors are skipped; else the first one ends the
-    /// run.
+    /// piece with the rest. With `skip`, decode errors are skipped; otherwise the first one ends
+    /// the run.
     pub fn decode(&self, input: &Arc<[u8]>, pieces: &[usize], skip: bool) -> DecodeRun {
         let mut sink = MemorySink::new(RecordCollector::default(), BATCH_BYTES);
         let ended = self.run_channel(input, pieces, skip, self.plugin.clone(), &mut sink);
@@ -200,7 +200,7 @@ impl PluginUnderTest {
         Ok(self.run_of(sink.looker, ended, input.len()))
     }
 
-    /// Decodes an input in a channel. Returns the errors, and how often the decoder was called.
+    /// Decodes an input in a channel. Returns the errors, and the number of calls of the decoder.
     fn run_channel(
         &self,
         input: &Arc<[u8]>,
@@ -241,7 +241,7 @@ impl PluginUnderTest {
         (errors, stats.calls().iter().sum())
     }
 
-    /// The run whose records these are.
+    /// The run with these records.
     fn run_of(
         &self,
         records: RecordCollector,
@@ -255,15 +255,15 @@ impl PluginUnderTest {
         run
     }
 
-    /// Instructions that a new stream takes until it is shown its first bytes.
+    /// Number of instructions that a new stream takes before its first bytes.
     pub(super) fn set_up_instructions(&self) -> u64 {
         let count = self.plugin.set_up_instructions(&self.options, &self.info(&[]), &self.limits);
         // A decoder that refuses is reported by the first run.
         count.unwrap_or_default()
     }
 
-    /// Opens a stream with these extensions. Its size is not known, as that of a pipe; a
-    /// [`decode`](Self::decode) knows it, as of a file. Both must give the same.
+    /// Opens a stream with these extensions. It has no size, as for a pipe; a
+    /// [`decode`](Self::decode) sets it, as for a file. Both must give the same result.
     ///
     /// # Errors
     /// The decoder refuses its options, or fails.
@@ -357,12 +357,13 @@ impl Source for SingleObject {
     fn end_epoch(&mut self) {}
 }
 
-/// An input that returns one piece per read. No piece is there before the one before was decoded.
+/// An input that returns one piece per read. A piece is available only after the piece before was
+/// decoded.
 struct InputInPieces {
     bytes: Arc<[u8]>,
     at: usize,
     pieces: std::vec::IntoIter<usize>,
-    /// Whether the next piece is there by now.
+    /// Whether the next piece is available now.
     comes_next: bool,
 }
 
@@ -396,7 +397,7 @@ const BATCH_BYTES: usize = 256 << 10;
 #[derive(Default)]
 struct RecordCollector {
     schema: Option<Arc<[Field]>>,
-    /// A JSON object; empty if there are no facts.
+    /// The facts as a JSON object; empty if there are none.
     metadata: String,
     records: Vec<Record>,
 }

@@ -1,5 +1,4 @@
-//! Describes a plugin: its interface, options, fields and producers, and what its author should
-//! improve.
+//! Describes a plugin: its interface, options, fields and producers, and possible improvements.
 
 use pipemill_decode::{
     Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream, visit_function_names,
@@ -18,7 +17,7 @@ pub struct Inspection {
     pub bytes: usize,
     /// Whether the file is a component. If not, it is a core module, which the host wraps.
     pub is_component: bool,
-    /// The interface that it was made for, for example `pipemill:decoder@0.1.0`.
+    /// The interface for which it was made, for example `pipemill:decoder@0.1.0`.
     pub interface: String,
     /// The host's functions that it imports.
     pub imports: Vec<String>,
@@ -27,25 +26,25 @@ pub struct Inspection {
     /// The fields of its records with the given options; `None` if they depend on the input. An
     /// error if the plugin refuses to start.
     pub schema: Result<Option<Vec<Field>>, String>,
-    /// What the file says of the package that it was built of, as keys and values: name, version,
-    /// authors, licence.
+    /// The file's description of the package from which it was built, as keys and values: name,
+    /// version, authors, licence.
     pub package: Vec<(&'static str, String)>,
     /// Name and version of the languages, compilers and tools that produced it.
     pub producers: Vec<(String, String)>,
-    /// What its author should improve.
+    /// Suggestions for its author.
     pub remarks: Vec<Remark>,
 }
 
-/// Something that the author of a plugin should improve.
+/// A suggestion for the author of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     /// Whether it makes the plugin unusable.
     pub fatal: bool,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub text: String,
 }
 
-/// A plugin of more bytes takes noticeably long to compile.
+/// A plugin with more bytes takes noticeably long to compile.
 const SLOW_TO_COMPILE_BYTES: usize = 2 << 20;
 
 impl Inspection {
@@ -95,11 +94,11 @@ fn advice(text: impl Into<String>) -> Remark {
     Remark { fatal: false, text: text.into() }
 }
 
-/// A remark about text that goes nowhere: `println!` and the like do nothing in a plugin.
+/// A remark about text that nobody sees: `println!` and similar macros do nothing in a plugin.
 fn prints(file: &[u8]) -> Option<Remark> {
     let mut found = None;
     visit_function_names(file, |_, name| {
-        // `std::io::stdio::_print` and `_eprint`, mangled in one way or the other.
+        // `std::io::stdio::_print` and `_eprint`, in both mangling schemes.
         if let Some((_, function)) = name.split_once("3std2io5stdio") {
             found = match function {
                 text if text.contains("_eprint") => Some("eprintln! (or eprint!, dbg!)"),
@@ -128,7 +127,7 @@ fn schema(tested: &PluginUnderTest) -> Result<Option<Vec<Field>>, Fault> {
     Ok(stream.schema().map(|fields| fields.to_vec()))
 }
 
-/// What is wrong with the declaration of an option.
+/// The fault in the declaration of an option.
 fn check_option(spec: &OptionSpec) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut fatal = |text: String| {
@@ -168,8 +167,7 @@ fn has_names(file: &[u8]) -> bool {
     })
 }
 
-/// The sections with facts about a package that component tools know, and what `inspect` calls
-/// them.
+/// The sections with facts about a package that component tools know, and their names in `inspect`.
 const PACKAGE: [(&str, &str); 6] = [
     ("version", "version"),
     ("authors", "authors"),
@@ -179,7 +177,7 @@ const PACKAGE: [(&str, &str); 6] = [
     ("source", "source"),
 ];
 
-/// What the file says of the package that it was built of.
+/// The file's description of the package from which it was built.
 fn package(file: &[u8]) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, String)> = Vec::new();
     let mut add = |key: &'static str, text: &str| {

@@ -2,9 +2,9 @@
 //! the plugin in the same sandbox as a channel does.
 //!
 //! `inspect` describes a plugin. `decode_run` decodes an input as a channel does, in memory or in
-//! the slots of a ring (`slot_memories`), `trace` by single calls, and `work` counts what both
-//! cost. `conformance` tests a plugin with both. `timing` measures a plugin's speed. `project`
-//! makes and builds projects.
+//! the slots of a ring (`slot_memories`), `trace` calls the decoder directly, and `work` counts the
+//! cost of both. `conformance` tests a plugin with both. `timing` measures a plugin's speed.
+//! `project` makes and builds projects.
 
 #![forbid(unsafe_code)]
 

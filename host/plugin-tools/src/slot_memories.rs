@@ -10,14 +10,14 @@ use pipemill_types::{ErrorKind, Fault, Mode, Position};
 
 use pipemill_channel::memory_sink::Memories;
 
-/// Slots of the ring. One is filled at a time.
+/// Number of slots of the ring. One is filled at a time.
 const SLOTS: u32 = 2;
 
-/// The slots of a ring. A slot is free again when its batch was looked at.
+/// The slots of a ring. A slot is free again after its batch was examined.
 pub(super) struct SlotMemories(Arc<Ring>);
 
 impl SlotMemories {
-    /// Slots of this many bytes, a multiple of 4096.
+    /// Creates slots of this many bytes, a multiple of 4096.
     ///
     /// # Errors
     /// There is no memory for them.

@@ -1,6 +1,6 @@
-//! Measures how fast a plugin decodes, and where the time goes: in the plugin, in the calls into
-//! the sandbox, or in the host's functions that it calls. A pass is measured in CPU time: what
-//! other processes do to the machine does not count.
+//! Measures how fast a plugin decodes, and how the time is divided: between the plugin, the calls
+//! into the sandbox, and the host's functions that it calls. A pass is measured in CPU time, so
+//! other processes on the machine do not count.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub fn time(
         passes.push(cpu_time().saturating_sub(before));
         copies.push(copy(input));
     }
-    // The profiler costs time itself, so it has a pass of its own, and only its shares are used.
+    // The profiler itself costs time, so it has a separate pass, and only its shares are used.
     let profiler = Arc::new(CallProfiler::default());
     let before = Instant::now();
     pass(tested, input, Some(&profiler))?;
@@ -136,6 +136,6 @@ fn copy(input: &[u8]) -> Duration {
 
 /// CPU time of this thread, which decodes.
 pub(super) fn cpu_time() -> Duration {
-    // This clock is always there.
+    // This clock always exists.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Decodes an input in memory, without a channel: by calls of the decoder, with all that they
-//! return. The input's end can be shown together with its last bytes. A channel shows both together
-//! only if the decoder waits for more bytes when the input ends.
+//! Decodes an input in memory, without a channel: by direct calls of the decoder, with all of their
+//! results. The input's end can be passed together with its last bytes. A channel passes both
+//! together only if the decoder waits for more bytes when the input ends.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use pipemill_types::{ErrorKind, Fault};
 
 use super::decode_run::{DecodeRun, INPUT_ENDS, PluginUnderTest, Resumed, RunError, collect};
 
-/// How an input is shown to a decoder.
+/// How an input is passed to a decoder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shown<'a> {
     /// Sizes of the pieces in which the input arrives. One more piece has the rest.
     pub(super) pieces: &'a [usize],
-    /// Whether the last piece is shown together with the input's end.
+    /// Whether the last piece is passed together with the input's end.
     pub(super) end_with_last: bool,
     /// Whether decode errors are skipped.
     pub(super) skip: bool,
@@ -27,7 +27,7 @@ pub(super) struct Shown<'a> {
 /// The calls of a run.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// What came of them.
+    /// The results of the calls.
     pub(super) run: DecodeRun,
     /// Number of calls of `decode`.
     pub(super) calls: u64,
@@ -35,29 +35,30 @@ pub(super) struct Trace {
     pub(super) bytes_shown: u64,
     /// Bytes of the input that were consumed.
     pub(super) consumed: u64,
-    /// Whether the decoder asked to be called again with the same chunk: it has blocks.
+    /// Whether the decoder asked to be called again with the same chunk, as decoders of compressed
+    /// blocks do.
     pub(super) has_blocks: bool,
-    /// Whether a value was made, or decompressed.
+    /// Whether a value was made by the decoder, or decompressed.
     pub(super) has_payload: bool,
-    /// Number of errors before the end of the input was shown.
+    /// Number of errors before the end of the input was passed.
     pub(super) errors_before_end: usize,
-    /// The places at which the decoder says that decoding can begin again.
+    /// The positions at which the decoder says that decoding can restart.
     pub(super) restarts: Vec<Restart>,
 }
 
-/// A place at which decoding can begin again.
+/// A position at which decoding can restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Restart {
-    /// Bytes of the input that must be shown first.
+    /// Number of bytes of the input that must be passed first.
     pub(super) header: usize,
-    /// Where the input is shown from then on.
+    /// The offset from which the input is passed then.
     pub(super) place: usize,
     /// Number of records before it.
     pub(super) records: usize,
 }
 
 impl PluginUnderTest {
-    /// Decodes `input` by calls of the decoder.
+    /// Decodes `input` by direct calls of the decoder.
     pub(super) fn trace(&self, input: &Arc<[u8]>, shown: Shown<'_>) -> Trace {
         let stream = match self.open(shown.extensions) {
             Ok(stream) => stream,
@@ -90,7 +91,7 @@ impl PluginUnderTest {
         trace
     }
 
-    /// Decodes the first `size` bytes of `input` as an input of its own, up to the first error.
+    /// Decodes the first `size` bytes of `input` as a separate input, up to the first error.
     pub(super) fn trace_cut(&self, input: &[u8], size: usize) -> DecodeRun {
         self.trace(&input[..size].into(), Shown::default()).run
     }
@@ -103,11 +104,11 @@ struct Tracer<'a> {
     input: &'a Arc<[u8]>,
     shown: Shown<'a>,
     pieces: std::slice::Iter<'a, usize>,
-    /// Where the unconsumed bytes start.
+    /// Start of the unconsumed bytes.
     at: usize,
-    /// How far the input has arrived.
+    /// End of the part of the input that has arrived.
     available: usize,
-    /// Whether the decoder is shown the end.
+    /// Whether the decoder gets the end.
     end: bool,
     trace: Trace,
 }
@@ -134,7 +135,7 @@ impl Tracer<'_> {
         self.decode_available();
     }
 
-    /// Lets the next piece arrive, or the end.
+    /// Makes the next piece available, or the end.
     fn show_more(&mut self) {
         let size = self.input.len();
         if self.available == size {
@@ -155,8 +156,8 @@ impl Tracer<'_> {
         self.end = true;
     }
 
-    /// Calls the decoder as long as it gets further with the bytes that are there. Returns the
-    /// bytes that it needs; `None` if the run is over.
+    /// Calls the decoder as long as it makes progress with the available bytes. Returns the bytes
+    /// that it needs; `None` if the run is over.
     fn decode_available(&mut self) -> Option<usize> {
         loop {
             if self.shown.max_calls > 0 && self.trace.calls == self.shown.max_calls {
@@ -201,7 +202,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Notes the place up to which the input was consumed, if decoding can begin again there.
+    /// Records the position up to which the input was consumed, if decoding can restart there.
     fn note_restart(&mut self) {
         let header = self.stream.restart().and_then(|header| usize::try_from(header).ok());
         if let Some(header) = header {
@@ -210,7 +211,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes the records and the errors that the decoder reported while it went on.
+    /// Takes the records and the errors that the decoder reported and continued after.
     fn take_records(&mut self) {
         let decoded = self.stream.decoded();
         let before = self.trace.run.records.len();
@@ -227,7 +228,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Adds an error `offset` bytes into the chunk, and goes on where the decoder says. Returns
+    /// Adds an error `offset` bytes into the chunk, and continues where the decoder says. Returns
     /// `None` if the run is over.
     fn skip_error(&mut self, offset: usize, message: String, resume: Resume) -> Option<()> {
         let chunk = self.at as u64;

@@ -1,6 +1,5 @@
-//! Counts what decoding costs, in bytes and not in time: a test that is bounded by this count does
-//! the same on every machine. A set-up that takes long counts by its instructions: see
-//! [`Work::count_set_up`].
+//! Counts the cost of decoding, in bytes and not in time: a test that is limited by this count does
+//! the same on every machine. A long set-up counts by its instructions: see [`Work::count_set_up`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +11,22 @@ pub(super) struct Work(Arc<Counts>);
 #[derive(Debug)]
 struct Counts {
     total: AtomicU64,
-    /// What a new instance costs.
+    /// The cost of a new instance.
     instance: AtomicU64,
 }
 
-/// What a new instance costs: as much as this number of bytes.
+/// The cost of a new instance in bytes.
 const INSTANCE: u64 = 16 << 10;
-/// A set-up of fewer instructions is a part of [`INSTANCE`]. So many take some 20 ms.
+/// A set-up of fewer instructions is included in [`INSTANCE`]. This many instructions take some 20
+/// ms.
 const SHORT_SET_UP: u64 = 32 << 20;
 /// This many instructions of a longer set-up cost as much as a byte.
 const INSTRUCTIONS_OF_BYTE: u64 = 8;
-/// What a call costs.
+/// The cost of a call.
 const CALL: u64 = 1 << 10;
-/// What a value of a record costs, besides its bytes.
+/// The cost of a value of a record, in addition to its bytes.
 const VALUE: u64 = 64;
-/// What a byte of a value costs: it is copied several times, and compared.
+/// The cost of a byte of a value: it is copied several times, and compared.
 const VALUE_BYTE: u64 = 2;
 
 impl Default for Work {
@@ -37,8 +37,8 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Adds a run: its number of calls, the bytes that they were shown, and the values of the
-    /// records, of which each has a number of bytes.
+    /// Adds a run: its number of calls, the bytes that were passed, and the size of each value of
+    /// the records.
     pub(super) fn add(&self, calls: u64, shown: u64, values: impl Iterator<Item = usize>) {
         let values: u64 = values.map(|bytes| VALUE + VALUE_BYTE * bytes as u64).sum();
         let instance = self.0.instance.load(Ordering::Relaxed);
@@ -51,8 +51,8 @@ impl Work {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Lets each new instance cost what the instructions of its set-up do. Returns whether that is
-    /// more than usual.
+    /// Makes each new instance cost as much as the instructions of its set-up. Returns whether that
+    /// is more than usual.
     pub(super) fn count_set_up(&self, instructions: u64) -> bool {
         let is_long = instructions > SHORT_SET_UP;
         if is_long {

@@ -1,5 +1,5 @@
-//! The account of memory that follows from the plan, for people: what each channel may take, and
-//! whether the container has it.
+//! The memory account that follows from the plan, for people: the memory that each channel may
+//! take, and whether the container has it.
 
 use pipemill_config::show_size;
 use pipemill_types::MemoryPart;
@@ -14,8 +14,8 @@ impl ResourcePlan {
         self.channels.iter().map(of_channel).chain([host]).collect()
     }
 
-    /// Why the host may take more than the container has, for people; `None` if it may not. Most of
-    /// it is only taken by decoders and inputs that go wrong, so this is no reason to refuse it.
+    /// The warning that the host may take more than the container has, for people; `None` if it may
+    /// not. Most of it is taken only if decoders or inputs misbehave, so the run is not refused.
     pub fn may_exceed_limit(&self) -> Option<String> {
         let limit = self.machine.memory?;
         let channels: u64 = self.channels.iter().map(|one| one.memory.total()).sum();
@@ -32,9 +32,9 @@ impl ResourcePlan {
         })
     }
 
-    /// Why the rings and the windows of shuffles do not fit into the container's memory limit;
-    /// `None` if they fit. The host takes all pages of the rings at the start, and those of a
-    /// window while it fills; at the limit the kernel kills a process without an error.
+    /// The reason why the rings and the windows of shuffles do not fit into the container's memory
+    /// limit; `None` if they fit. The host takes all pages of the rings at the start, and those of
+    /// a window while it fills; at the limit the kernel kills a process without an error.
     pub fn exceeds_limit(&self) -> Option<String> {
         let limit = self.machine.memory?;
         let (rings, windows) = (self.certain(|one| one.ring), self.certain(|one| one.window));
@@ -75,7 +75,7 @@ impl ResourcePlan {
 }
 
 impl ChannelResources {
-    /// What the channel may take at most, by part.
+    /// The largest memory of the channel, by part.
     pub(super) fn describe(&self) -> String {
         let parts = MemoryPart::ALL.into_iter().map(|part| (self.memory.of(part), part.words()));
         describe(parts)

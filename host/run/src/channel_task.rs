@@ -1,4 +1,4 @@
-//! What the thread of a served channel does: decode its input, or mix other channels.
+//! The work of a served channel's thread: decode its input, or mix other channels.
 
 use pipemill_channel::{Channel, ChannelStats, Mix, Observer, Outcome, Resume, Sink};
 use pipemill_source::TotalSize;
@@ -6,9 +6,9 @@ use pipemill_types::BatchSize;
 
 /// A channel's decoder, or its mix.
 pub enum ChannelTask {
-    /// It decodes.
+    /// The channel decodes.
     Channel(Box<Channel>),
-    /// It mixes.
+    /// The channel mixes.
     Mix(Box<Mix>),
 }
 
@@ -29,7 +29,7 @@ impl ChannelTask {
         }
     }
 
-    /// The number of records of each batch, where the channel has one.
+    /// The number of records of each batch, if the channel has a fixed number.
     pub fn batch(&self) -> Option<BatchSize> {
         match self {
             Self::Channel(channel) => channel.batch,
@@ -37,7 +37,7 @@ impl ChannelTask {
         }
     }
 
-    /// They get each event of the channel's thread.
+    /// Adds observers, which get each event of the channel's thread.
     pub fn observers(&mut self) -> &mut Vec<Box<dyn Observer>> {
         match self {
             Self::Channel(channel) => &mut channel.observers,
@@ -45,7 +45,7 @@ impl ChannelTask {
         }
     }
 
-    /// Handle to each epoch's byte count. A mix does not know it.
+    /// Handle to each epoch's byte count. A mix does not know the count.
     pub fn total_size(&mut self) -> TotalSize {
         match self {
             Self::Channel(channel) => channel.source.total_size(),
@@ -61,7 +61,7 @@ impl ChannelTask {
         }
     }
 
-    /// The thread has nothing more to do.
+    /// The thread has no more work.
     pub fn stop(&self, stats: &ChannelStats) {
         match self {
             Self::Channel(channel) => channel.stop(stats),
@@ -69,7 +69,7 @@ impl ChannelTask {
         }
     }
 
-    /// The next run begins here, with batches of this size.
+    /// Makes the next run begin here, with batches of this size.
     pub fn begin_at(&mut self, resume: Resume, batch: Option<BatchSize>) {
         match self {
             Self::Channel(channel) => (channel.batch, channel.resume) = (batch, Some(resume)),

@@ -27,7 +27,7 @@ enum WorkerEvent {
 pub(super) struct ChannelThreads {
     rings: Vec<Arc<Ring>>,
     stop: Stop,
-    /// Set before `stop` if consumers shall see the end of their streams.
+    /// Set before `stop` if consumers should see the end of their streams.
     send_end: Arc<AtomicBool>,
     events: Receiver<WorkerEvent>,
     /// Readable when there are events.
@@ -37,7 +37,7 @@ pub(super) struct ChannelThreads {
 }
 
 impl ChannelThreads {
-    /// `consumers_first`: each channel begins when its consumers are connected.
+    /// `consumers_first` says that each channel begins when its consumers are connected.
     pub(super) fn start(
         channels: Vec<PreparedChannel>,
         stop: Stop,
@@ -66,7 +66,7 @@ impl ChannelThreads {
 
     /// Handles the events that have arrived. Does not block.
     pub(super) fn receive_events(&mut self) {
-        // Fails if there was no event: the descriptor does not block.
+        // The read fails if there was no event: the descriptor does not block.
         let _ = self.wakeup.read();
         for event in self.events.try_iter() {
             match event {
@@ -107,7 +107,7 @@ impl ChannelThreads {
         })
     }
 
-    /// Whether consumers came to all channels, and got the end of the stream.
+    /// Whether consumers connected to all channels, and got the end of the stream.
     pub(super) fn ends_are_delivered(&self) -> bool {
         self.rings.iter().all(|ring| {
             let status = ring.status();
@@ -121,8 +121,8 @@ impl ChannelThreads {
         self.rings.iter().any(is_of)
     }
 
-    /// Stops reading. Consumers still get the batches that are in the ring, and the end of the
-    /// stream after them.
+    /// Stops reading. Consumers still get the batches that are in the ring, and then the end of the
+    /// stream.
     pub(super) fn drain(&self) {
         self.send_end.store(true, Ordering::Release);
         self.stop();
@@ -150,7 +150,7 @@ struct Notifier {
 
 impl Notifier {
     fn send(&self, event: WorkerEvent) {
-        // Fails only if the run is over and nobody receives events any more.
+        // This fails only if the run is over and nobody receives events any more.
         let _ = self.events.send(event);
         let _ = self.wakeup.write(1);
     }
@@ -192,7 +192,8 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
                     break;
                 }
             }
-            // Also if the channel ended: a source that is stopped while it waits reports its end.
+            // The stop is checked even if the channel ended: a source that is stopped while it
+            // waits reports its end.
             _ if stop.is_requested() => {
                 if send_end.load(Ordering::Acquire) {
                     sink.end_early();
@@ -220,7 +221,7 @@ fn serve(prepared: PreparedChannel, notifier: &Notifier, stop: &Stop, send_end: 
     task.stop(&handle.stats);
 }
 
-/// Lets the channel restart where a consumer asked for.
+/// Restarts the channel where a consumer requested it.
 fn restart(task: &mut ChannelTask, ring: &Ring, delivery: &ChannelDelivery) {
     let start = delivery.restarted(ring);
     let first = start.first_batch();

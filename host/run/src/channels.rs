@@ -25,17 +25,17 @@ use pipemill_telemetry::{ChannelHandle, Cores, EpochLog};
 
 /// A channel that is ready to run.
 pub struct PreparedChannel {
-    /// What its thread does.
+    /// The work of its thread.
     pub task: ChannelTask,
     /// The channel's ring, statistics and state, for all other threads.
     pub handle: Arc<ChannelHandle>,
-    /// Who gets the batches of the ring.
+    /// The delivery of the ring's batches to consumers.
     pub delivery: Arc<ChannelDelivery>,
-    /// What other limits keep it within, from its budget, until its thread ends.
+    /// The reserved part of its budget, which other limits guard, until its thread ends.
     pub reserved: Vec<TakenMemory>,
 }
 
-/// Channels could not be prepared: plugins, options, rings or sources are at fault.
+/// The channels could not be prepared: plugins, options, rings or sources are at fault.
 #[derive(Debug, thiserror::Error)]
 pub struct NotReady {
     /// A message for each fault.
@@ -54,7 +54,7 @@ impl std::fmt::Display for NotReady {
 /// the rings and opens the sources.
 ///
 /// # Errors
-/// Holds the faults of all channels.
+/// The error holds the faults of all channels.
 pub fn prepare(
     config: &Config,
     plan: &ResourcePlan,
@@ -69,10 +69,11 @@ pub fn prepare(
         let load = |channel| scope.spawn(move || load(config, channel, engine));
         let decoded = config.channels.iter().flat_map(config::Channel::decoded);
         let threads: Vec<_> = decoded.map(load).collect();
-        // While the plugins compile, because getting memory from the kernel takes about as long.
+        // The rings are made while the plugins compile, because getting memory from the kernel
+        // takes about as long.
         let rings = config.channels.iter().zip(&plan.channels).map(|(one, plan)| ring(one, plan));
         let rings = rings.collect();
-        // A panic of a thread goes on here.
+        // A panic of a thread continues here.
         let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
         (plugins.collect(), rings)
     });
@@ -194,7 +195,7 @@ fn new_mix(
 /// An open source.
 pub(super) struct Opened {
     pub(super) source: Box<dyn Source>,
-    /// The objects from which the channel is learned, if these are others than its first ones.
+    /// The objects from which the channel is learned, if they differ from its first ones.
     first: Option<Box<dyn Source>>,
 }
 
@@ -240,8 +241,8 @@ fn find_decoders(
     }
 }
 
-/// Finds the decoder of a channel, says which it is, and adds it to the channel. The error is a
-/// text for people.
+/// Finds the decoder of a channel, logs it, and adds it to the channel. The error is a text for
+/// people.
 pub(super) fn find_decoder(
     channel: &mut config::Channel,
     sources: &mut Sources,
@@ -251,7 +252,8 @@ pub(super) fn find_decoder(
     let opened = Opened::new(channel, sources, stop).map_err(|error| error.to_string())?;
     let Opened { mut source, first } = opened;
     if is_watched() {
-        // Before the first object is taken: else the bytes of the epoch are not counted.
+        // This must happen before the first object is taken: otherwise the bytes of the epoch are
+        // not counted.
         source.total_size();
     }
     let inflate = channel.source.compression() == Some(Compression::Auto);
@@ -276,7 +278,7 @@ pub(super) fn find_decoder(
     let explanation = choice.explanation(&channel.options);
     log::info!("channel `{name}`: {object}: {explanation}");
     let options = choice.options(&channel.options);
-    // What was added has no place in the file: its faults are reported at the channel.
+    // Added options have no place in the file: their faults are reported at the channel.
     channel.option_places.resize(options.len(), channel.decoder_place);
     channel.options = options;
     channel.decoder = Some(DecoderRef::of(choice.decoder()));
@@ -315,7 +317,7 @@ pub(super) fn load(
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
-/// Makes a channel's ring, and its budget: what other limits keep it within is taken from that
+/// Makes a channel's ring and its budget, from which the parts that other limits guard are taken
 /// first.
 fn ring(
     channel: &config::Channel,
@@ -337,7 +339,7 @@ fn ring(
     Ok((Ring::within(ring, resources.extra_slots, budget)?, reserved))
 }
 
-/// Where an operator finds the errors that the log does not show one by one.
+/// The place where an operator finds the errors that the log does not show one by one.
 fn more_errors(on_error: &OnError) -> String {
     match on_error {
         OnError::Quarantine(file) => file.display().to_string(),

@@ -1,5 +1,5 @@
-//! Checks channels without running them: opens each decoder with its options, and if asked, decodes
-//! the first record of each source.
+//! Checks channels without running them: opens each decoder with its options and, if requested,
+//! decodes the first record of each source.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use pipemill_types::record_json as json;
 /// channel whose decoder is found when its source is read.
 ///
 /// # Errors
-/// All faults of the plugin, or of its options.
+/// The error holds all faults of the plugin, or of its options.
 pub fn check(
     config: &Config,
     channel: &config::Channel,
@@ -51,7 +51,7 @@ pub fn check(
     }
 }
 
-/// What came of trying a channel.
+/// The result of trying a channel.
 pub enum Tried {
     /// The first record: its object, and its fields as JSON.
     Record {
@@ -66,9 +66,9 @@ pub enum Tried {
     ReadOnce(&'static str),
 }
 
-/// Why a channel can't be tried.
+/// The reason why a channel can't be tried.
 pub enum TryError {
-    /// The source can't be made.
+    /// The source can't be opened.
     Source(io::Error),
     /// No decoder was found, or it can't be used: the reasons.
     Decoder(Vec<String>),
@@ -99,7 +99,7 @@ pub fn try_channel(
         OnError::Fail => OnError::Fail,
         OnError::Skip | OnError::Quarantine(_) => OnError::Skip,
     };
-    // Without a window: the first record comes without reading what would fill it.
+    // No shuffle window is used: so the first record comes without reading a full window.
     let mut channel = config::Channel { on_error, shuffle: None, ..channel.clone() };
     let (source, plugin) = match plugin {
         Some(plugin) => {

@@ -1,4 +1,4 @@
-//! The command that the host runs, in a process group of its own.
+//! The command that the host runs, in its own process group.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ use super::SOCKET;
 use super::open_files::OpenFiles;
 use super::terminal::Terminal;
 
-/// Why a command could not be started.
+/// The reason why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("the command `{command}` can't be started: {error}{remedy}")]
 pub struct CommandError {
@@ -92,7 +92,7 @@ fn spawn(
     // SAFETY: between fork and exec, a process with several threads may only call what is safe in a
     // signal handler. `in_child` only makes system calls: it neither allocates nor locks.
     unsafe { command.pre_exec(move || in_child(host, terminal, files)) };
-    // Nobody waits for it through std: `reaper` does.
+    // `reaper` waits for the child, so std's `wait` is not used.
     let child = command.spawn()?;
     Ok(Pid::from_raw(child.id() as i32))
 }
@@ -103,11 +103,11 @@ fn in_child(host: Pid, terminal: Option<Terminal>, files: OpenFiles) -> io::Resu
     // that forked ends, so that must be the main thread: it lives as long as the process.
     prctl::set_pdeathsig(Signal::SIGTERM)?;
     if getppid() != host {
-        // The host ended before the call above.
+        // The host has ended before the call above.
         return Err(Errno::ESRCH.into());
     }
-    // Before exec, because using the terminal from the background would stop the command. SIGTTOU
-    // is still blocked here.
+    // This comes before exec, because using the terminal from the background would stop the
+    // command. SIGTTOU is still blocked here.
     if let Some(terminal) = terminal {
         terminal.give(getpid());
     }

@@ -22,15 +22,15 @@ impl Sources {
         Self { s3: LazyS3Runtime::new(s3_budget), stop }
     }
 
-    /// What stops all sources.
+    /// The stop of all sources.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Opens the source of the channel with this name. A source in S3 begins to fetch.
+    /// Opens the source of the channel with this name. A source in S3 begins to fetch at once.
     ///
     /// # Errors
-    /// A thread or a file descriptor can't be made.
+    /// A thread or a file descriptor can't be created.
     pub fn open(&mut self, channel: &str, source: config::Source) -> io::Result<Box<dyn Source>> {
         self.open_until(channel, source, self.stop.clone())
     }
@@ -57,7 +57,7 @@ impl Sources {
                 config::Source::Files { pattern, reading }
             }),
             config::Source::S3(settings) => first(&settings.reading).map(|reading| {
-                // It was checked when the configuration was read.
+                // The address was checked when the configuration was read.
                 let learn_from =
                     channel.learn_from.as_ref().and_then(|address| address.parse().ok());
                 let selection = learn_from.map_or(settings.selection.clone(), Selection::Named);
@@ -70,10 +70,10 @@ impl Sources {
         source.map(|source| self.open_until(&channel.name, source, stop)).transpose()
     }
 
-    /// As [`open`](Self::open), with what stops this source.
+    /// As [`open`](Self::open), with another stop for this source.
     ///
     /// # Errors
-    /// The same, and a mix has no source of its own.
+    /// The address was checked, and a mix has no source of its own.
     pub fn open_until(
         &mut self,
         channel: &str,

@@ -1,6 +1,5 @@
-//! A host inside of another program, which is as good as killed when it is dropped: for tests that
-//! start and kill thousands of them. It is `pipemill run` without its command, signals and
-//! telemetry.
+//! A host inside another program, for tests that start and kill thousands of hosts: dropping it has
+//! the effect of killing a host. It is `pipemill run` without its command, signals and telemetry.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -17,7 +16,7 @@ use pipemill_delivery::resume_from;
 use super::{Machine, ResourcePlan, prepare};
 use pipemill_config as config;
 
-/// The channels of a configuration at work. Dropping it hangs up on the consumers, and then ends
+/// The channels of a configuration at work. Dropping it disconnects the consumers, and then ends
 /// the channels: nobody gets an end of the stream.
 pub struct Host {
     server: Option<Server>,
@@ -26,10 +25,10 @@ pub struct Host {
 
 impl Host {
     /// Serves the channels of a configuration, on its `socket`. `resume` is a file of states.
-    /// `consumers_first`: each channel begins when its consumers are connected.
+    /// `consumers_first` says that each channel begins when its consumers are connected.
     ///
     /// # Errors
-    /// All faults, each in one line.
+    /// The error holds all faults, each in one line.
     pub fn start(
         text: &str,
         resume: Option<&Path>,

@@ -4,17 +4,18 @@
 //! without a command is `serve_only`, a run with one is `supervise`: `command` and `terminal` are
 //! the command's process and terminal, `signals` and `reaper` bring events, `shutdown` and
 //! `fail_grace` decide what to do. `owner` is the process that a private host belongs to. `plan`
-//! is what the host takes of the machine, `open_files` is about the limit of open files.
+//! computes the resources that the host takes, `open_files` handles the limit of open files.
 //! `in_process` is a run for tests.
 //!
-//! - `account`: the account of memory that follows from the plan, for people.
-//! - `channel_task`: what the thread of a served channel does: decode its input, or mix other
+//! - `account`: the memory account that follows from the plan, for people: the memory that each
+//!   channel may take, and whether the container has it.
+//! - `channel_task`: the work of a served channel's thread: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
 //! - `oom`: processes that the kernel kills for memory.
-//! - `processes`: the processes that there are.
-//! - `wait`: waits for what comes first: a signal, an event of a channel, the end of the owner, or
-//!   a deadline.
+//! - `processes`: lists processes.
+//! - `wait`: waits for the first of several events: a signal, an event of a channel, the end of the
+//!   owner, or a deadline.
 
 mod account;
 mod channel_task;
@@ -81,16 +82,16 @@ use terminal::Terminal;
 /// Environment variable of the command with the path of the host's socket.
 pub const SOCKET: &str = "PIPEMILL_SOCKET";
 
-/// How long the host waits for its channels after the command has ended. A channel that is still in
-/// a long read or a decoder's call then ends with the process.
+/// Time that the host waits for its channels after the command has ended. A channel that is still
+/// in a long read or a decoder's call then ends with the process.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same after a signal: whoever sent it waits for the process to end.
+/// The same time after a signal, which is shorter: the sender waits for the process to end.
 const SIGNAL_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often a signal is looked for while the channels are prepared.
+/// Interval at which signals are checked while the channels are prepared.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a host could not be started.
+/// The reason why a host could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Channels could not be prepared.
@@ -115,7 +116,7 @@ pub enum StartError {
     /// The command can't be started.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The machine gives no thread or descriptor.
+    /// The system can't create a thread or a descriptor.
     #[error("can't start: {0}")]
     System(#[from] io::Error),
     /// The WebAssembly engine can't be created.
@@ -123,7 +124,7 @@ pub enum StartError {
     Engine(EngineError),
 }
 
-/// What to do if the socket can't be created: in containers the root folder often can't be written.
+/// The advice if the socket can't be created: in containers the root folder often can't be written.
 fn remedy(error: &ServerError) -> &'static str {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -141,12 +142,12 @@ fn remedy(error: &ServerError) -> &'static str {
 #[derive(Debug)]
 pub struct Ended {
     /// The command's exit code, or 128 + the signal that ended the command or the run. `None` if
-    /// all was consumed, or a failure of a channel ended the command.
+    /// all records were consumed, or a failure of a channel ended the command.
     pub code: Option<u8>,
     /// The failures of the channels that failed.
     pub failures: Vec<Failure>,
-    /// A message, if the kernel killed processes because of the container's memory limit: what to
-    /// do.
+    /// A message, if the kernel killed processes because of the container's memory limit, with what
+    /// to do.
     pub out_of_memory: Option<String>,
 }
 
@@ -162,12 +163,12 @@ impl Ended {
 ///
 /// `command` and its arguments are empty if there is none; `environment` is added to its
 /// environment. `signals` must be taken for a run with or without a command, as this one is.
-/// `owner`: the process that this host belongs to, if it is a private one; then there is no
-/// command. `watch` gets the channels before they begin, and returns an observer for each channel,
-/// or none at all.
+/// `owner` is the process that this host belongs to, if it is a private host; it has no command
+/// then. `watch` gets the channels before they begin, and returns an observer for each channel, or
+/// none at all.
 ///
 /// # Errors
-/// See [`StartError`]. Nothing is left running then.
+/// See [`StartError`]. Nothing is left running in that case.
 pub fn run(
     config: &Config,
     builtins: Builtins,
@@ -185,7 +186,7 @@ pub fn run(
     let kills = OomKills::now();
     let files = OpenFiles::raise();
     let stop = Stop::new()?;
-    // Listens before all is ready: an early request waits, and is not refused.
+    // The socket listens before all is ready, so an early request waits and is not refused.
     let bind = |listen| MetricsListener::bind(listen, config.allow_other_users);
     let metrics = config.metrics.as_ref().map(bind);
     let metrics = metrics.transpose()?;
@@ -205,7 +206,7 @@ pub fn run(
     for (prepared, observer) in channels.iter_mut().zip(watch(&host.channels)) {
         prepared.task.observers().push(observer);
     }
-    // The terminal is the command's, or the owner's: then there is no progress display.
+    // The terminal belongs to the command, or to the owner, so there is no progress display.
     let progress =
         (command.is_empty() && owner.is_none() && is_watched()).then(|| progress(&mut channels));
     let served = channels.iter().map(|one| (one.handle.ring.clone(), one.delivery.clone()));
@@ -220,10 +221,10 @@ pub fn run(
         let code = serve_only::serve(signals, &mut threads, config.fail_grace, owner);
         (code, if code.is_some() { SIGNAL_DRAIN_TIMEOUT } else { DRAIN_TIMEOUT })
     } else {
-        // Before the command, so that no orphan is missed.
+        // This comes before the command, so that no orphan is missed.
         let reaper = Reaper::new();
         let terminal = terminal(config);
-        // What was said comes before the command's own words.
+        // The log is flushed before the command's own output.
         flush();
         let command = Command::start(command, &socket, environment, terminal, files)
             .inspect_err(|_| threads.stop())?;
@@ -241,7 +242,7 @@ pub fn run(
         threads.receive_events();
     }
     drop((servers, progress));
-    // The ACKs that have come by now count.
+    // ACKs that have arrived by now count.
     drop(checkpoints);
     let out_of_memory = kills.message();
     if let Some(message) = &out_of_memory {
@@ -250,12 +251,13 @@ pub fn run(
     Ok(Ended { code, failures: threads.into_failures(), out_of_memory })
 }
 
-/// Works on a thread of its own, so that a signal or the owner's end can end the run meanwhile: to
-/// open a pipe, to compile a plugin, or to list objects, may take long. Returns what the work
-/// gives, or the exit code of a run that was ended. The thread then ends with the process.
+/// Runs this work on a separate thread, so that a signal or the owner's end can end the run
+/// meanwhile: opening a pipe, compiling a plugin, or listing objects may take long. Returns the
+/// result of the work, or the exit code of a run that was ended. In the second case the thread ends
+/// with the process.
 ///
 /// # Errors
-/// There is no thread, or the work panicked.
+/// The thread can't be created, or the work panicked.
 pub fn unless_stopped<T: Send + 'static>(
     signals: &Signals,
     owner: Option<&Owner>,
@@ -263,7 +265,7 @@ pub fn unless_stopped<T: Send + 'static>(
 ) -> io::Result<Result<T, u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::Builder::new().name("pipemill-prepare".into()).spawn(move || {
-        // Nobody receives it after a signal.
+        // Nobody receives the result after a signal.
         let _ = sender.send(work());
     })?;
     loop {
@@ -278,7 +280,7 @@ pub fn unless_stopped<T: Send + 'static>(
         match done {
             Ok(done) => return Ok(Ok(done)),
             Err(RecvTimeoutError::Timeout) => {}
-            // The thread has panicked, and has said so.
+            // The thread has panicked, which was reported already.
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("preparing the run failed"));
             }
@@ -289,7 +291,7 @@ pub fn unless_stopped<T: Send + 'static>(
 /// The server of the rings, and that of the metrics. They close when dropped.
 type Servers = (Server, Option<MetricsServer>);
 
-/// Starts to accept consumers and requests for metrics. Returns the socket's path, too.
+/// Starts to accept consumers and requests for metrics. Also returns the socket's path.
 fn start_servers(
     config: &Config,
     host: &Arc<HostState>,
@@ -307,7 +309,7 @@ fn start_servers(
         }
     }
     if default && let Some(folder) = socket.parent() {
-        // Everybody can guess it, also where other users may connect.
+        // Everybody can guess the path, also if other users may connect.
         check_folder(folder).map_err(ServerError::Endpoint)?;
     }
     let mut server = start_server(config, &socket, host);
@@ -342,7 +344,7 @@ fn start_server(
     Server::start(socket, &plan::server_config(config), rings, Some(status))
 }
 
-/// A path next to the default one that no other process takes.
+/// A path next to the default one that no other process uses.
 fn private_socket(default: &Path) -> PathBuf {
     default.with_file_name(format!("pipemill-{}.sock", std::process::id()))
 }
@@ -356,7 +358,7 @@ pub fn process_of_socket(name: &str) -> Option<u32> {
 /// Whether a name is that of a [`private_socket`] whose process runs.
 fn is_of_running_process(name: &str) -> bool {
     let pid = process_of_socket(name);
-    // A process that has ended has no program, also if nobody has waited for it yet.
+    // A process that has ended has no program, even before its parent has waited for it.
     let program = |pid| std::fs::read_link(format!("/proc/{pid}/exe"));
     pid.is_some_and(|pid| !matches!(program(pid), Err(error) if error.kind() == NotFound))
 }

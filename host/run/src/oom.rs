@@ -10,14 +10,15 @@ use super::plan::ResourcePlan;
 /// Makes the kernel kill the command before the host, if the container's memory limit is reached.
 ///
 /// The kernel kills the process with the most memory, and the rings count as memory of the host.
-/// The host is process 1: without it the container ends, and nobody can say why. So this adds the
-/// size of the rings and windows to the OOM score of the command. Processes that the command starts
-/// inherit the score.
+/// The host may be process 1: without it the container ends, and nobody can say why. So this adds
+/// the size of the rings and windows to the OOM score of the command. Processes that the command
+/// starts inherit the score.
 pub(super) fn adjust_oom_score(command: Pid, plan: &ResourcePlan) {
     let Some(limit) = plan.machine.memory.filter(|_| getpid() == Pid::from_raw(1)) else {
         return;
     };
-    // In thousandths of the limit. More than the rings, because the host has other memory, too.
+    // The score is in thousandths of the limit. It is more than the rings, because the host has
+    // other memory, too.
     let more = (1_000 * plan.certain_of_all()).div_ceil(limit.max(1));
     let adjust = || -> std::io::Result<()> {
         let own = std::fs::read_to_string("/proc/self/oom_score_adj")?;

@@ -1,12 +1,13 @@
 //! The process that owns a private host: a library that has started it as its child.
 //!
 //! The host ends when its owner ends, in whatever way. The owner holds the other end of standard
-//! input, so its death closes it, and the host notices that at once. But a process that the owner
-//! has forked may hold a copy of that end. So the host also compares its parent with the owner, at
-//! an interval. This does not depend on the owner's threads, as `PR_SET_PDEATHSIG` does: that is
-//! sent when the thread ends that has started the host.
+//! input, so its death closes it, and the host notices that at once. A process that the owner has
+//! forked may hold a copy of that end. So the host also compares its parent with the owner, at an
+//! interval. This does not depend on the owner's threads, as `PR_SET_PDEATHSIG` does: that is sent
+//! when the thread ends that has started the host.
 //!
-//! Standard output has one line of JSON for the owner: where consumers connect, or why they can't.
+//! Standard output has one line of JSON for the owner: the address for consumers, or why the host
+//! can't start.
 
 use std::io::{Stdin, Stdout, Write, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 use pipemill_telemetry::unread;
 
-/// How often the host looks at who its parent is.
+/// Interval at which the host checks its parent.
 pub(super) const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The process for which this host runs.
@@ -60,29 +61,29 @@ impl Owner {
             return false;
         }
         match read(&self.stdin, &mut [0; 64]) {
-            // What is written there has no meaning.
+            // The bytes have no meaning.
             Ok(bytes) => bytes == 0,
             Err(errno) => !matches!(errno, Errno::EAGAIN | Errno::EINTR),
         }
     }
 
-    /// Says where consumers connect.
+    /// Reports the address at which consumers connect.
     pub(super) fn announce(&self, socket: &Path) {
         self.tell(&json!({ "socket": socket.to_string_lossy() }));
     }
 
-    /// Says why the host can't start, and of which kind the reasons are: `refused`, `source` or
+    /// Reports why the host can't start, with the kind of the reasons: `refused`, `source` or
     /// `host`, as in an error of a channel.
     pub fn refuse(&self, kind: &str, why: &[String]) {
         self.tell(&json!({ "kind": kind, "why": why }));
     }
 
-    /// Writes a line, unless the owner does not read: the host obeys signals all the same.
+    /// Writes a line, unless the owner does not read: the host must still obey signals.
     fn tell(&self, what: &Value) {
         let line = format!("{what}\n");
         let write = move || {
             let mut stdout = stdout();
-            // An owner that has gone needs no answer.
+            // An owner that has ended needs no answer.
             let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
         };
         if let Ok(writing) = thread::Builder::new().name("owner".into()).spawn(write) {
@@ -91,7 +92,7 @@ impl Owner {
     }
 }
 
-/// Standard output. What is written there is JSON, which has no characters that control a terminal.
+/// Standard output. The output is JSON, which has no characters that control a terminal.
 #[expect(clippy::disallowed_methods, reason = "the owner reads it")]
 fn stdout() -> Stdout {
     std::io::stdout()

@@ -1,5 +1,5 @@
 //! The plan of resources: workers, slots and bytes of each channel, and the bytes of the host. It
-//! follows from the configuration and the machine alone, and is computed once. `account` says it.
+//! follows from the configuration and the machine alone, and is computed once. `account` prints it.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -14,56 +14,56 @@ use pipemill_source::{Pattern, s3};
 use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
 use pipemill_types::{MemoryLimits, MemoryPart};
 
-/// Bytes that the host needs at least, without the rings and the windows of shuffles: for its code,
-/// decoders and threads.
+/// Smallest number of bytes that the host needs without the rings and the windows of shuffles: for
+/// its code, decoders and threads.
 const MIN_HOST_BYTES: u64 = 16 << 20;
-/// Bytes that the host takes at most for its code, its threads and compiled decoders.
+/// Largest number of bytes that the host takes for its code, its threads and compiled decoders.
 const CODE_BYTES: u64 = 56 << 20;
-/// Bytes that the decoder of a worker needs at least.
+/// Smallest number of bytes that the decoder of a worker needs.
 const INSTANCE_BYTES: u64 = 2 << 20;
-/// Bytes of the records that an input of a mix has ready.
+/// Bytes of the decoded records that an input of a mix holds.
 const MIX_INPUT_BYTES: u64 = 6 << 20;
 /// Extra slots for each worker: enough for a long section of an object.
 const SLOTS_OF_WORKER: u32 = 8;
-/// Bytes for batches beyond the ring's slots and the window, where the file has no
-/// `limits.batches`.
+/// Bytes for batches beyond the ring's slots and the window, if the file has no `limits.batches`.
 const DEFAULT_BATCHES: u64 = 1 << 30;
-/// The same, at least, where a container has less memory.
+/// The smallest such number, if a container has less memory.
 const MIN_BATCHES: u64 = 64 << 20;
 /// Bytes that a window takes in addition to its records: its last blocks are not full.
 const WINDOW_SPARE: u64 = 32 << 20;
 
-/// The part of the host that all channels share which read from S3.
+/// The name of the part of the host that all channels in S3 share.
 const HOST_S3: (&str, &str) = ("what is fetched from S3 and not read", "[s3] budget");
 
-/// What a machine has for the host.
+/// The resources of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// Cores that this process may use, by its affinity and by the container's quota.
     pub cores: usize,
-    /// Bytes that the container may have; none without a limit.
+    /// Bytes that the container may use; `None` without a limit.
     pub memory: Option<u64>,
 }
 
 impl Machine {
-    /// That of this process.
+    /// The resources of the machine of this process.
     pub fn here() -> Self {
         let cores = available_parallelism().map_or(1, |count| count.get());
         Self { cores, memory: memory_limit() }
     }
 }
 
-/// Bytes, what they are for, and the key of the configuration that bounds them, if there is one.
+/// A number of bytes, their purpose, and the key of the configuration that limits them, if there is
+/// one.
 pub type MemoryOf = (u64, (&'static str, &'static str));
 
 /// The resources of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourcePlan {
-    /// The machine that it is for.
+    /// The machine for which the plan was made.
     pub machine: Machine,
-    /// Those of each channel, in the order of the configuration.
+    /// The resources of each channel, in the order of the configuration.
     pub channels: Vec<ChannelResources>,
-    /// What the host takes at most in addition to its channels.
+    /// The largest memory of the host in addition to its channels.
     pub host: Vec<MemoryOf>,
 }
 
@@ -72,28 +72,28 @@ pub struct ResourcePlan {
 pub struct ChannelResources {
     /// The channel's name.
     pub name: String,
-    /// Those of the channel, if it decodes, or of each channel that it mixes.
+    /// The resources of the channel, if it decodes, or of each channel that it mixes.
     pub decoders: Vec<DecoderResources>,
-    /// Extra slots of the channel's ring, which its workers fill. Records that are gathered to
+    /// Extra slots of the channel's ring, which its workers fill. Records that are gathered into
     /// batches of a fixed size are copied anyway.
     pub extra_slots: u32,
     /// Bytes that it may take, by part.
     pub memory: MemoryLimits,
-    /// Bytes that it takes in any case.
+    /// Bytes that it always takes.
     pub certain: CertainMemory,
 }
 
 /// The resources of one decoder's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecoderResources {
-    /// Threads that decode its objects. `workers = "auto"`: its part of the cores; all channels
-    /// that decode have an equal part.
+    /// Threads that decode its objects. `workers = "auto"` stands for the channel's part of the
+    /// cores; all channels that decode have an equal part.
     pub workers: usize,
-    /// Whether it inflates objects in a thread of its own: if its workers leave a core for it.
+    /// Whether it inflates objects in a separate thread: if its workers leave a core for it.
     pub inflates_in_background: bool,
 }
 
-/// Bytes that a channel takes in any case.
+/// Bytes that a channel always takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CertainMemory {
     /// For all slots of the ring.
@@ -104,7 +104,7 @@ pub struct CertainMemory {
     pub batches: u64,
     /// For workers, with decoders that need little.
     pub workers: u64,
-    /// For the records that the inputs of a mix have ready.
+    /// For the decoded records that the inputs of a mix hold.
     pub mixed: u64,
 }
 
@@ -127,12 +127,12 @@ impl ResourcePlan {
         plan
     }
 
-    /// Bytes that the host takes in any case, without its channels' rings and windows.
+    /// Bytes that the host always takes, without its channels' rings and windows.
     pub(super) fn certain_of_host(&self) -> u64 {
         MIN_HOST_BYTES + self.certain(|memory| memory.mixed)
     }
 
-    /// Bytes that are taken in any case, without what `limits.batches` allows.
+    /// Bytes that are always taken, without the part that `limits.batches` allows.
     pub(super) fn certain_of_all(&self) -> u64 {
         self.certain_of_host() + self.certain(|memory| memory.ring + memory.window + memory.workers)
     }
@@ -144,7 +144,8 @@ impl ResourcePlan {
 }
 
 impl ChannelResources {
-    /// Those of a channel whose decoders have this many cores each. Its limits are not known yet.
+    /// The resources of a channel whose decoders have this many cores each. Its limits are not
+    /// known yet.
     fn of(channel: &Channel, cores: usize) -> Self {
         let of_decoder = |one: &Channel| {
             let workers = match one.workers {
@@ -178,8 +179,8 @@ impl ChannelResources {
         Self { name, decoders, extra_slots, memory, certain }
     }
 
-    /// What each part may take. `default`: bytes for batches beyond ring and window, where the file
-    /// has none.
+    /// The limit of each part. `default` is the number of bytes for batches beyond ring and window,
+    /// if the file has none.
     fn limits(&self, channel: &Channel, builtins: Builtins, default: u64) -> MemoryLimits {
         let decoded = || self.decoders.iter().zip(channel.decoded());
         let sum = |bytes: &dyn Fn(&Channel) -> u64| -> u64 {
@@ -189,7 +190,7 @@ impl ChannelResources {
         let window = if window == 0 { 0 } else { window + window / 7 + WINDOW_SPARE };
         // It is copied when it grows.
         let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
-        // An input of a mix has memory of its own in place of the ring.
+        // An input of a mix has its own memory instead of the ring.
         let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { ring };
         let copies = |one: &Channel| if may_copy(one, builtins) { seen } else { 0 };
         let mixed = |one: &Channel| MIX_INPUT_BYTES + 2 * one.max_record;
@@ -213,14 +214,14 @@ impl ChannelResources {
 }
 
 impl DecoderResources {
-    /// Bytes that its workers take in any case.
+    /// Bytes that its workers always take.
     fn certain(&self) -> u64 {
         let instances = if self.workers > 1 { self.workers as u64 * INSTANCE_BYTES } else { 0 };
         Workers::bytes(self.workers) + instances
     }
 
-    /// Bytes that inflating its objects takes at most. Each worker has an object open, and so has
-    /// the thread that gives them objects.
+    /// Largest number of bytes for inflating its objects. Each worker has one open object, and so
+    /// has the thread that distributes them.
     fn inflating(&self, source: &Source) -> u64 {
         let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
         match inflate_bytes(source) {
@@ -231,7 +232,7 @@ impl DecoderResources {
     }
 }
 
-/// Bytes that inflating one object of a source takes at most.
+/// Largest number of bytes for inflating one object of a source.
 fn inflate_bytes(source: &Source) -> u64 {
     let Some(compression) = source.compression() else { return 0 };
     let of_file = |file: &PathBuf| compression.memory(Some(&file.to_string_lossy()));
@@ -250,8 +251,8 @@ fn is_mix(channel: &Channel) -> bool {
     matches!(channel.source, Source::Mix(_))
 }
 
-/// Whether a decoder may write into its window: a user's plugin, which may also be found by its
-/// name, or when the source is read.
+/// Whether a decoder may write into its window: that is possible for a user's plugin, which may
+/// also be found by its name, or when the source is read.
 fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
     match &channel.decoder {
         Some(DecoderRef::Name(name)) => !builtins.iter().any(|builtin| builtin.name == *name),
@@ -259,7 +260,7 @@ fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
     }
 }
 
-/// What to do where the server refuses a consumer.
+/// The advice when the server refuses a consumer.
 const REMEDIES: Remedies = Remedies {
     other_user: "its configuration can allow other users",
     no_room: "raise `max_connections` in its configuration, or the number of files that it may \
@@ -275,7 +276,7 @@ pub(super) fn server_config(config: &Config) -> ServerConfig {
     }
 }
 
-/// What the host takes at most in addition to its channels.
+/// The largest memory of the host in addition to its channels.
 fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
     let connections = server_config(config).memory();
     let reads_s3 = |channel: &Channel| matches!(channel.source, Source::S3(_));
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(of(1 << 40), slots + DEFAULT_BATCHES);
     }
 
-    /// A name may be that of a user's plugin, and so may be what is found later.
+    /// A name may be that of a user's plugin, and a decoder that is found later may be one.
     #[test]
     fn only_built_in_decoders_are_known_not_to_copy() {
         let of = |decoder| memory("file = 'x'", decoder, "", None).of(MemoryPart::Copies);

@@ -1,5 +1,5 @@
-//! The processes that there are. The kernel has no call for who is left of a process group, or for
-//! all zombies but one.
+//! Lists processes. The kernel has no call that lists the rest of a process group, or all zombies
+//! except one.
 
 use std::path::Path;
 

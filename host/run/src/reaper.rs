@@ -1,5 +1,5 @@
 //! Waits for children that have ended: the command, and orphans. As process 1 the host inherits all
-//! orphans of its container, elsewhere those of the command. None stays a zombie.
+//! orphans of its container, otherwise those of the command. No process stays a zombie.
 
 use std::time::{Duration, Instant};
 
@@ -11,32 +11,32 @@ use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 
 use super::processes;
 
-/// How long a zombie in the host's own process group is left alone. Most likely a library started
-/// it, such as one that runs a program to fetch credentials, and waits for it itself.
+/// Time for which a zombie in the host's own process group is left alone. Most likely a library
+/// started it, such as one that runs a program to fetch credentials, and waits for it itself.
 const OWN_GROUP_DELAY: Duration = Duration::from_secs(1);
 
-/// Looks at children that have ended, and leaves them as they are.
+/// Checks which children have ended, without reaping them.
 const PEEK: WaitPidFlag =
     WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
-/// What happened to the command.
+/// The state of the command.
 pub(super) enum CommandEvent {
     /// It ended: its exit code, or 128 + the signal that ended it.
     Ended(u8),
     /// A signal stopped it, as Ctrl-Z does.
     Stopped,
-    /// Nothing: it runs.
+    /// It runs.
     None,
 }
 
 /// Waits for children that have ended.
 pub(super) struct Reaper {
-    /// A zombie of the host's own group, and when it was seen first.
+    /// A zombie of the host's own group, and the time when it was seen first.
     own_group: Option<(Pid, Instant)>,
 }
 
 impl Reaper {
-    /// From this call on orphans become children of this process.
+    /// Makes orphans children of this process from now on.
     pub(super) fn new() -> Self {
         if getpid() != Pid::from_raw(1)
             && let Err(error) = set_child_subreaper(true)
@@ -73,7 +73,7 @@ impl Reaper {
     pub(super) fn reap_orphans(&mut self, command: Pid, now: Instant) -> Option<Instant> {
         while let Some(zombie) = zombie(Id::All) {
             if zombie == command {
-                // It ended after `check_command`: SIGCHLD has arrived again.
+                // It ended after `check_command`, so SIGCHLD has arrived again.
                 return Some(now);
             }
             if let Some(later) = self.reap(zombie, now) {
@@ -84,19 +84,21 @@ impl Reaper {
         None
     }
 
-    /// The same after the command has ended. Also returns whether nobody else is left of its group.
+    /// As [`reap`](Self::reap), after the command has ended. Also returns whether its group has no
+    /// other process left.
     pub(super) fn reap_after_command(
         &mut self,
         command: Pid,
         now: Instant,
     ) -> (Option<Instant>, bool) {
         let Some(processes) = processes::all() else {
-            // Without a list, only the kernel knows, and it counts the command's zombie.
+            // Without a list, only the kernel knows it, and it counts the command's zombie.
             reap_command(command);
             return (self.reap_orphans(command, now), killpg(command, None) == Err(Errno::ESRCH));
         };
         let (mut again, mut is_alone) = (None, true);
-        // One by one: of all zombies together, the kernel would give the command's each time.
+        // Waits for them one by one: for all zombies together, the kernel would return the
+        // command's each time.
         for process in processes.into_iter().filter(|process| *process != command) {
             let is_reaped = zombie(Id::Pid(process)).is_some() && again.is_none() && {
                 again = self.reap(process, now);
@@ -110,7 +112,7 @@ impl Reaper {
         (again, is_alone)
     }
 
-    /// Waits for a zombie. If it is to be left alone for now, returns when that ends.
+    /// Waits for a zombie. If it must be left alone for now, returns when that time ends.
     fn reap(&mut self, zombie: Pid, now: Instant) -> Option<Instant> {
         if getpgid(Some(zombie)) == Ok(getpgrp()) {
             let since = match self.own_group {
@@ -122,7 +124,7 @@ impl Reaper {
                 return Some(since + OWN_GROUP_DELAY);
             }
         }
-        // Fails only if another thread waited for it meanwhile.
+        // This fails only if another thread waited for it meanwhile.
         let _ = waitpid(zombie, Some(WaitPidFlag::WNOHANG));
         log::debug!("waited for the orphan {zombie}");
         None
@@ -131,11 +133,11 @@ impl Reaper {
 
 /// Ends the zombie of a command that has ended: its number may be given to another process.
 pub(super) fn reap_command(command: Pid) {
-    // Fails if it was done before, or if a real-time signal had ended it.
+    // This fails if it was done before, or if a real-time signal had ended it.
     let _ = waitpid(command, Some(WaitPidFlag::WNOHANG));
 }
 
-/// A child of this process that has ended, and was not waited for.
+/// A child of this process that has ended, and that nobody has waited for.
 fn zombie(which: Id<'_>) -> Option<Pid> {
     waitid(which, PEEK).ok()?.pid()
 }

@@ -11,11 +11,11 @@ use super::owner::Owner;
 use super::signals::Signals;
 use super::wait::{POLL_INTERVAL, wait};
 
-/// Serves to the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
+/// Serves until the end. Returns 128 + the signal that ended the run, 0 if its owner has ended, or
 /// `None` if neither did.
 ///
-/// `fail_grace`: the time that consumers have to get a failure. Those of an owner have its whole
-/// life, and they may come after the end of a source that has nothing.
+/// `fail_grace`: the time that consumers have to get a failure. Consumers of an owner have its
+/// whole life, and may connect after the end of a source without records.
 pub(super) fn serve(
     signals: &Signals,
     threads: &mut ChannelThreads,
@@ -31,7 +31,7 @@ pub(super) fn serve(
         if owner.is_some_and(Owner::has_ended) {
             log::info!("stopping: the process that owns this host has ended");
             if log::max_level() == LevelFilter::Warn {
-                // That channels were not read to their ends is what the owner wanted.
+                // The owner wanted it if channels were not read to their ends.
                 log::set_max_level(LevelFilter::Error);
             }
             return Some(0);
@@ -52,8 +52,8 @@ pub(super) fn serve(
     }
 }
 
-/// Whether consumers got all of it. While the owner itself is connected, it may ask for the status,
-/// which counts the errors that were skipped.
+/// Whether consumers got everything. While the owner itself is connected, it may request the
+/// status, which counts the skipped errors.
 fn is_read(threads: &ChannelThreads, owner: &Owner) -> bool {
     threads.ends_are_delivered() && !threads.are_read_by(owner.pid())
 }

@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 use super::fail_grace::Grace;
 
 /// A second SIGTERM or SIGINT within this time is a duplicate: some programs, such as `timeout`,
-/// send it to the process and to its group. A person takes longer.
+/// send it to the process and to its group. A person who presses Ctrl-C twice takes longer.
 const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
-/// Time that the rest of the command's process group has to end, after the command ended by itself.
+/// Time that the rest of the command's process group has to end, after the command has ended
+/// without a request.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the host waits for the command.
+/// The time limits for the command.
 #[derive(Clone, Copy)]
 pub(super) struct Timeouts {
-    /// From the request to end to SIGKILL.
+    /// Time from the request to end until SIGKILL.
     pub(super) stop: Duration,
-    /// From a channel's failure to the request to end.
+    /// Time from a channel's failure until the request to end.
     pub(super) fail: Duration,
 }
 
-/// What to do to the command now.
+/// The action on the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     None,
@@ -39,11 +40,11 @@ enum Phase {
     Killed { at: Instant },
 }
 
-/// How far the shutdown of a run with a command is.
+/// The progress of the shutdown of a run with a command.
 pub(super) struct Shutdown {
     timeouts: Timeouts,
     phase: Phase,
-    /// When the first SIGTERM or SIGINT arrived.
+    /// Arrival of the first SIGTERM or SIGINT.
     requested: Option<Instant>,
     /// Whether the command was asked to end because a channel failed.
     by_failure: bool,
@@ -54,7 +55,7 @@ impl Shutdown {
         Self { timeouts, phase: Phase::Serving, requested: None, by_failure: false }
     }
 
-    /// SIGTERM or SIGINT has arrived.
+    /// Handles the arrival of SIGTERM or SIGINT.
     pub(super) fn request(&mut self, now: Instant) -> Action {
         match self.requested {
             Some(first) if now < first + DUPLICATE_WINDOW => return Action::None,
@@ -73,7 +74,7 @@ impl Shutdown {
         Action::Forward
     }
 
-    /// A channel has failed. Returns true if the shutdown begins with that.
+    /// Handles the failure of a channel. Returns true if the shutdown begins with it.
     pub(super) fn channel_failed(&mut self, unacked: usize, now: Instant) -> bool {
         let first = matches!(self.phase, Phase::Serving);
         if first {
@@ -82,7 +83,7 @@ impl Shutdown {
         first
     }
 
-    /// The command has ended. Other processes of its group may still run.
+    /// Handles the end of the command. Other processes of its group may still run.
     pub(super) fn command_ended(&mut self, now: Instant) -> Action {
         match self.phase {
             Phase::Serving | Phase::Grace(_) => {
@@ -90,7 +91,7 @@ impl Shutdown {
                 self.phase = Phase::Stopping { deadline: now + timeout };
                 Action::Terminate
             }
-            // The group got the signal together with the command: the same deadline holds.
+            // The group got the signal together with the command, so the same deadline applies.
             Phase::Stopping { .. } | Phase::Killed { .. } => Action::None,
         }
     }
@@ -133,8 +134,8 @@ impl Shutdown {
         matches!(self.phase, Phase::Killed { .. })
     }
 
-    /// Whether processes are left long after SIGKILL. The host can't wait for them: it ends without
-    /// them.
+    /// Whether processes still exist long after SIGKILL. The host can't wait for them, so it ends
+    /// without them.
     pub(super) fn is_given_up(&self, now: Instant) -> bool {
         matches!(self.phase, Phase::Killed { at } if now >= at + GROUP_TIMEOUT)
     }
@@ -172,7 +173,7 @@ mod tests {
         let (mut shutdown, start) = shutdown();
         shutdown.channel_failed(0, start);
         assert_eq!(shutdown.check_deadlines(0, start + seconds(10)), Action::Terminate);
-        // The first request of a person, but the second signal that the command gets.
+        // This is the first request of a person, but the second signal that the command gets.
         assert_eq!(shutdown.request(start + seconds(60)), Action::Forward);
         assert_eq!(shutdown.check_deadlines(0, start + seconds(109)), Action::None);
         assert_eq!(shutdown.check_deadlines(0, start + seconds(110)), Action::Kill);
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(shutdown.check_deadlines(0, start + GROUP_TIMEOUT), Action::Kill);
         assert!(!shutdown.is_given_up(start + GROUP_TIMEOUT));
         assert!(shutdown.is_given_up(start + 2 * GROUP_TIMEOUT));
-        // After a request the whole time to stop is left: a child may still be saving its data.
+        // After a request the whole time is left: a child may still be saving its data.
         let (mut shutdown, start) = self::shutdown();
         shutdown.request(start);
         assert_eq!(shutdown.command_ended(start + seconds(1)), Action::None);

@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Signals that people and platforms send to end a process. Without a handler they end it.
+/// Signals that people and platforms send to end a process. Without a handler they would end it.
 const STOP_SIGNALS: [Signal; 4] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// More signals that are handled if there is a command: SIGCHLD tells that a child changed, the
+/// More signals that are handled if there is a command: SIGCHLD reports a change of a child, the
 /// others are forwarded to the command.
 const COMMAND_SIGNALS: [Signal; 6] = [
     Signal::SIGUSR1,
@@ -29,10 +29,10 @@ const COMMAND_SIGNALS: [Signal; 6] = [
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks the signals in this thread, and in all threads that it starts later. So it must be
-    /// called first: a signal that comes earlier does what it does to any process.
+    /// Blocks the signals in this thread, and in all threads that it starts later. So call it
+    /// first: an earlier signal has its default effect.
     ///
-    /// `command`: whether the host runs a command.
+    /// `command` says whether the host runs a command.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -43,8 +43,9 @@ impl Signals {
         }
         let taken = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         if command {
-            // Blocked, but not read: while the command has the terminal, the kernel sends it to the
-            // host for writing to the terminal or taking it back, and it would stop the host.
+            // These are blocked, but not read: while the command has the terminal, the kernel sends
+            // them to the host for writing to the terminal or taking it back, and they would stop
+            // the host.
             set.add(Signal::SIGTTOU);
         }
         set.thread_block()?;

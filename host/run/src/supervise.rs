@@ -15,7 +15,7 @@ use super::terminal::Terminal;
 use super::wait::{POLL_INTERVAL, wait};
 use pipemill_config::show_duration;
 
-/// A running command, and what is needed to supervise it.
+/// A running command, and everything that is needed to supervise it.
 pub(super) struct Supervisor<'a> {
     command: Command,
     signals: &'a Signals,
@@ -31,7 +31,7 @@ pub(super) struct CommandEnd {
     /// Its exit code, or 128 + the signal that ended it. `None` if it was ended because a channel
     /// failed.
     pub(super) code: Option<u8>,
-    /// Whether it got SIGKILL: then the host ends at once, too.
+    /// Whether it got SIGKILL: if so, the host ends at once, too.
     pub(super) killed: bool,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn end(self, code: u8) -> CommandEnd {
-        // The same codes come from a command that handles the signal, and from a shell whose child
+        // A command that handles the signal returns the same codes, and so does a shell whose child
         // was ended by it.
         let by_us = [Signal::SIGTERM, Signal::SIGKILL].map(|signal| 128 + signal as u8);
         let ours = self.shutdown.by_failure() && by_us.contains(&code);
@@ -121,7 +121,7 @@ impl<'a> Supervisor<'a> {
         match action {
             Action::None => {}
             Action::Forward | Action::Terminate => {
-                // First the signal: when its input ends, the command then knows why.
+                // The signal is sent first: the command then knows why its input ends.
                 let signal = if action == Action::Forward { signal } else { Signal::SIGTERM };
                 self.command.signal(signal);
                 self.threads.drain();
@@ -150,8 +150,8 @@ impl<'a> Supervisor<'a> {
         self.apply(action, Signal::SIGTERM);
     }
 
-    /// Stops the host after the command was stopped, if that was from its terminal: the shell waits
-    /// until the whole job has stopped.
+    /// Stops the host after the command was stopped, if the terminal did it: the shell waits until
+    /// the whole job has stopped.
     fn stop_with_command(&self) {
         if self.terminal.take_from(self.command.pid()) {
             stop(Pid::from_raw(0));
@@ -166,8 +166,9 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Stops this process, or with 0 all of its group, until SIGCONT arrives. Process 1 can't be
-/// stopped, so it sends SIGCONT instead: it goes on as if it was stopped and woken.
+/// Stops `target`, which is this process or, with 0, its whole group, until SIGCONT arrives.
+/// Process 1 can't be stopped, so it sends SIGCONT instead: the command continues as if it had been
+/// stopped and woken.
 fn stop(target: Pid) {
     let signal = if getpid() == Pid::from_raw(1) { Signal::SIGCONT } else { Signal::SIGSTOP };
     if let Err(error) = kill(target, signal) {

@@ -14,23 +14,23 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// `for_command`: false if the host itself reads standard input.
+    /// `for_command` is false if the host itself reads standard input.
     pub(super) fn new(for_command: bool) -> Self {
         Self { for_command }
     }
 
-    /// Whether this process's group has the terminal, and may give it to the command.
+    /// Whether this process's group has the terminal, and may pass it to the command.
     pub(super) fn is_ours(&self) -> bool {
-        // Without a terminal the call fails. 0 is a group of another PID namespace: it could not be
-        // given the terminal again.
+        // Without a terminal the call fails. 0 is a group of another PID namespace: the terminal
+        // could not be returned to it.
         let ours = |group: Pid| group == getpgrp() && group.as_raw() != 0;
         self.for_command && tcgetpgrp(stdin()).is_ok_and(ours)
     }
 
-    /// Gives the terminal to a group. Safe between fork and exec, if [`is_ours`](Self::is_ours) was
-    /// true before the fork.
+    /// Passes the terminal to a group. Safe between fork and exec, if [`is_ours`](Self::is_ours)
+    /// was true before the fork.
     pub(super) fn give(&self, group: Pid) {
-        // If this fails, the command runs all the same: it only can't use the terminal.
+        // If this fails, the command runs anyway, but can't use the terminal.
         let _ = tcsetpgrp(stdin(), group);
     }
 

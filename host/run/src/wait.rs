@@ -1,5 +1,5 @@
-//! Waits for what comes first: a signal, an event of a channel, the end of the owner, or a
-//! deadline.
+//! Waits for the first of several events: a signal, an event of a channel, the end of the owner, or
+//! a deadline.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ pub(super) fn wait(
 ) {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let left = [left, owner.map(|_| PARENT_POLL_INTERVAL)].into_iter().flatten().min();
-    // One millisecond more, because poll rounds down: else it would return too early, several
-    // times.
+    // One millisecond is added because poll rounds down: otherwise it would return too early,
+    // several times.
     let left = left.map(|left| left + Duration::from_millis(1));
     let timeout =
         left.map_or(PollTimeout::NONE, |left| left.try_into().unwrap_or(PollTimeout::MAX));

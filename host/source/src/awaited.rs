@@ -1,4 +1,4 @@
-//! What a source waits for, as other threads see it.
+//! The object that a source waits for, as other threads see it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,17 +12,17 @@ pub struct AwaitedObject {
     pub epoch: u32,
     /// When the wait began.
     pub since: Instant,
-    /// What to do if it does not come.
+    /// What to do if it does not appear.
     pub remedy: String,
 }
 
-/// Handle to what a source waits for. All clones share one state, which the source sets. It stays
-/// empty if the source does not wait for objects to be made.
+/// Handle to the object that a source waits for. All clones share one state, which the source sets.
+/// It stays empty if the source does not wait for objects to be made.
 #[derive(Clone, Default)]
 pub struct Awaited(Arc<Mutex<Option<AwaitedObject>>>);
 
 impl Awaited {
-    /// What the source waits for now; `None` if it does not wait.
+    /// The object that the source waits for now; `None` if it does not wait.
     pub fn get(&self) -> Option<AwaitedObject> {
         self.lock().clone()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Input, ReadOutcome, SourceError};
 
-/// An input that reads several inputs one after the other.
+/// An input that reads several inputs in sequence.
 pub(super) struct Chain {
     current: Option<Box<dyn Input>>,
     rest: std::vec::IntoIter<Box<dyn Input>>,

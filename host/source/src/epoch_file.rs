@@ -22,9 +22,9 @@ pub(super) fn read(path: &Path) -> io::Result<u32> {
     })
 }
 
-/// Writes the number of the next epoch. If the process is killed meanwhile, the file has the old
-/// number or the new one: one call writes it, and only then what follows it is cut off. That holds
-/// for numbers that grow.
+/// Writes the number of the next epoch. If the process is killed during the write, the file has the
+/// old number or the new one: a single call writes it, and the remaining old bytes are cut off
+/// afterwards. That is true for numbers that grow.
 pub(super) fn write(path: &Path, epoch: u32) -> io::Result<()> {
     let mut file = open_locked(path)?;
     let text = epoch.to_string();
@@ -59,7 +59,7 @@ mod tests {
         assert!(read(&path).unwrap_err().to_string().contains("found \"x\""));
     }
 
-    /// What is there between two system calls is what a killed process leaves.
+    /// A killed process leaves the state between two system calls.
     #[test]
     fn at_no_moment_the_number_is_missing_or_cut() {
         let folder = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ mod tests {
         write(&path, 1000).unwrap();
         let writer = std::thread::spawn({
             let path = path.clone();
-            // All have four digits: so a read that comes during a call sees four, too.
+            // All numbers have four digits, so a read during a write sees four digits too.
             move || (1000..10_000).for_each(|epoch| write(&path, epoch).unwrap())
         });
         while !writer.is_finished() {

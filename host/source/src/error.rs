@@ -19,7 +19,7 @@ pub struct SourceError {
     pub epoch: Option<u32>,
     /// Whether the input does not exist. False if it exists but can't be read.
     pub missing: bool,
-    /// Whether the input can be read, and is another one than that of a state.
+    /// Whether the input can be read, but is not the input of the state.
     pub refused: bool,
 }
 
@@ -69,7 +69,7 @@ impl SourceError {
     }
 }
 
-/// What to do about a path that does not exist.
+/// The advice for a path that does not exist.
 fn remedy_if_missing(path: &str) -> String {
     match std::env::current_dir() {
         Ok(folder) if Path::new(path).is_relative() => {

@@ -1,5 +1,5 @@
 //! FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch. The program that feeds the
-//! channel creates each of them when it gets there.
+//! channel creates each of them when it needs it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -36,9 +36,9 @@ pub struct FifoSettings {
     pub open_timeout: Option<Duration>,
     /// Time that may pass without a byte; `None` for no limit.
     pub idle_timeout: Option<Duration>,
-    /// Requested size of the pipe in bytes. The kernel may give less.
+    /// Requested capacity of the pipe in bytes. The kernel may grant less.
     pub pipe_size: usize,
-    /// How the bytes are compressed. A FIFO's name does not say it.
+    /// How the bytes are compressed. The name of a FIFO does not show it.
     pub compression: Compression,
     /// File in which the next epoch's number is kept for a restarted process.
     pub epoch_file: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub struct Fifos {
     delivered: bool,
     /// Byte at which the next FIFO begins.
     offset: u64,
-    /// Whether the first epoch is known: the epoch file was read, or a place to begin was given.
+    /// Whether the first epoch is known: the epoch file was read, or the caller set the start.
     started: bool,
     /// The epoch with which the source began, if the epoch file named a later one than the
     /// configuration.
@@ -73,14 +73,14 @@ impl Source for Fifos {
         let name = dir.join(channel).to_string_lossy().into_owned();
         start.check_epoch(&name, *first_epoch, *end_epoch)?;
         start.check_list(&name, 1)?;
-        // The state knows more than the epoch file, which counts the epochs that were begun.
+        // The state is more exact than the epoch file, which counts the epochs that were begun.
         (self.epoch, self.started, self.resumed_at) = (start.epoch, true, None);
         (self.delivered, self.offset) = (start.ordinal == 1, start.offset);
         Ok(())
     }
 
     fn end_epoch(&mut self) {
-        // The FIFO is closed when its object is dropped. The next event is the epoch's end already,
+        // The FIFO is closed when its object is dropped. The next event is the end of the epoch,
         // because `delivered` is set.
     }
 
@@ -252,7 +252,7 @@ impl Fifos {
         SourceError { missing: true, ..SourceError::new(name, message, self.remedy()) }
     }
 
-    /// What to do if the FIFO of the current epoch does not appear.
+    /// The advice if the FIFO of the current epoch does not appear.
     fn remedy(&self) -> String {
         let why = self.why_not_first();
         let why = if why.is_empty() { why } else { format!("{why}; ") };

@@ -15,10 +15,11 @@ use crate::open::open_at_once;
 const MAX_WHOLE: u64 = 128 << 10;
 /// Bytes of a block of a longer file.
 const BLOCK: u64 = 4 << 10;
-/// Numbers of blocks that are read of a longer file: one for each `MAX_WHOLE` bytes within these.
+/// Smallest and largest number of blocks that are read of a longer file: one for each `MAX_WHOLE`
+/// bytes within these limits.
 const BLOCKS: (u64, u64) = (8, 16);
 
-/// What is known of a file that was opened in this state, and its identity. Without a state it is a
+/// The facts and the identity of a file that was opened in this state. A file without a state is a
 /// FIFO, a device or standard input.
 pub(super) fn file_facts(
     path: &Path,
@@ -36,11 +37,11 @@ pub(super) fn file_facts(
     (ObjectFacts { size: Some(opened.content.size), ..ObjectFacts::default() }, identity)
 }
 
-/// What stands for the content of a file in this state.
+/// The text that identifies the content of a file in this state.
 fn content(path: &Path, file: &FileVersion) -> String {
     let SizeAndTime { size, modified } = file.content;
     let text = format!("size:{size},mtime:{modified}");
-    // Without its blocks the file is known by its time alone.
+    // Without blocks, the modification time alone identifies the file.
     match blocks(path, file) {
         Some(digest) => format!("{text},blocks:{digest:016x}"),
         None => text,
@@ -71,8 +72,8 @@ fn blocks(path: &Path, expected: &FileVersion) -> Option<u64> {
     Some(digest.finalize())
 }
 
-/// A path of a list, and the state in which its file was listed. Without a state it is a FIFO, or
-/// missing: reading it says so.
+/// A path of a list, and the state in which its file was listed. A path without a state is a FIFO,
+/// or it is missing: reading it reports that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListedFile {
     pub(super) path: PathBuf,
@@ -123,7 +124,7 @@ mod tests {
         file.set_times(FileTimes::new().set_modified(time)).unwrap();
     }
 
-    /// docs/security.md tells it: lists of files are not in the account of memory.
+    /// docs/security.md states this size: lists of files are not part of the memory budget.
     #[test]
     fn a_listed_file_takes_56_bytes() {
         assert_eq!(size_of::<ListedFile>(), 56);
@@ -144,7 +145,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The size of the change is that of a row. Of a long file not every one is noticed.
+        /// The change has the size of a row. In a long file, not every such change is noticed.
         #[test]
         fn a_copy_is_the_same_and_a_rewritten_file_is_another(
             size in prop_oneof![0usize..300_000, 4_000_000usize..4_100_000], seed: u64

@@ -1,4 +1,4 @@
-//! What the times and sizes of a file mean, which depends on its file system.
+//! The meaning of a file's times and sizes, which depends on its file system.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -7,14 +7,15 @@ use std::path::Path;
 
 use nix::sys::statfs::{Statfs, fstatfs, statfs};
 
-/// A kind of file systems.
+/// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileSystem {
-    /// Its files show or set the state of kernel and processes. Nobody has stored them.
+    /// A file system of the kernel, such as /proc: its files show or set the state of the kernel
+    /// and of processes. They are not stored data.
     OfTheKernel,
-    /// A program or another machine makes up inodes and the times of changes.
+    /// A file system of a program or another machine, which makes up inodes and change times.
     OfOthers,
-    /// The kernel keeps the times of its files.
+    /// Any other file system: the kernel keeps the times of its files.
     Own,
 }
 
@@ -38,7 +39,7 @@ const OF_THE_KERNEL: [u32; 17] = [
     0x4249_4e4d, // binfmt_misc
     0x1980_0202, // mqueue
 ];
-/// The same of those of others.
+/// Network file systems and FUSE, by their numbers.
 const OF_OTHERS: [u32; 4] = [
     0x6573_5546, // FUSE
     0xff53_4d42, // CIFS
@@ -47,7 +48,7 @@ const OF_OTHERS: [u32; 4] = [
 ];
 
 impl FileSystem {
-    /// That of an open file.
+    /// The kind of file system of an open file.
     pub(super) fn of(file: &File) -> Self {
         Self::from(fstatfs(file))
     }
@@ -63,12 +64,12 @@ impl FileSystem {
     }
 }
 
-/// The file systems that a list has come to, by their devices.
+/// The kinds of the file systems that a list has reached, by device.
 #[derive(Default)]
 pub(super) struct FileSystems(HashMap<u64, FileSystem>);
 
 impl FileSystems {
-    /// That of a path of this metadata.
+    /// The kind of file system of a path with this metadata.
     pub(super) fn of(&mut self, path: &Path, metadata: &Metadata) -> FileSystem {
         *self.0.entry(metadata.dev()).or_insert_with(|| FileSystem::from(statfs(path)))
     }

@@ -1,5 +1,5 @@
-//! The state of a regular file, as the file system tells it. A file that is read must stay in the
-//! state in which it was opened: else its bytes are those of two files.
+//! The state of a regular file, according to its file system. A file that is read must stay in the
+//! state in which it was opened: otherwise its bytes would be those of two files.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -12,9 +12,10 @@ use crate::SourceError;
 use crate::file_system::FileSystem;
 
 /// The kernel's clock for the times of files goes in steps of at most 10 ms. A change that comes
-/// this long after another one has another time.
+/// this long after another one gets another time.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
-/// How often a file is waited for that changes again and again. Reading it shows the change.
+/// Largest number of waits for a file that keeps changing. After that, reading the file reports the
+/// change.
 const MAX_STEPS: usize = 10;
 
 /// A time of a file.
@@ -30,12 +31,12 @@ impl fmt::Display for FileTime {
     }
 }
 
-/// What a list knows of the state of a file.
+/// The part of a file's state that a list knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SizeAndTime {
     /// Bytes of the file.
     pub(super) size: u64,
-    /// When its bytes were written last.
+    /// Time of the last change of its bytes.
     pub(super) modified: FileTime,
 }
 
@@ -62,7 +63,8 @@ pub(super) struct FileVersion {
     device: u64,
     inode: u64,
     pub(super) content: SizeAndTime,
-    /// When anything of it changed last. Unlike the modification time, nobody can set it back.
+    /// Time of the last change of anything of the file. Unlike the modification time, nobody can
+    /// set it back.
     changed: FileTime,
 }
 
@@ -76,17 +78,17 @@ impl FileVersion {
     /// Checks that the file is still in the state of a list.
     ///
     /// # Errors
-    /// It has changed.
+    /// The file has changed.
     pub(super) fn check_listed(&self, listed: &SizeAndTime, name: &str) -> Result<(), SourceError> {
         let difference = listed.difference(&self.content);
         difference.map_or(Ok(()), |what| Err(changed(name, "listed", &what)))
     }
 
-    /// Checks what the file system says `now` of a file that was opened in this state: of the path
-    /// that named it, or of the open file itself.
+    /// Checks the current metadata of a file that was opened in this state: the metadata of its
+    /// path, or of the open file.
     ///
     /// # Errors
-    /// It is another state, or there is no such file; says how it differs.
+    /// The state differs, or the file does not exist; the error says how it differs.
     pub(super) fn check(
         &self,
         now: io::Result<Metadata>,
@@ -97,7 +99,6 @@ impl FileVersion {
         if now.as_ref().is_ok_and(|now| now == self) {
             return Ok(());
         }
-        // It is asked for only here.
         let file_system = FileSystem::of(file);
         let what = match now {
             _ if file_system == FileSystem::OfTheKernel => return Ok(()),
@@ -110,7 +111,7 @@ impl FileVersion {
         Err(changed(name, "opened", &what))
     }
 
-    /// Says how another state `now` differs.
+    /// Describes how the state `now` differs.
     fn difference(&self, now: &Self) -> String {
         let file = |of: &Self| (of.device, of.inode);
         if file(self) != file(now) {
@@ -130,8 +131,8 @@ impl FileVersion {
     }
 }
 
-/// What the file system tells of an open file. If the file has changed a moment ago, this waits
-/// until each further change gets another time.
+/// The metadata of an open file. If the file changed a moment ago, this waits until each further
+/// change gets another time.
 pub(super) fn stable_metadata(file: &File) -> io::Result<Metadata> {
     let mut metadata = file.metadata()?;
     for _ in 0..MAX_STEPS {
@@ -145,8 +146,8 @@ pub(super) fn stable_metadata(file: &File) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// Time since the last change; `None` for a change in the future, of which another machine's clock
-/// has the time.
+/// Time since the last change; `None` if the change is in the future, because another machine's
+/// clock set its time.
 fn age(file: &Metadata) -> Option<Duration> {
     let since = Duration::new(file.ctime().try_into().ok()?, file.ctime_nsec().try_into().ok()?);
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since).ok()
@@ -198,7 +199,7 @@ mod tests {
             fs::rename(path.with_extension("new"), path).unwrap();
         };
         says(&replace, "another file has its name now, of 3 bytes");
-        // Who writes may set the modification time back, but no other.
+        // A writer can set back the modification time, but not the change time.
         let set_back = |path: &Path, file: &File| {
             let time = fs::metadata(path).unwrap().modified().unwrap();
             file.write_all_at(b"two", 0).unwrap();
@@ -207,7 +208,7 @@ mod tests {
         says(&set_back, "whose modification time was set back");
     }
 
-    /// Without the wait, most of these changes have the time of the one before.
+    /// Without the wait, most of these changes would have the time of the change before.
     #[test]
     fn changes_at_once_after_the_file_was_opened_show() {
         for _ in 0..20 {

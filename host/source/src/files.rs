@@ -40,16 +40,16 @@ pub struct Files {
     epoch: u32,
     /// The files of this epoch that are still to be read; `None` before they are listed.
     rest: Option<std::iter::Enumerate<std::vec::IntoIter<ListedFile>>>,
-    /// What stands for the list of this epoch.
+    /// The identity of this epoch's list.
     list: Option<ListIdentity>,
-    /// Where to begin in the epoch that is listed next.
+    /// The start in the epoch that is listed next.
     start: Option<Start>,
-    /// What its list has to be.
+    /// The identity that the list of that epoch must have.
     expected: Option<ListIdentity>,
     /// Byte at which the next object begins.
     offset: u64,
     total_size: Option<TotalSize>,
-    /// The hidden names that the last list has left out.
+    /// The hidden names that the last list left out.
     left_out: LeftOut,
 }
 
@@ -75,7 +75,7 @@ impl Files {
     fn list(&mut self) -> Result<Vec<ListedFile>, SourceError> {
         let mut left_out = LeftOut::default();
         let paths = self.pattern.list(self.reading.hidden, &mut left_out)?;
-        // Most epochs have the same list: it is said once.
+        // Most epochs have the same list, so this is logged only when it changes.
         if left_out != self.left_out {
             left_out.log(None, &self.pattern.name());
         }
@@ -93,7 +93,8 @@ impl Files {
         self.reading.order.arrange(files, self.epoch, size)
     }
 
-    /// Bytes that are read of all these files; `None` if that is unknown for one of them.
+    /// Number of bytes that will be read of all these files; `None` if it is unknown for one of
+    /// them.
     fn length(&self, files: &[ListedFile]) -> Option<u64> {
         let length = |ListedFile { path, state }: &ListedFile| {
             self.reading.length(&path.to_string_lossy(), state.as_ref()?.size)
@@ -117,7 +118,7 @@ impl Source for Files {
             let start = self.start.take().unwrap_or_default();
             start.check_list(&self.pattern.name(), files.len() as u64)?;
             let mut rest = files.into_iter().enumerate();
-            // The check shows that it fits.
+            // The number fits: `check_list` has compared it with the length.
             rest.by_ref().take(start.ordinal as usize).for_each(drop);
             (self.rest, self.offset) = (Some(rest), start.offset);
         }
@@ -193,15 +194,15 @@ impl Pattern {
         Ok(files)
     }
 
-    /// Whether it selects files by what is there, and not by their own names.
+    /// Whether it selects files by a pattern or folder, not by their names.
     fn selects(&self) -> bool {
         matches!(self, Self::Glob(_) | Self::Folder(_))
     }
 
-    /// The state of each of these files.
+    /// The listed state of each of these files.
     ///
     /// # Errors
-    /// The pattern has selected one that is no regular file.
+    /// The pattern has selected something that is not a regular file.
     fn look_at(&self, paths: Vec<PathBuf>) -> Result<Vec<ListedFile>, SourceError> {
         let mut file_systems = FileSystems::default();
         let mut look = |path: PathBuf| {
@@ -218,8 +219,8 @@ impl Pattern {
         paths.into_iter().map(&mut look).collect()
     }
 
-    /// The folder below which the names of its files count: the list is the same where that is
-    /// moved as a whole.
+    /// The folder to which the names of its files are relative: the identity of the list stays the
+    /// same if that folder is moved.
     fn root(&self) -> PathBuf {
         let folder = |path: &PathBuf| path.parent().map(Path::to_owned).unwrap_or_default();
         match self {
@@ -236,7 +237,7 @@ impl Pattern {
         }
     }
 
-    /// Its text, for messages.
+    /// Its text for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Glob(pattern) => pattern.clone(),
@@ -252,15 +253,15 @@ impl Pattern {
     }
 }
 
-/// The longest path that both begin with.
+/// The longest common beginning of two paths.
 fn common(one: &Path, other: &Path) -> PathBuf {
     let parts = one.components().zip(other.components());
     parts.take_while(|(one, other)| one == other).map(|(part, _)| part).collect()
 }
 
-/// The files that match a shell pattern. Names that are not UTF-8 are compared as they are shown,
-/// with U+FFFD for what is no text. Hidden names that the pattern does not name itself are added to
-/// `left_out`, or selected without it.
+/// The files that match a shell pattern. Names that are not UTF-8 are compared as they are
+/// displayed, with U+FFFD for invalid bytes. Hidden names that the pattern does not name itself are
+/// added to `left_out`, or selected without it.
 fn matching(pattern: &str, left_out: Option<&mut LeftOut>) -> Result<Vec<PathBuf>, SourceError> {
     let compiled = compile(pattern, pattern)?;
     let mut files = Vec::new();
@@ -288,7 +289,7 @@ fn matching(pattern: &str, left_out: Option<&mut LeftOut>) -> Result<Vec<PathBuf
     Ok(files)
 }
 
-/// Moves the files that are hidden from `files` to `left_out`.
+/// Moves the hidden files from `files` to `left_out`.
 fn leave_out(
     files: &mut Vec<PathBuf>,
     left_out: Option<&mut LeftOut>,
@@ -312,7 +313,7 @@ fn compile(part: &str, pattern: &str) -> Result<glob::Pattern, SourceError> {
 }
 
 /// Adds what matches these parts of a pattern, below a folder, to `found`. The parts have no `**`.
-/// `glob` has a function for this, but it passes over names that are not UTF-8.
+/// `glob` has a function for this, but it skips names that are not UTF-8.
 fn expand(
     pattern: &str,
     folder: &Path,
@@ -480,7 +481,7 @@ mod tests {
             pattern.list(false, &mut left_out).unwrap();
             left_out.describe().unwrap_or_default()
         };
-        // A folder counts once.
+        // A folder counts only once.
         assert!(count(&folder_list).starts_with("left out 5 hidden files and markers"));
         assert!(count(&glob("*")).starts_with("left out 3 hidden files and markers"));
         assert_eq!(count(&glob("_*")), "");

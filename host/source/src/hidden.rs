@@ -1,16 +1,16 @@
-//! Names that are no data: hidden files, and the markers that Spark, Hive, Delta Lake and Hadoop
+//! Names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake and Hadoop
 //! write next to their data. Folders, patterns and prefixes leave them out and count them.
 
-/// What makes a name hidden.
+/// A mark that makes a name hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// It begins with this.
+    /// The name begins with this.
     Prefix(&'static [u8]),
-    /// It ends with this.
+    /// The name ends with this.
     Suffix(&'static [u8]),
 }
 
-/// The names that Spark, Hive and Arrow pass over, and Hadoop's checksums.
+/// The marks of the names that Spark, Hive and Arrow skip, and of Hadoop's checksums.
 const MARKS: [Mark; 4] = [
     Mark::Prefix(b"."),
     // `_SUCCESS`, `_committed_1`, `_delta_log`.
@@ -35,17 +35,18 @@ impl Mark {
 
 /// Whether a file or folder of this name is hidden or a marker.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
-    // Keys in S3 may have such parts, and they are names like others there.
+    // Keys in S3 may have such parts, which have no special meaning there.
     !matches!(name, b"." | b"..") && MARKS.iter().any(|mark| mark.is_on(name))
 }
 
-/// Whether a part of a pattern names what makes this name hidden: `.*`, `_*` and `*.crc` do.
+/// Whether a part of a pattern explicitly names the mark that makes this name hidden: `.*`, `_*`
+/// and `*.crc` do.
 pub(crate) fn names_hidden(part: &[u8], name: &[u8]) -> bool {
     MARKS.iter().all(|mark| !mark.is_on(name) || mark.is_on(part))
 }
 
-/// Whether a key is hidden below a prefix. What the prefix itself names is not hidden: all in
-/// `_delta_log/` is read if the prefix is `_delta_log/` or `_delta`.
+/// Whether a key is hidden below a prefix. Names that the prefix itself contains are not hidden:
+/// everything in `_delta_log/` is read if the prefix is `_delta_log/` or `_delta`.
 pub(crate) fn is_hidden_key(prefix: &str, key: &str) -> bool {
     let folder = prefix.rfind('/').map_or(0, |slash| slash + 1);
     let Some(below) = key.get(folder..) else { return false };
@@ -60,7 +61,7 @@ pub(crate) fn is_hidden_key(prefix: &str, key: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftOut {
     count: u64,
-    /// The name that was found first.
+    /// The first such name.
     example: Option<String>,
 }
 
@@ -70,14 +71,15 @@ impl LeftOut {
         self.example.get_or_insert_with(name);
     }
 
-    /// Logs how many the list of this source has left out, if there are any. `channel` reads it.
+    /// Logs how many names the list of this source has left out, if any. `channel` reads from this
+    /// source.
     pub fn log(&self, channel: Option<&str>, name: &str) {
         if let Some(what) = self.describe() {
             log::info!(channel = channel, object = name; "{name}: {what}");
         }
     }
 
-    /// Says how many were left out, and what to do to read them; `None` if there are none.
+    /// Says how many names were left out, and how to read them; `None` if there are none.
     pub fn describe(&self) -> Option<String> {
         let example = self.example.as_ref()?;
         let remedy = "name them or set `hidden = true` to read them";

@@ -10,7 +10,7 @@ use crate::{Input, ReadOutcome, SourceError};
 /// How an object is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// According to the ending of its name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst` and `.tzst`, in
+    /// Detected by the ending of the name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst` and `.tzst`, in
     /// upper or lower case.
     #[default]
     Auto,
@@ -38,7 +38,8 @@ impl std::fmt::Display for Compression {
 
 /// Number of compressed bytes that are read at once.
 const BUFFER_SIZE: usize = 128 << 10;
-/// Bytes that a decompressor takes in addition to its window: tables, and a block of each side.
+/// Bytes that a decompressor takes in addition to its window: tables, an input block and an output
+/// block.
 const DECOMPRESSOR_BYTES: u64 = 1 << 20;
 
 impl Compression {
@@ -57,8 +58,8 @@ impl Compression {
         matches!(self, Self::Auto | Self::None)
     }
 
-    /// Bytes of memory that inflating the object of this name takes at most; without a name, those
-    /// of any object.
+    /// Upper limit of the memory in bytes for inflating the object of this name; without a name,
+    /// for any object.
     pub fn memory(self, name: Option<&str>) -> u64 {
         let small = BUFFER_SIZE as u64 + DECOMPRESSOR_BYTES;
         match (name.map_or(self, |name| self.resolve(name)), name) {
@@ -132,8 +133,8 @@ impl Read for Compressed {
 trait Decompressor: Read + Send {
     fn compressed(&self) -> &Compressed;
     fn compressed_mut(&mut self) -> &mut Compressed;
-    /// Compressed bytes up to the end of what was read, or up to damage. The pieces of the input
-    /// make no difference.
+    /// Compressed bytes up to the end of what was read, or up to damage. The result does not depend
+    /// on how the input is divided into reads.
     fn place(&self) -> u64;
 }
 
@@ -220,7 +221,7 @@ impl<D: Decompressor> Inflated<D> {
             return changed;
         }
         let (format, count) = (self.format, self.decompressor.place());
-        // The only sign of it that zstd gives is its text.
+        // zstd reports this only in the text of its error.
         if error.to_string().contains("too much memory") {
             let message =
                 format!("its {format} data needs a window of more than 128 MiB to inflate");

@@ -1,9 +1,9 @@
 //! Sources of bytes: FIFOs, files, S3, standard input. Each source delivers objects in order, and
-//! of each object its bytes and its end.
+//! the bytes of each object up to its end.
 //!
 //! The parsers of manifests are public for the fuzz targets, and hidden from all others.
 //!
-//! - `awaited`: what a source waits for, as other threads see it.
+//! - `awaited`: the object that a source waits for, as other threads see it.
 //! - `chain`: joins several inputs into one.
 //! - `container`: memory limit of the control group (cgroup) of this process, for example of its
 //!   container, and the number of processes that the kernel killed because of it.
@@ -12,11 +12,11 @@
 //! - `error`: errors of sources.
 //! - `fifo`: FIFOs as a source: `<dir>/<channel>_<epoch>`, one for each epoch.
 //! - `file_identity`: the identity of files and of their list.
-//! - `file_system`: what the times and sizes of a file mean, which depends on its file system.
-//! - `file_version`: the state of a regular file, as the file system tells it.
+//! - `file_system`: the meaning of a file's times and sizes, which depends on its file system.
+//! - `file_version`: the state of a regular file, according to its file system.
 //! - `files`: files as a source: files that are named one by one, the files that match a pattern,
 //!   or all files in a folder.
-//! - `hidden`: names that are no data: hidden files, and the markers that Spark, Hive, Delta Lake
+//! - `hidden`: names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake
 //!   and Hadoop write next to their data.
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
 //! - `list_digest`: digest of a list of objects.
@@ -26,18 +26,18 @@
 //! - `paths`: the names of a command line as a source: files, FIFOs, folders, objects in S3,
 //!   standard input.
 //! - `reading`: reading options that apply to files and to objects in S3 alike.
-//! - `regular_file`: the bytes of a regular file, all of the state in which it was opened.
+//! - `regular_file`: the bytes of a regular file, all from the state in which it was opened.
 //! - `s3`: S3 as a source: objects by prefix, by name or by manifest, prefetched in parts.
 //! - `scheme`: addresses of stores that are not read: `gs://`, `https://`, `az://`, `hdfs://` and
 //!   others.
-//! - `selected`: what a folder or a pattern may select: regular files that somebody has stored.
+//! - `selected`: the files that a folder or a pattern may select: stored regular files.
 //! - `list_part`: divides an epoch's objects into parts.
 //! - `skip`: begins to read in the middle of an input that can't seek: a pipe, or compressed bytes.
 //! - `source`: the interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes
 //!   of one object.
 //! - `split_mix`: the random numbers of every shuffle: SplitMix64.
-//! - `start`: where a source begins: at its first byte, or in the middle, where an earlier process
-//!   stopped.
+//! - `start`: the start of a source: its first byte, or a byte in the middle, where an earlier
+//!   process stopped.
 //! - `stop`: a request to stop.
 //! - `total_size`: byte counts of epochs, from which progress displays compute what is left.
 //! - `wait`: waits for a file descriptor, with a timeout, until a stop is requested.

@@ -21,10 +21,10 @@ impl Default for ListDigest {
 }
 
 impl ListDigest {
-    /// Adds an object by its name below the list's root, and what stands for its content.
+    /// Adds an object by its name below the list's root and the identity of its content.
     pub(super) fn add(&mut self, name: &[u8], content: &[u8]) {
         self.objects += 1;
-        // The lengths tell the name from the content.
+        // The lengths separate the name from the content.
         self.contents.update(&(name.len() as u64).to_le_bytes());
         self.contents.update(name);
         self.contents.update(&(content.len() as u64).to_le_bytes());

@@ -1,5 +1,5 @@
-//! Divides an epoch's objects into parts. Each machine computes the division by itself: the same
-//! list in the same order gives the same result everywhere. The list itself is not stored.
+//! Divides an epoch's objects into parts. Each machine computes the division independently: the
+//! same list in the same order gives the same result everywhere. The list itself is not stored.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ pub struct ListPart {
     pub balance: Balance,
 }
 
-/// What the parts have equal amounts of.
+/// The amount that is equal in all parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
     /// Objects: a part has every `count`-th object, beginning with number `index`.
@@ -47,7 +47,7 @@ impl std::str::FromStr for ListPart {
 
 /// Decides for each object of one list, in its order, whether it belongs to the part.
 pub(super) enum PartSelector {
-    /// There are no parts: each object is taken.
+    /// There are no parts: every object is taken.
     All,
     /// [`Balance::Count`]; `next` is the number of the next object.
     Count { part: ListPart, next: u64 },

@@ -21,26 +21,26 @@ use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 /// process.
 const DEFAULT_PIPE_SIZE: usize = 1 << 20;
 
-/// How a path was found.
+/// How the path was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A user has named it: it may be anything that can be read.
+    /// A user named it: it may be anything that can be read.
     Named,
-    /// It is one of a list, which has told this of it. It is not read in another state.
+    /// It is in a list, which knew this state. It must not be read in another state.
     Listed(Option<SizeAndTime>),
-    /// The same, and a folder or a pattern has selected it: it is a regular file.
+    /// As `Listed`, and a folder or a pattern selected it: it must be a regular file.
     Selected(Option<SizeAndTime>),
 }
 
-/// What was opened.
+/// An opened path.
 pub(super) struct Opened {
     pub(super) input: Box<dyn Input>,
-    /// The state of a regular file, in which it has to stay.
+    /// The state of a regular file, which must not change.
     pub(super) version: Option<FileVersion>,
 }
 
 /// Opens a path; `-` is standard input. Messages call it `name`. A compressed object is inflated
-/// while it is read. Byte `offset` of it, inflated, is read first.
+/// while it is read. The read begins with byte `offset` of the inflated object.
 pub(super) fn open(
     path: &Path,
     name: &str,
@@ -86,7 +86,7 @@ pub(super) fn open(
     Ok(Opened { input, version: Some(version) })
 }
 
-/// Opens a path for reading. Never waits, for example for the writer of a FIFO.
+/// Opens a path for reading. Never blocks, for example for the writer of a FIFO.
 pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
 }
@@ -130,16 +130,16 @@ pub(super) struct Pipe {
     name: String,
     file: File,
     idle_timeout: Option<Duration>,
-    /// When the first wait after the last byte began.
+    /// Start of the first wait after the last byte.
     silent_since: Option<Instant>,
     stop: Stop,
     /// A read of 0 bytes is the end only if there was a writer. `poll` shows that there was one: it
-    /// reports a hang-up only then. Also false if the next read must wait for `poll`.
+    /// reports a hang-up only then. It is also false if the next read must wait for `poll`.
     writer_came: bool,
-    /// The descriptor blocks, and other processes may share it. So it is read only after `poll`
+    /// The descriptor blocks, and other processes may share it. So it is read only after `poll` has
     /// reported it as readable.
     blocking: bool,
-    /// The state in which standard input was, if it is a regular file.
+    /// The state of standard input when it was opened, if it is a regular file.
     version: Option<FileVersion>,
 }
 
@@ -165,7 +165,8 @@ impl Pipe {
         Ok(Self { blocking: true, version, ..Self::new(name, file, None, stop.clone()) })
     }
 
-    /// Waits until a byte or the end can be read: `None`. Else returns the outcome of the read.
+    /// Waits until a byte or the end can be read, and returns `None`. Otherwise returns the outcome
+    /// of the read.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
         // Callers wait for short times, so the idle time is summed over several waits.
         let since = *self.silent_since.get_or_insert_with(Instant::now);

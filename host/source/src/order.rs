@@ -5,7 +5,7 @@ use crate::ListPart;
 use crate::list_part::PartSelector;
 use crate::split_mix::{SplitMix64, below};
 
-/// How a list is shuffled and divided into parts: that of objects.
+/// How a list of objects is shuffled and divided into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
     /// Seed of the shuffle, which differs from epoch to epoch. `None` keeps the order of the list.

@@ -13,7 +13,7 @@ use crate::{
 
 /// A source of the objects that a command line names: paths of files, FIFOs and folders, addresses
 /// in S3, and `-` for standard input. They are read in the order of the names. A path need not be
-/// UTF-8: messages show it with U+FFFD for what is no text.
+/// UTF-8: messages show it with U+FFFD for invalid bytes.
 pub struct Paths {
     names: Vec<OsString>,
     /// Index of the next name in this epoch.
@@ -26,7 +26,7 @@ pub struct Paths {
     access: Access,
     stop: Stop,
     total_size: Option<TotalSize>,
-    /// Where to begin; `None` after the first object.
+    /// The start; `None` after the first object.
     start: Option<Start>,
     /// Number of the next object in this epoch.
     ordinal: u64,
@@ -34,7 +34,7 @@ pub struct Paths {
 
 impl Paths {
     /// A source of these names. `access` applies to objects in S3. `reading.order` applies to each
-    /// folder and prefix by itself, not to all names together.
+    /// folder and prefix separately, not to all names together.
     pub fn new(names: Vec<OsString>, reading: ReadSettings, access: Access, stop: Stop) -> Self {
         let s3 = LazyS3Runtime::new(None);
         let (nested, total_size, start) = (None, None, None);
@@ -76,7 +76,7 @@ impl Paths {
         Ok(None)
     }
 
-    /// Bytes of an epoch, if all names are regular files and folders of these.
+    /// Bytes of an epoch, if all names are regular files or folders of regular files.
     fn length(&self) -> Option<u64> {
         let length = |name: &OsString| {
             let path = Path::new(name);
@@ -152,8 +152,8 @@ impl Source for Paths {
         }
     }
 
-    /// Only one name can be read from its middle. Of several names, it would not be known how many
-    /// objects each stands for.
+    /// Reading can begin in the middle only if there is one name. With several names, the number of
+    /// objects of each is not known.
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
         let name = self.names.first().map(|name| name.to_string_lossy()).unwrap_or_default();
         start.check_epoch(&name, 0, Some(self.reading.epochs))?;

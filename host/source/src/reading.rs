@@ -33,7 +33,7 @@ impl Default for ReadSettings {
 
 impl ReadSettings {
     /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.
-    /// Its byte `offset` is read first.
+    /// The read begins with byte `offset`.
     pub(super) fn open(
         &self,
         path: &Path,
@@ -66,13 +66,15 @@ impl ReadSettings {
         self.compression.resolve(name).is_plain()
     }
 
-    /// Bytes that are read of an object of `stored` bytes; `None` for a compressed one.
+    /// Number of bytes that will be read of an object of `stored` bytes; `None` for a compressed
+    /// one.
     pub(super) fn length(&self, name: &str, stored: u64) -> Option<u64> {
         let wrapped = || if self.wrap { wrap::length(stored) } else { stored };
         self.is_plain(name).then(wrapped)
     }
 
-    /// Bytes that are read of all these files; `None` if that is unknown for one of them.
+    /// Number of bytes that will be read of all these files; `None` if it is unknown for one of
+    /// them.
     pub(super) fn length_of_all(&self, files: &[PathBuf]) -> Option<u64> {
         let length = |path: &PathBuf| {
             let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;

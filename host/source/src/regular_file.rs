@@ -1,4 +1,4 @@
-//! The bytes of a regular file, all of the state in which it was opened.
+//! The bytes of a regular file, all from the state in which it was opened.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -14,15 +14,15 @@ use crate::file_version::FileVersion;
 use crate::skip::ended;
 use crate::{Input, ReadOutcome, SourceError, Stop};
 
-/// A regular file that is read from some byte on.
+/// A regular file that is read from a given byte on.
 ///
-/// The file system's word on the file is asked for at its end, where it is opened again, and where
-/// its bytes make no sense: not at each read.
+/// The file's state is checked at its end, when it is opened again, and when its bytes can't be
+/// decoded, but not at each read.
 pub(super) struct RegularFile {
     file: File,
-    /// The file that was opened first, of which others may read other parts.
+    /// The file that was opened first; other inputs may read other parts of it.
     opened: Arc<OpenedFile>,
-    /// Byte at which it was to begin.
+    /// Byte at which reading began.
     begin: u64,
     /// Byte that is read next.
     at: u64,
@@ -37,7 +37,8 @@ struct OpenedFile {
 }
 
 impl RegularFile {
-    /// An open file, from its byte `offset` on. That it is shorter is an error of the first read.
+    /// An open file, from its byte `offset` on. If the file is shorter, the first read returns an
+    /// error.
     pub(super) fn new(
         path: &Path,
         name: &str,
@@ -56,7 +57,7 @@ impl RegularFile {
         offset: u64,
         stop: &Stop,
     ) -> Result<Self, SourceError> {
-        // An error is ignored: without this advice the kernel only reads ahead less.
+        // An error is ignored: without this advice the kernel only reads less ahead.
         let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
         if offset > 0 {
             file.seek(SeekFrom::Start(offset)).map_err(|error| {
@@ -93,7 +94,7 @@ impl Input for RegularFile {
     }
 
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
-        // The same file. It has a place of its own, and so has what the kernel reads ahead.
+        // Another handle to the same file. It has its own position and its own read-ahead.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let opened = self.check_unchanged().and_then(|()| {
             let file = File::open(path);

@@ -1,5 +1,5 @@
-//! Addresses of stores that are not read: `gs://`, `https://`, `az://`, `hdfs://` and others. They
-//! are no paths, so that a program that names one is told what to do.
+//! Addresses of stores that are not supported: `gs://`, `https://`, `az://`, `hdfs://` and others.
+//! They are not paths: a program that names one gets an error that says what to do.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,8 +46,8 @@ const STORES: [(&[&str], &str, &str); 7] = [
     (&["file"], "a path that is written as a URL", "give the path without file://"),
 ];
 
-/// What a name is that has the form of a URL and is not read. `None` for paths and for `s3://`. A
-/// relative path of this form can be given as `./gs://x`.
+/// Describes a name that has the form of a URL and is not supported. `None` for paths and for
+/// `s3://`. A relative path of this form can be given as `./gs://x`.
 pub fn other_address(name: impl AsRef<OsStr>) -> Option<OtherAddress> {
     let name = name.as_ref().as_bytes();
     let end = name.windows(3).position(|part| part == b"://")?;

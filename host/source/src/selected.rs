@@ -1,6 +1,6 @@
-//! What a folder or a pattern may select: regular files that somebody has stored. A link may lead
-//! to anything: to a pipe, which would be waited for, or to what the kernel shows of this process,
-//! such as the secrets in its environment.
+//! The files that a folder or a pattern may select: stored regular files. A link may lead to
+//! anything: to a pipe, which would block, or to a file of the kernel that shows secrets, such as
+//! the environment of this process.
 
 use std::fs::Metadata;
 use std::os::unix::fs::FileTypeExt;
@@ -11,7 +11,7 @@ use crate::file_system::FileSystem;
 /// Checks that a folder or a pattern may select the file.
 ///
 /// # Errors
-/// It is no regular file, or lies on a file system of the kernel.
+/// It is not a regular file, or it is on a file system of the kernel.
 pub(super) fn check_selected(
     name: &str,
     file: &Metadata,

@@ -10,13 +10,14 @@ struct Skip {
     input: Box<dyn Input>,
     /// Byte of the object at which the input begins.
     begin: u64,
-    /// Byte of the object that is to be read first.
+    /// First byte of the object to read.
     offset: u64,
     /// Bytes to throw away.
     left: u64,
 }
 
-/// Lets an input that is at byte `begin` of an object begin at byte `offset`, which is not before.
+/// Makes an input that is at byte `begin` of an object begin at byte `offset`, which is not before
+/// `begin`.
 pub fn skip(name: &str, input: Box<dyn Input>, begin: u64, offset: u64) -> Box<dyn Input> {
     let left = offset.saturating_sub(begin);
     if left == 0 {
@@ -26,7 +27,7 @@ pub fn skip(name: &str, input: Box<dyn Input>, begin: u64, offset: u64) -> Box<d
 }
 
 impl Skip {
-    /// Throws bytes away. Returns `None` when none is left, else the outcome of the read.
+    /// Throws bytes away. Returns `None` when none is left, otherwise the outcome of the read.
     fn skip(
         &mut self,
         buf: &mut [u8],

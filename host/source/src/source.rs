@@ -1,4 +1,4 @@
-//! The interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes of one
+//! The interface of all sources: [`Source`] delivers objects in order, [`Input`] the bytes of one
 //! object.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub trait Input: Send {
     /// first byte; without a limit if `timeout` is `None`.
     ///
     /// # Errors
-    /// The object can't be read any further.
+    /// The object can't be read further.
     fn read(
         &mut self,
         buf: &mut [u8],
@@ -25,14 +25,14 @@ pub trait Input: Send {
         false
     }
 
-    /// Whether the bytes are inflated while they are read, as far as that is known by now.
+    /// Whether the bytes are inflated while they are read, if that is known already.
     fn is_inflated(&self) -> bool {
         false
     }
 
-    /// Checks that the object is still what it was when its first byte was read, as far as its
-    /// store tells. The end of the object has checked it; this is for what is read no further, and
-    /// where its bytes make no sense.
+    /// Checks that the object is still the object whose first byte was read, if its store can show
+    /// that. Reading to the end checks it too; call this for an object that is not read further,
+    /// and where its bytes can't be decoded.
     ///
     /// # Errors
     /// It has changed.
@@ -41,7 +41,7 @@ pub trait Input: Send {
     }
 
     /// The bytes of the object from this offset on, to be read concurrently with this input. `None`
-    /// where the object can't be read in several places at a time.
+    /// if the object can't be read at several places concurrently.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
         let _ = offset;
         None
@@ -70,10 +70,10 @@ pub struct Object {
     pub ordinal: u64,
     /// Path or URL.
     pub name: String,
-    /// Shows that the object and the list that it is in are still the same: see
-    /// [`ListIdentity`]. Without a text for FIFOs and standard input.
+    /// Shows that the object and the list that it is in are still the same: see [`ListIdentity`].
+    /// FIFOs and standard input have an empty text.
     pub identity: ObjectIdentity,
-    /// What is known of it before it is read.
+    /// The facts that are known of it before it is read.
     pub facts: ObjectFacts,
     /// The object's bytes.
     pub input: Box<dyn Input>,
@@ -99,14 +99,14 @@ pub trait Source: Send {
     fn next(&mut self) -> Result<SourceEvent, SourceError>;
 
     /// Begins at this place: the next event is the object `start.ordinal` of the epoch
-    /// `start.epoch`, of which the first byte read is byte `start.offset`, or the end of this epoch
-    /// if it has no more objects. It is called before the first [`next`](Self::next). Sources of
-    /// files and of objects in S3 can be read again, so they also allow it later.
+    /// `start.epoch`, whose first byte read is byte `start.offset`, or the end of this epoch if it
+    /// has no more objects. It is called before the first [`next`](Self::next). Sources of files
+    /// and of objects in S3 can be read again, so they also allow it later.
     ///
-    /// What can seek is read from `start.offset` on; the bytes before it are not fetched.
-    /// Compressed objects, wrapped objects and pipes are read from their beginning by the first
-    /// [`read`](Input::read), which throws the bytes before it away. That the object is shorter is
-    /// an error of the first read, so that the object's identity can be compared before.
+    /// An input that can seek is read from `start.offset` on; the bytes before it are not fetched.
+    /// Compressed objects, wrapped objects and pipes are read from their beginning: the first
+    /// [`read`](Input::read) throws away the bytes before `start.offset`. If the object is shorter,
+    /// the first read returns an error, so that its identity can be compared before.
     ///
     /// # Errors
     /// The source has no such epoch or can't begin there. If the epoch has fewer objects, that is
@@ -120,17 +120,17 @@ pub trait Source: Send {
         Err(SourceError { object: None, ..error })
     }
 
-    /// The list of the epoch that [`start_at`](Self::start_at) names has to be this one: else it is
-    /// an error of [`next`](Self::next), before the first object, or later where a long list is
-    /// read while its objects are. It is called before `start_at`, and holds for that epoch alone.
+    /// The list of the epoch that [`start_at`](Self::start_at) names must be this one: otherwise
+    /// [`next`](Self::next) returns an error before the first object, or later if a long list is
+    /// read while its objects are. It is called before `start_at`, and applies to that epoch alone.
     /// Sources without a list ignore it.
     fn expect_list(&mut self, list: Option<ListIdentity>) {
         let _ = list;
     }
 
     /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any
-    /// time, and side by side: an object may be read while [`next`](Self::next) gives others. A
-    /// pipe can't be.
+    /// time, and concurrently: an object may be read while [`next`](Self::next) delivers others.
+    /// Pipes can't.
     fn can_reread(&self) -> bool {
         false
     }
@@ -144,8 +144,8 @@ pub trait Source: Send {
         TotalSize::default()
     }
 
-    /// Handle to what [`next`](Self::next) waits for, which stays empty if the source waits for
-    /// nothing that others have to make.
+    /// Handle to the object that [`next`](Self::next) waits for, which stays empty if the source
+    /// never waits for others to create one.
     fn awaited(&self) -> Awaited {
         Awaited::default()
     }

@@ -3,7 +3,7 @@
 //!
 //! Reference: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 
-/// What the state grows by with each number.
+/// The increment of the state with each number.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A generator of random numbers.
@@ -22,14 +22,15 @@ impl SplitMix64 {
         mixed(self.0)
     }
 
-    /// The number that the generator gives next after `skipped` others. The generator stays.
+    /// The number that the generator gives next after `skipped` others. The generator itself does
+    /// not advance.
     pub fn nth(&self, skipped: u64) -> u64 {
         mixed(self.0.wrapping_add(skipped.wrapping_add(1).wrapping_mul(STEP)))
     }
 }
 
-/// A random number made to be below `end`: the upper half of the product. Its bias is negligible
-/// for all that is shuffled, and it needs no division.
+/// Maps a random number to one below `end`: the upper half of the product. Its bias is negligible
+/// for shuffles, and it needs no division.
 pub fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }

@@ -1,4 +1,5 @@
-//! Where a source begins: at its first byte, or in the middle, where an earlier process stopped.
+//! The start of a source: its first byte, or a byte in the middle, where an earlier process
+//! stopped.
 
 use pipemill_types::ListIdentity;
 
@@ -12,7 +13,7 @@ pub struct Start {
     /// Number of the object in the epoch's list on this machine, from 0. If it is the number of
     /// objects in the list, the source begins with the end of the epoch.
     pub ordinal: u64,
-    /// Byte of this object, inflated and wrapped, that is read first.
+    /// First byte of this object to read, inflated and wrapped.
     pub offset: u64,
 }
 
@@ -62,10 +63,10 @@ impl Start {
     }
 }
 
-/// Checks that the list of an epoch is the one of a state.
+/// Checks that the list of an epoch is the list of a state.
 ///
 /// # Errors
-/// What differs.
+/// The lists differ; the error says how.
 pub(crate) fn check_list(
     name: &str,
     epoch: u32,

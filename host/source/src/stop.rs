@@ -20,7 +20,7 @@ struct Inner {
 }
 
 impl Stop {
-    /// A new one, with no stop requested.
+    /// A new stop that is not requested.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -34,7 +34,7 @@ impl Stop {
         Ok(Self { inner: Arc::new(Inner { requested, wake, parent, children }) })
     }
 
-    /// A new one, which is requested together with this one, or by itself alone.
+    /// A new stop, which is requested together with this one or alone.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -61,13 +61,14 @@ impl Stop {
         self.children().iter().for_each(Stop::request);
     }
 
-    /// Takes back a request that was made for this one alone. No thread may wait for it meanwhile.
+    /// Withdraws a request that was made for this stop alone. No thread may wait for the stop
+    /// meanwhile.
     pub fn take_back(&self) {
         self.inner.requested.store(false, Ordering::Release);
-        // Fails if there was no request: the descriptor does not block.
+        // The read fails if there was no request: the descriptor does not block.
         let _ = self.inner.wake.read();
-        // A request of the parent sets its flag first. So one that comes now is seen here, or it
-        // requests this one again.
+        // A request of the parent sets its flag first. So a request that comes now is seen here, or
+        // it requests this stop again.
         if self.inner.parent.upgrade().is_some_and(|parent| Self { inner: parent }.is_requested()) {
             self.request();
         }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Epochs whose byte count is kept. A source never lists this many epochs ahead of its reader.
 const MAX_EPOCHS: usize = 8_192;
 
-/// Handle to each epoch's byte count, as far as it is known. All clones share one state. The source
-/// sets the counts, possibly some epochs ahead of the epoch that is read.
+/// Handle to the byte counts of the epochs for which it is known. All clones share one state. The
+/// source sets the counts, possibly some epochs ahead of the epoch that is read.
 #[derive(Clone, Default)]
 pub struct TotalSize(Arc<Mutex<BTreeMap<u32, u64>>>);
 

@@ -13,7 +13,7 @@ use crate::{ReadOutcome, Stop};
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome<T = ()> {
-    /// What was waited for is there.
+    /// The event has happened.
     Ready(T),
     /// The timeout passed.
     TimedOut,
@@ -22,7 +22,7 @@ pub(super) enum WaitOutcome<T = ()> {
 }
 
 impl<T> WaitOutcome<T> {
-    /// The result of the poll. Without one, the error is the outcome of the read that waited.
+    /// The result of the poll. If there is none, the error is the outcome of the read that waited.
     pub(super) fn ready(self) -> Result<T, ReadOutcome> {
         match self {
             Self::Ready(value) => Ok(value),

@@ -9,8 +9,8 @@ use crate::file_system::{FileSystem, FileSystems};
 use crate::hidden::{LeftOut, is_hidden};
 use crate::selected::check_selected;
 
-/// Largest number of folders, counting one again for each way that leads to it: links can make
-/// many ways of few folders.
+/// Largest number of folders, counted once for each path that leads to them: links can make many
+/// paths to few folders.
 const MAX_FOLDERS: usize = 1 << 20;
 
 /// Calls `visit` with each file in a folder and its subfolders, in no order. Hidden names and
@@ -31,9 +31,9 @@ pub(super) fn walk(
 struct Walk<'a> {
     /// Receives the hidden names; `None` if they are visited.
     left_out: Option<&'a mut LeftOut>,
-    /// Folders so far.
+    /// Number of folders visited.
     count: usize,
-    /// Device and inode of the folder that is listed, and of those that it lies in.
+    /// Device and inode of the folder that is listed, and of its parents.
     parents: Vec<(u64, u64)>,
     file_systems: FileSystems,
 }

@@ -41,8 +41,8 @@ impl Wrapped {
         Self { name, input, state }
     }
 
-    /// Reads the whole input if its length is not known. Returns `None` when that is done, else the
-    /// outcome of a read that gave no byte.
+    /// Reads the whole input if its length is not known. Returns `None` when that is done,
+    /// otherwise the outcome of a read without bytes.
     fn buffer(&mut self, timeout: Option<Duration>) -> Result<Option<ReadOutcome>, SourceError> {
         let WrapState::Buffering(bytes) = &mut self.state else { return Ok(None) };
         loop {
@@ -78,7 +78,7 @@ pub(super) fn length(size: u64) -> u64 {
 }
 
 fn header(size: u64) -> Vec<u8> {
-    // It fits: larger objects are refused before.
+    // The length fits: larger objects are refused earlier.
     [MAGIC.to_le_bytes(), (size as u32).to_le_bytes()].concat()
 }
 

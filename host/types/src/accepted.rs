@@ -1,11 +1,11 @@
-//! What may differ from what it was when a state was taken, because the user says so.
+//! The differences from a state that the user accepts.
 
 use serde::{Deserialize, Serialize};
 
-/// What a user accepts. All that is not accepted has to be the same.
+/// The accepted differences. Everything else must be the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The objects: their list, and the content of the one that the state goes on in.
+    /// The objects: their list, and the content of the object in which the state continues.
     pub objects: bool,
     /// The decoder: another plugin, or another version of it.
     pub decoder: bool,
@@ -16,13 +16,13 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// The words for what can be accepted.
+    /// The words for the differences.
     pub const WORDS: [&str; 4] = ["objects", "decoder", "options", "schema"];
 
-    /// What these words name.
+    /// The differences that these words name.
     ///
     /// # Errors
-    /// The text of the first word that names nothing, and the words that do.
+    /// The first unknown word, and the valid words.
     pub fn of_words<S: AsRef<str>>(words: &[S]) -> Result<Self, String> {
         let mut accepted = Self::default();
         for word in words {

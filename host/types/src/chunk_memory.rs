@@ -1,22 +1,22 @@
-//! Memory that chunks lie in, and the file that others may map it from.
+//! Memory for chunks, and the file from which other processes may map it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Bytes of a huge page. Memory has huge pages only where its address is a multiple of this, and in
-/// a mapping of a file, only where the place in the file is one, too.
+/// Bytes of a huge page. Memory has huge pages only if its address is a multiple of this; in a
+/// mapping of a file, the offset in the file must be one, too.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// Memory that chunks lie in.
+/// Memory for chunks.
 pub trait ChunkMemory: AsRef<[u8]> + Send + Sync {
     /// The file whose pages the memory is, if the file can't shrink. `None` for memory that only
-    /// this process has.
+    /// this process maps.
     fn shared(&self) -> Option<SharedPart<'_>> {
         None
     }
 }
 
-/// Where in a file the first byte of memory lies.
+/// The place in a file of the first byte of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedPart<'a> {
     /// The file.

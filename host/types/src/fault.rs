@@ -19,8 +19,8 @@ pub enum ErrorKind {
     Source,
     /// A configured limit was reached.
     Limit,
-    /// A record is larger than `max_record`. Consumers and logs see it as `limit`. It is a kind of
-    /// its own because the input exceeds this limit, not the decoder.
+    /// A record is larger than `max_record`. Consumers and logs see its kind as `limit`. It is a
+    /// separate kind because the input exceeds this limit, not the decoder.
     #[serde(rename(serialize = "limit"), skip_deserializing)]
     TooLarge,
     /// The host itself failed.

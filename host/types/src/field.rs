@@ -126,7 +126,7 @@ pub struct Field {
     /// Whether a record may lack the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nullable: bool,
-    /// What the values mean, for example `timestamp[us]`; empty if nothing is said.
+    /// The meaning of the values, for example `timestamp[us]`; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logical: String,
     /// If not empty, the values are indices into this list.
@@ -174,7 +174,7 @@ impl Field {
         known.copied().try_fold(self.scalar.size() as u32, u32::checked_mul)
     }
 
-    /// What is wrong with the field, in itself; `None` if nothing is.
+    /// The problem of the field without regard to others; `None` if there is none.
     pub fn problem(&self) -> Option<String> {
         let scalar = self.scalar.word();
         if self.shape.len() > MAX_DIMENSIONS {
@@ -217,7 +217,7 @@ const MAX_DIMENSIONS: usize = 32;
 const RESERVED_PREFIX: &str = "pipemill.";
 
 /// The type that a logical type needs, in words, and whether the field has it. `None` if the
-/// logical type is not one of those that the interface names.
+/// interface does not define the logical type.
 fn logical_wants(field: &Field) -> Option<(&'static str, bool)> {
     let (word, unit) = match field.logical.split_once('[') {
         Some((word, unit)) => (word, unit.strip_suffix(']')?),
@@ -235,7 +235,7 @@ fn logical_wants(field: &Field) -> Option<(&'static str, bool)> {
     })
 }
 
-/// The text that the value of a field with categories stands for; `None` if it stands for none.
+/// The text for a field value that is an index into the categories; `None` if there is none.
 pub fn category<'f>(field: &'f Field, value: &[u8]) -> Option<&'f str> {
     let mut index = [0; 8];
     index.get_mut(..value.len())?.copy_from_slice(value);

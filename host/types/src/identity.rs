@@ -1,10 +1,10 @@
-//! What shows that the input of a channel is still the same: the text that travels with each batch
-//! as the identity of its object, and that a state keeps.
+//! The identity of a channel's input: the text that travels with each batch as the identity of its
+//! object, and that a state keeps.
 //!
-//! The text is `list:…;CONTENT`. The first part stands for the list of the epoch's objects, see
-//! [`ListIdentity`]; it is missing where the source has no list. CONTENT stands for the bytes of
-//! the object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file.
-//! It is empty for a pipe.
+//! The text is `list:…;CONTENT`. The first part identifies the list of the epoch's objects, see
+//! [`ListIdentity`]; it is missing if the source has no list. CONTENT identifies the bytes of the
+//! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
+//! empty for a pipe.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,29 +12,29 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands for the list of an epoch's objects, before it is shuffled and divided among
-/// machines.
+/// Identifies the list of an epoch's objects, before it is shuffled and divided among machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListIdentity {
     /// Number of objects that were listed.
     pub objects: u64,
-    /// Whether these are all objects. A long list in S3 is read while its first objects are.
+    /// Whether these are all objects. The first objects of a long list in S3 are read before the
+    /// list is complete.
     pub is_whole: bool,
     /// Digest of the names below the list's root, each with its size or entity tag, in their order.
     pub contents: u64,
-    /// Digest of the modification times in the order of the list; 0 where objects have none that
-    /// counts.
+    /// Digest of the modification times in the order of the list; 0 if the objects have no
+    /// modification times or they are not compared.
     pub times: u64,
-    /// Digest of sizes and modification times in any order.
+    /// Digest of sizes and modification times, independent of the order.
     pub unordered: u64,
 }
 
 impl ListIdentity {
-    /// Whether the objects that were listed `then` are those that are listed now. Both have the
-    /// same number of objects.
+    /// Whether the objects that were listed `then` are the objects that are listed now. Both have
+    /// the same number of objects.
     ///
     /// # Errors
-    /// What differs, for people.
+    /// The difference, for people.
     pub fn check(then: &Self, now: &Self) -> Result<(), String> {
         let Self { objects, contents, times, unordered, .. } = *then;
         if objects != now.objects {
@@ -94,7 +94,7 @@ pub fn split_identity(text: &str) -> (Option<ListIdentity>, &str) {
 }
 
 /// Whether two identities are of the same object in the same list. A list that was not read to its
-/// end is the same if `unknown_is_same` and nothing else is known.
+/// end counts as the same if `unknown_is_same` and no difference is known.
 pub fn is_same_identity(then: &str, now: &str, unknown_is_same: bool) -> bool {
     is_same_list(then, now, unknown_is_same)
         && is_same_content(split_identity(then).1, split_identity(now).1)
@@ -111,8 +111,8 @@ pub fn is_same_list(then: &str, now: &str, unknown_is_same: bool) -> bool {
     }
 }
 
-/// Whether two contents are the same. A file that has another modification time is the same if its
-/// size and its blocks are: it may be a copy, or was touched.
+/// Whether two contents are the same. A file with another modification time is the same if its size
+/// and its blocks are: it may be a copy, or was touched.
 pub fn is_same_content(then: &str, now: &str) -> bool {
     then == now
         || match (without_time(then), without_time(now)) {
@@ -128,15 +128,15 @@ fn without_time(content: &str) -> Option<(&str, &str)> {
     Some((size, blocks))
 }
 
-/// The identity of an object, whose text is made when it is asked for first: that of a file needs
-/// blocks of it. Cheap to clone.
+/// The identity of an object, whose text is made on first use: the text of a file needs some of its
+/// blocks. Cheap to clone.
 #[derive(Clone)]
 pub struct ObjectIdentity(Arc<LazyLock<String, MakeText>>);
 
 type MakeText = Box<dyn FnOnce() -> String + Send>;
 
 impl ObjectIdentity {
-    /// An identity whose text this makes.
+    /// An identity whose text this function makes.
     pub fn later(make: impl FnOnce() -> String + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(make))))
     }
@@ -146,7 +146,7 @@ impl ObjectIdentity {
         Self::later(|| text)
     }
 
-    /// The text; empty if the source knows nothing of the kind.
+    /// The text; empty if the source has none.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The places of the inputs of a mix.
+//! The positions of the inputs of a mix.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::BatchPosition;
 
-/// Where an input of a mix goes on.
+/// The position of an input of a mix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputPosition {
     /// Its channel's name.
     pub input: String,
-    /// Whether it had come to its end in the mix's epoch: then `position` is the start of its next
-    /// epoch.
+    /// Whether it had reached its end in the mix's epoch: if so, `position` is the start of its
+    /// next epoch.
     pub ended: bool,
-    /// The place of its next record.
+    /// The position of its next record.
     #[serde(flatten)]
     pub position: BatchPosition,
 }
 
-/// The places of all inputs of a mix, in the order of the mix; none where the channel is no mix.
-/// Cheap to clone.
+/// The positions of all inputs of a mix, in the order of the mix; empty if the channel is not a
+/// mix. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct InputPositions(Option<Arc<Inner>>);
 
@@ -32,14 +32,14 @@ struct Inner {
 }
 
 impl InputPositions {
-    /// The list as JSON. It is made when it is asked for first.
+    /// The list as JSON. It is made on first use.
     pub fn json(&self) -> &str {
         let Some(inner) = &self.0 else { return "[]" };
-        // It has a form in JSON: its keys are names.
+        // It always has a form in JSON, because its keys are strings.
         inner.json.get_or_init(|| crate::json::to_string(&inner.list).unwrap_or_default())
     }
 
-    /// The list of such a text.
+    /// Parses such a text.
     ///
     /// # Errors
     /// The text has another form.

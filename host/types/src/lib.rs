@@ -2,34 +2,34 @@
 //! text for people.
 //! This crate does no input or output and knows no sandbox.
 //!
-//! - `accepted`: what may differ from what it was when a state was taken, because the user says so.
-//! - `batch_memory`: memory that batches are filled in.
-//! - `batch_position`: the position of a batch in its channel: where a program that got the batch
-//!   can go on.
-//! - `batch_size`: the number of records of each batch, and what happens where they don't fill one.
-//! - `chunk_memory`: memory that chunks lie in, and the file that others may map it from.
+//! - `accepted`: the differences from a state that the user accepts.
+//! - `batch_memory`: memory that is filled with a batch.
+//! - `batch_position`: the position of a batch in its channel: where a program that received the
+//!   batch can resume.
+//! - `batch_size`: the number of records of each batch, and what happens to the last records if
+//!   they don't fill one.
+//! - `chunk_memory`: memory for chunks, and the file from which other processes may map it.
 //! - `column`: offsets and lengths of one field's values, for all records of a batch or of a decode
 //!   call.
 //! - `fault`: faults of a stream, without their position: the channel knows the position and adds
 //!   it.
 //! - `field`: the fields of a record: name, element type, shape and meaning.
-//! - `identity`: what shows that the input of a channel is still the same: the text that travels
-//!   with each batch as the identity of its object, and that a state keeps.
-//! - `input_position`: the places of the inputs of a mix.
+//! - `identity`: the identity of a channel's input: the text that travels with each batch as the
+//!   identity of its object, and that a state keeps.
+//! - `input_position`: the positions of the inputs of a mix.
 //! - `json`: JSON that a person may look at in a terminal: the characters that are
 //!   [hidden](is_hidden) are escaped in strings, so the text stays what it was.
 //! - `list`: the value of a field that is a list of bytes or text: a table of offsets, then the
 //!   elements.
 //! - `log`: log records with fields, through the `log` facade.
-//! - `memory_budget`: the account of a channel's memory: each part is taken before it is
-//!   allocated.
+//! - `memory_budget`: the memory budget of a channel: each part has a limit, and bytes are taken
+//!   before they are allocated.
 //! - `mode`: how the batches of a channel are divided among its consumers.
 //! - `position`: positions in a channel's input, for messages and logs.
-//! - `printable`: text for people: one line without characters that a terminal obeys or that nobody
-//!   can see.
+//! - `printable`: text for people: one line without control characters and invisible characters.
 //! - `record_json`: prints a field's value as JSON: text as a string, numbers as numbers or nested
 //!   arrays, bytes as `{"base64":…}`.
-//! - `stream_info`: what a decoder learns of an object before it decodes it.
+//! - `stream_info`: the facts of an object that its decoder gets before it decodes it.
 //! - `suggest`: finds the known name that is most similar to an unknown one, for "did you mean"
 //!   messages.
 

@@ -1,28 +1,29 @@
-//! The account of a channel's memory: each part has a limit, and is taken before it is allocated.
+//! The memory budget of a channel: each part has a limit, and bytes are taken before they are
+//! allocated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What memory of a channel is for.
+/// The purpose of a channel's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryPart {
     /// The ring's slots, batches that fit into none, their indexes, the window of a shuffle.
     Batches,
     /// The linear memory of the decoders.
     Decoders,
-    /// What a call of each decoder makes.
+    /// The output of a call of each decoder.
     Outputs,
     /// The input that each decoder sees.
     Chunks,
     /// The copies that decoders make of the ring's pages by writing into their windows.
     Copies,
-    /// The windows of decompressors, and inflated bytes that wait.
+    /// The windows of decompressors, and inflated bytes that wait to be decoded.
     Inflating,
-    /// The records that workers hold ahead, and the bytes of objects that they divide.
+    /// The records that workers decode ahead, and the bytes of objects that they divide.
     Workers,
     /// The records that the channels of a mix have ready.
     Mixed,
-    /// The errors that are remembered, and the bytes that are kept of one.
+    /// The recorded errors, and the bytes that are kept of each.
     Errors,
     /// The positions of batches, the states of consumers, and the schema.
     States,
@@ -43,7 +44,7 @@ impl MemoryPart {
         Self::States,
     ];
 
-    /// What it is for, in words, and the key of the configuration that bounds it.
+    /// The purpose in words, and the key of the configuration that limits it.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Batches => ("batches", "limits.batches"),
@@ -60,12 +61,12 @@ impl MemoryPart {
     }
 }
 
-/// The bytes that each part of a channel's memory may have.
+/// The limit in bytes of each part of a channel's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryLimits([u64; MemoryPart::ALL.len()]);
 
 impl MemoryLimits {
-    /// The same with this many bytes for one part.
+    /// The same limits with this many bytes for one part.
     #[must_use]
     pub fn with(mut self, part: MemoryPart, bytes: u64) -> Self {
         self.0[part as usize] = bytes;
@@ -96,7 +97,7 @@ impl MemoryBudget {
         Arc::new(Self { limits, taken: Default::default() })
     }
 
-    /// A budget of this many bytes for batches, and of none for anything else.
+    /// A budget of this many bytes for batches, and of 0 for all other parts.
     pub fn new(limit: u64) -> Arc<Self> {
         Self::within(MemoryLimits::default().with(MemoryPart::Batches, limit))
     }
@@ -106,7 +107,7 @@ impl MemoryBudget {
         Self::new(u64::MAX)
     }
 
-    /// Bytes that may be taken at the same time, of all parts.
+    /// Bytes of all parts that may be taken at the same time.
     pub fn limit(&self) -> u64 {
         self.limits.total()
     }
@@ -121,8 +122,7 @@ impl MemoryBudget {
         self.taken[part as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes bytes for batches, until the result is dropped. To be called before they are
-    /// allocated.
+    /// Takes bytes for batches, until the result is dropped. Call it before they are allocated.
     ///
     /// # Errors
     /// The budget has fewer bytes left.
@@ -130,8 +130,7 @@ impl MemoryBudget {
         self.take_for(MemoryPart::Batches, bytes)
     }
 
-    /// Takes bytes for this part, until the result is dropped. To be called before they are
-    /// allocated.
+    /// Takes bytes for this part, until the result is dropped. Call it before they are allocated.
     ///
     /// # Errors
     /// The part has fewer bytes left.
@@ -144,8 +143,7 @@ impl MemoryBudget {
         Ok(TakenMemory { budget: self.clone(), part, bytes })
     }
 
-    /// Takes all of each part but the batches: other limits keep a channel within them, whatever it
-    /// does.
+    /// Takes all of each part except for batches: other limits keep a channel within these parts.
     ///
     /// # Errors
     /// Some of it is taken already.
@@ -157,7 +155,7 @@ impl MemoryBudget {
     fn add(&self, part: MemoryPart, bytes: u64) -> Result<(), OverBudget> {
         let limit = self.limits.of(part);
         let with_more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= limit);
-        // A sum of numbers: no other memory depends on the order of these changes.
+        // A sum: no other memory depends on the order of these changes.
         self.taken[part as usize]
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_more)
             .map(drop)
@@ -178,7 +176,7 @@ pub struct TakenMemory {
 }
 
 impl TakenMemory {
-    /// Takes as many more, or gives back as many, that it is `bytes` bytes.
+    /// Changes the reservation to `bytes` bytes: takes more, or returns the difference.
     ///
     /// # Errors
     /// The budget has fewer bytes left. Nothing is changed.
@@ -198,7 +196,7 @@ impl Drop for TakenMemory {
     }
 }
 
-/// A budget has not enough left.
+/// The budget has not enough bytes left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{bytes} more bytes are needed, but the channel has {taken} bytes already and may have {limit} \
@@ -206,13 +204,13 @@ impl Drop for TakenMemory {
     part.words().1
 )]
 pub struct OverBudget {
-    /// What they were to be for.
+    /// Their purpose.
     pub part: MemoryPart,
-    /// Bytes that were to be taken.
+    /// Number of bytes that were requested.
     pub bytes: u64,
-    /// Bytes that were taken for it before.
+    /// Number of bytes that were taken for this purpose before.
     pub taken: u64,
-    /// Bytes that may be taken for it.
+    /// Limit in bytes for this purpose.
     pub limit: u64,
 }
 
@@ -223,7 +221,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The sum of what was taken is never above the limit, and nothing of it is lost.
+        /// The sum never exceeds the limit, and no bytes are lost.
         #[test]
         fn never_above_its_limit(
             limit in 0_u64..1_000,
@@ -262,7 +260,7 @@ mod tests {
         assert_eq!(budget.taken(), 0);
     }
 
-    /// What is reserved for decoders is no batch's, and the other way round.
+    /// Bytes that are reserved for decoders are not available for batches, and vice versa.
     #[test]
     fn a_part_has_its_own_limit_and_all_are_in_one_sum() {
         let limits = MemoryPart::ALL.into_iter().zip(1..);

@@ -1,6 +1,6 @@
-//! Text for people: one line without characters that a terminal obeys or that nobody can see.
+//! Text for people: one line without control characters and invisible characters.
 //!
-//! Names and messages come from files, servers and decoders, which may be hostile. Whatever writes
+//! Names and messages come from files, servers and decoders, which may be hostile. Code that writes
 //! to a terminal, a log or a file for people displays them through [`Printable`]. Text for programs
 //! keeps its characters: it is [JSON](crate::json), which can escape them.
 
@@ -39,7 +39,7 @@ impl<T: Display> Display for Printable<T> {
     }
 }
 
-/// Escapes what is written to it.
+/// Escapes the text that is written to it.
 struct EscapedWriter<'a, 'b> {
     out: &'a mut fmt::Formatter<'b>,
     /// Bytes that may still be written; `None` after the cut.

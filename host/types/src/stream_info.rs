@@ -1,4 +1,4 @@
-//! What a decoder learns of an object before it decodes it.
+//! The facts of an object that its decoder gets before it decodes it.
 
 use super::Field;
 
@@ -24,7 +24,7 @@ pub struct StreamInfo {
 /// The fields of the channel's records so far, for decoders that would learn them again from each
 /// object: the extension `schema`. Each line of its value has the type of a field, its shape in
 /// brackets if it has one, a space and its name, as in `float32[2,3] image`. `None` if a name has a
-/// line end, which this can't say.
+/// line end, which this format can't express.
 pub fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
     let mut text = String::new();
     for field in fields {
@@ -41,13 +41,14 @@ pub fn schema_extension(fields: &[Field]) -> Option<(String, String)> {
     Some(("schema".to_owned(), text))
 }
 
-/// What a stream learns that begins inside of an object: the extension `restart`. It is shown the
-/// first `header` bytes, and then the bytes from `place` on.
+/// The context of a stream that begins inside of an object: the extension `restart`. It is shown
+/// the first `header` bytes, and then the bytes from `place` on.
 pub fn restart_extension(header: u64, place: u64) -> (String, String) {
     ("restart".to_owned(), format!("{header} {place}"))
 }
 
-/// What a source knows of an object before it reads it. A decoder may use it, but can't rely on it.
+/// The facts that a source knows of an object before it reads it. A decoder may use it, but can't
+/// rely on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// Stored size in bytes. The decoder gets more if the object is compressed.

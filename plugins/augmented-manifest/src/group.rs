@@ -1,4 +1,4 @@
-//! Decodes one group after the other, and drops a group that has a bad record.
+//! Decodes groups in sequence, and drops a group that has a bad record.
 
 use pipemill_parsing::framing::recordio::{Framing, NextRecord, RecordError};
 use pipemill_plugin::{DecodeError, Records, Resume};
@@ -10,28 +10,29 @@ pub(crate) struct Groups {
     pub(crate) framing: Framing,
     /// Largest group in bytes: the sum of its payloads.
     pub(crate) max_record: u64,
-    /// How many of the next records belong to a group that was dropped.
+    /// Number of the next records that belong to a dropped group.
     pub(crate) to_skip: usize,
 }
 
 /// The result of [`Groups::next`].
 pub(crate) enum Group {
-    /// A group was emitted, or a record of a dropped group was skipped. Decoding goes on at `end`.
+    /// A group was emitted, or a record of a dropped group was skipped. Decoding continues at
+    /// `end`.
     Whole { end: usize },
-    /// The chunk ends inside the group, of which `records` records are whole. `None`: inside a
+    /// The chunk ends inside the group, of which `records` records are complete. `None`: inside a
     /// record of a dropped group. `need` counts from the start of the group or of that record.
     Cut { records: Option<usize>, need: usize },
 }
 
 /// A bad record of a group.
 struct BadRecord {
-    /// Where the group starts in the chunk.
+    /// Start of the group in the chunk.
     group: usize,
-    /// Where the record starts in the chunk.
+    /// Start of the record in the chunk.
     record: usize,
     /// Number of the record in its group, from 0.
     number: usize,
-    /// Bytes of the payloads before it in the group.
+    /// Total size of the payloads before it in the group, in bytes.
     used: u64,
 }
 
@@ -122,8 +123,8 @@ impl Groups {
         }
     }
 
-    /// The error of an input that ends inside the group at `start`, which has only `records` whole
-    /// records.
+    /// The error of an input that ends inside the group at `start`, which has only `records`
+    /// complete records.
     #[cold]
     pub(crate) fn cut_short(&self, chunk: &[u8], start: usize, records: usize) -> DecodeError {
         let (all, next) = (self.attributes.join(", "), &self.attributes[records]);

@@ -2,7 +2,7 @@
 //! of the manifest arrives as a group of RecordIO records: one per attribute, in the order of
 //! `AttributeNames`. A group becomes one record whose fields are the attributes.
 //!
-//! **Errors.** Only counting records tells where a group starts. So a group with a bad record is
+//! **Errors.** Only counting records shows where a group starts. So a group with a bad record is
 //! dropped as a whole. After a damaged header the rest of the object is dropped, because nobody
 //! knows how many records were lost, and attributes of two lines would be mixed.
 
@@ -65,7 +65,7 @@ impl Decoder for AugmentedManifest {
 }
 
 impl AugmentedManifest {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(
         &mut self,
         chunk: &[u8],
@@ -85,7 +85,7 @@ impl AugmentedManifest {
     }
 }
 
-/// The names of the attributes. An error is a text for the operator.
+/// The names of the attributes. An error is a message for the operator.
 fn attributes(options: &Options) -> Result<Vec<String>, String> {
     let text = options.text("attributes");
     let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();

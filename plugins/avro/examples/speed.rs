@@ -4,7 +4,7 @@
 use pipemill_avro::Avro;
 use pipemill_plugin::testing::print_speed;
 
-/// Records of a block, as most writers make them: some KiB.
+/// Number of records of a block, which has some KiB, as most writers make them.
 const BLOCK_RECORDS: usize = 200;
 const SYNC: &[u8; 16] = b"0123456789abcdef";
 

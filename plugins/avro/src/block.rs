@@ -5,9 +5,9 @@ use pipemill_plugin::Progress;
 use crate::header::{SYNC, Sync};
 use crate::layout::Layout;
 
-/// Bytes of the smallest block: two varints and the sync marker.
+/// Size of the smallest block in bytes: two varints and the sync marker.
 pub(crate) const MIN_BLOCK: usize = 2 + SYNC;
-/// Bytes of two varints at most.
+/// Largest size of two varints in bytes.
 pub(crate) const MAX_HEAD: usize = 20;
 
 /// The content of a file's header.
@@ -18,10 +18,10 @@ pub(crate) struct File {
     pub(crate) layout: Layout,
 }
 
-/// How blocks are compressed.
+/// The compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockCodec {
-    /// Not at all.
+    /// No compression.
     Null,
     Deflate,
     /// Snappy, and the CRC-32 of the bytes before compression.
@@ -43,7 +43,7 @@ impl BlockCodec {
     }
 }
 
-/// The codec of this name. The error is a text for the operator.
+/// The codec of this name. The error is a message for the operator.
 pub(crate) fn codec(name: &[u8]) -> Result<BlockCodec, String> {
     let known = BlockCodec::ALL.into_iter().find(|codec| codec.name().as_bytes() == name);
     known.ok_or_else(|| {
@@ -69,9 +69,9 @@ pub(crate) enum Next {
 pub(crate) struct Call<'a> {
     pub(crate) chunk: &'a [u8],
     pub(crate) end: bool,
-    /// Bytes of the chunk that are done with.
+    /// Number of bytes of the chunk that are finished.
     pub(crate) at: usize,
-    /// Bytes of output so far, about: payload and spans.
+    /// Number of bytes of output so far, approximately: payload and spans.
     pub(crate) spent: usize,
     /// Whether records were emitted.
     pub(crate) emitted: bool,
@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
     pub(crate) fn new(chunk: &'a [u8], end: bool) -> Self {
         Self { chunk, end, at: 0, spent: 0, emitted: false }
     }
-    /// The bytes of the chunk that are not done with.
+    /// The bytes of the chunk that are not finished.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.chunk[self.at..]
     }
@@ -89,14 +89,14 @@ impl<'a> Call<'a> {
     pub(crate) fn has_progress(&self) -> bool {
         self.emitted || self.at > 0
     }
-    /// The result if more bytes are needed: this many after those that are done with.
+    /// The result if more bytes are needed: this many after the finished ones.
     pub(crate) fn wants(&self, bytes: usize) -> Next {
         Next::Return(Progress::consumed(self.at).and_wants(bytes))
     }
 }
 
-/// Bytes of output that calls and parts of blocks may produce, about. `limits.output` is at least
-/// `max_record`, and usually much more.
+/// Approximate number of bytes of output that calls and parts of blocks may produce.
+/// `limits.output` is at least `max_record`, and usually much more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     /// A call ends after the record or the part of a block that reaches this.
@@ -109,7 +109,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(max_record: u64) -> Self {
-        // It fits: it is at most 4 MiB.
+        // The value fits: it is at most 4 MiB.
         let call = max_record.clamp(1 << 10, 4 << 20) as usize;
         Self { call, part_output: call / 4, part: call / 16 }
     }
@@ -117,7 +117,7 @@ impl Budget {
     /// split. It is not much more than the block's, because the host clears that much memory.
     pub(crate) fn part(&self, size: u64) -> usize {
         let size = size.saturating_mul(4).clamp(16 << 10, 256 << 10);
-        // It fits: it is at most 256 KiB.
+        // The value fits: it is at most 256 KiB.
         (size as usize).min(self.part)
     }
 }

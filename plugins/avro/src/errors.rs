@@ -1,4 +1,4 @@
-//! The messages for files, blocks and records that are not valid.
+//! The messages for invalid files, blocks and records.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ pub(crate) enum Limit {
     MaxRecord(u64),
 }
 
-/// The message for a record that is not valid.
+/// The message for an invalid record.
 #[cold]
 pub(crate) fn bad_record(
     place: Place,
@@ -110,7 +110,7 @@ pub(crate) fn no_sync(expected: &[u8; SYNC], found: &[u8]) -> String {
     )
 }
 
-/// The message for records that have other bytes than their block.
+/// The message for records whose size differs from their block's.
 #[cold]
 pub(crate) fn bytes_after_records(records: u64) -> String {
     format!("expected the end of a block after its {records} records, found more bytes")

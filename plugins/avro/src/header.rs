@@ -13,21 +13,21 @@ pub(crate) type Sync = [u8; 16];
 /// Size of a [`Sync`] in bytes.
 pub(crate) const SYNC: usize = 16;
 
-/// Whether these bytes were written as the marker, though some of them may be damaged: half of them
-/// are equal. Markers are random, so other bytes are not that similar.
+/// Whether these bytes are the marker, even if some of them are damaged: half of them are equal.
+/// Markers are random, so other bytes are not that similar.
 #[inline(always)]
 pub(crate) fn was_sync(sync: &Sync, found: &Sync) -> bool {
     let same = |at: usize| u8::from(sync[at] == found[at]);
     (0..SYNC).map(same).sum::<u8>() as usize >= SYNC / 2
 }
 
-/// Where the first marker in these bytes starts, damaged or not.
+/// Start of the first marker in these bytes, damaged or not.
 pub(crate) fn find_sync(sync: &Sync, bytes: &[u8]) -> Option<usize> {
     let is_marker = |found: &[u8]| found.first_chunk().is_some_and(|found| was_sync(sync, found));
     bytes.windows(SYNC).position(is_marker)
 }
 
-/// A header. Places count from the start of its bytes.
+/// A header. Positions count from the start of its bytes.
 #[derive(Debug)]
 pub(crate) struct Header {
     /// The writer's schema, in JSON.
@@ -35,16 +35,16 @@ pub(crate) struct Header {
     /// Name of the codec; `None` if the header has none.
     pub(crate) codec: Option<Range<usize>>,
     pub(crate) sync: Sync,
-    /// Where the first block starts.
+    /// Start of the first block.
     pub(crate) end: usize,
 }
 
-/// Why a header was not read.
+/// The reason why a header was not read.
 #[derive(Debug)]
 pub(crate) enum HeaderError {
     /// It has at least this many bytes.
     Cut(usize),
-    /// It is not valid. The text says why.
+    /// It is invalid. The text says why.
     Invalid(String),
 }
 
@@ -76,7 +76,7 @@ impl Header {
     }
 }
 
-/// Reads what follows the magic. `None` if there is no schema.
+/// Reads the part after the magic. `None` if there is no schema.
 fn read_after_magic(reader: &mut Reader) -> Result<Option<Header>, Stop> {
     let (mut schema, mut codec) = (None, None);
     while let Some(items) = reader.items()? {

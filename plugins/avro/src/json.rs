@@ -1,6 +1,6 @@
 //! Reads the JSON of a schema. With serde_json, the plugin would be half as large again.
 
-/// Lists and objects may be nested this deep.
+/// Largest nesting depth of lists and objects.
 const MAX_DEPTH: usize = 128;
 
 /// A JSON value.
@@ -10,7 +10,7 @@ pub(crate) enum Json {
     Number(u64),
     Text(String),
     List(Vec<Json>),
-    /// The members in their order. If a key comes twice, the last one counts.
+    /// The members in their order. If a key occurs twice, the last one counts.
     Object(Vec<(String, Json)>),
     /// Null, a boolean, or another number.
     Other,
@@ -20,7 +20,7 @@ impl Json {
     /// Parses a text.
     ///
     /// # Errors
-    /// The expected thing, and the place: a byte of the text.
+    /// The expected thing, and its position: a byte of the text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(text).map_err(|error| {
             format!("expected JSON in UTF-8, found another byte at +{}", error.valid_up_to())
@@ -80,7 +80,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips blanks, and this byte if it follows. Returns whether it did.
+    /// Skips blanks, and this byte if it follows. Returns whether the byte followed.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_blanks();
         let found = self.next() == Some(byte);

@@ -1,6 +1,6 @@
-//! The way through a record: the writer's schema as a flat list of steps, one for each value that
-//! becomes a field or is skipped. It is made once for each file, so that a record needs no look at
-//! the schema.
+//! The layout of a record: the writer's schema as a flat list of steps, one for each value that
+//! becomes a field or is skipped. It is made once for each file, so that reading a record does not
+//! need the schema.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use pipemill_plugin::{Field, Scalar};
 use crate::schema::{Kind, Logical, Schema, Type, TypeId};
 use crate::wanted::Wanted;
 
-/// Records may be nested this deep in each other.
+/// Largest nesting depth of records.
 const MAX_DEPTH: usize = 64;
-/// Fields that a schema may have at most: what the host takes.
+/// Largest number of fields of a schema: the host's limit.
 const MAX_FIELDS: usize = 65_536;
-/// Bytes of names and symbols that all fields together may have. A named type can be used often, so a
-/// small schema can have many.
+/// Largest number of bytes of names and symbols of all fields together. A named type can be used
+/// often, so a small schema can have many.
 const MAX_TEXT: usize = 16 << 20;
-/// Fields that a message lists at most.
+/// Largest number of fields that a message lists.
 const MAX_LISTED: usize = 20;
 
 /// The fields of a record, and how to read them.
@@ -32,7 +32,7 @@ pub(crate) struct Layout {
     pub(crate) cost: usize,
 }
 
-/// A step of the way through a record.
+/// A step of the layout of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) union: Union,
@@ -52,7 +52,7 @@ pub(crate) enum Union {
     Null(u8),
 }
 
-/// How a value is read, and what becomes of it.
+/// How a value is read, and the field that it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     /// No bytes: an absent field.
@@ -64,7 +64,7 @@ pub(crate) enum Value {
     IntAsLong,
     /// A `long`, as int64.
     Long,
-    /// This number of bytes, as they are.
+    /// This number of bytes, unchanged.
     Fixed(u32),
     Bytes,
     Text,
@@ -81,7 +81,7 @@ pub(crate) enum Value {
     IntsAsLongs,
     /// An array of `long`, as int64.
     Longs,
-    /// An array of values of this number of bytes, as they are.
+    /// An array of values of this number of bytes, unchanged.
     Fixeds(u32),
     /// An array of bytes.
     BytesList,
@@ -99,8 +99,8 @@ pub(crate) enum Value {
 }
 
 impl Layout {
-    /// The layout of a schema's records with the fields that are wanted; `None` for all. The error is
-    /// a text for the operator: the schema is not supported, or does not fit the options.
+    /// The layout of a schema's records with the fields that are wanted; `None` for all. The error
+    /// is a message for the operator: the schema is not supported, or does not fit the options.
     pub(crate) fn new(schema: Schema, wanted: Option<&[Wanted]>) -> Result<Self, String> {
         let mut walk = Walk {
             schema: &schema,
@@ -134,7 +134,7 @@ impl Layout {
 }
 
 impl Step {
-    /// Whether the value becomes no field.
+    /// Whether the value does not become a field.
     #[inline(always)]
     pub(crate) fn is_skipped(&self) -> bool {
         use Value::{Skip, SkipBytes, SkipInt, SkipLong, SkipString};
@@ -143,8 +143,8 @@ impl Step {
 }
 
 impl Value {
-    /// Bytes that one value takes in addition to its span; 0 if it is a part of the input or an
-    /// array.
+    /// Number of bytes that one value takes in addition to its span; 0 if it is a part of the input
+    /// or an array.
     fn number_bytes(self) -> usize {
         match self {
             Self::Int => 4,
@@ -163,7 +163,7 @@ struct Form {
     field: Field,
 }
 
-/// The state of the way through a schema.
+/// The state while a layout is made from a schema.
 struct Walk<'a> {
     schema: &'a Schema,
     wanted: Option<&'a [Wanted]>,
@@ -348,7 +348,7 @@ impl Walk<'_> {
         )
     }
 
-    /// Some fields of the schema's record that can be taken.
+    /// Names of some fields that can be selected, for a message.
     fn takeable(&self) -> Vec<&str> {
         let Kind::Record { fields, .. } = &self.schema.get(self.schema.root).kind else {
             return Vec::new();
@@ -378,11 +378,11 @@ impl Walk<'_> {
     }
 }
 
-/// How a value that is no array is read, and the field that it becomes, without a name.
+/// How a value that is not an array is read, and the field that it becomes, without a name.
 fn scalar(one: &Type) -> Option<(Value, Field)> {
     let number = |value, scalar| (value, Field::new("", scalar));
     let logical = one.logical.as_ref().map(|logical| logical.name.as_str());
-    // The word in the interface; without a word, the consumer gets Avro's own.
+    // The interface's word; if there is none, the consumer gets Avro's word.
     let mut word = "";
     let (value, field) = match &one.kind {
         Kind::Null => (Value::Null, Field::bytes("")),
@@ -437,7 +437,7 @@ fn scalar(one: &Type) -> Option<(Value, Field)> {
     Some((value, one.logical.as_ref().map_or(field.clone(), |logical| with_facts(field, logical))))
 }
 
-/// The field with what its logical type says, unless the interface's word for it says the same.
+/// Adds the facts of the logical type to the field, unless the interface's word expresses them.
 fn with_facts(field: Field, logical: &Logical) -> Field {
     let Logical { name, precision, scale } = logical;
     if !field.logical.is_empty() && !name.starts_with("local-") {

@@ -1,28 +1,28 @@
 //! Avro object container files: the fields of the writer's schema become fields of a record.
 //!
-//! A file is a header (`header`), which holds the schema (`schema`) and a sync marker, and blocks of
-//! records, each followed by the marker. The schema is made a list of steps once for each file
-//! (`layout`), along which a record is read (`record`). Text and bytes are spans of the chunk or of
-//! a decompressed block. Blocks without compression are read record by record (`plain`), so they may
-//! have any size; only a small one is awaited as a whole. A compressed block must be whole in the
-//! chunk; the host decompresses it in parts (`packed`).
+//! A file is a header (`header`), which holds the schema (`schema`) and a sync marker, and blocks
+//! of records, each followed by the marker. The schema is converted once for each file into a list
+//! of steps (`layout`), along which a record is read (`record`). Text and bytes are spans of the
+//! chunk or of a decompressed block. Blocks without compression are read record by record
+//! (`plain`), so they may have any size; only a small one must be complete first. A compressed
+//! block must be completely in the chunk; the host decompresses it in parts (`packed`).
 //!
-//! **State between calls.** The file's header, and how far the current block was read: in records,
-//! and in bytes of its records. A compressed block is consumed after its last record. A block
-//! without compression is consumed record by record, its head with the first one.
+//! **State between calls.** The state has the file's header, and the progress in the current block:
+//! in records, and in bytes of its records. A compressed block is consumed after its last record. A
+//! block without compression is consumed record by record, its head with the first one.
 //!
-//! **The last byte.** After each record and each block's head there are more bytes, at least those
-//! of the sync marker. So neither is read before the byte after it is in the chunk. An input that
+//! **The last byte.** After each record and each block's head, more bytes follow: at least those of
+//! the sync marker. So both are read only if the byte after them is in the chunk. An input that
 //! ends inside a block therefore always has unconsumed bytes, at which the error is.
 //!
-//! **After an error** in a block whose marker was seen, the size of the block is right, and decoding
-//! goes on after it. Otherwise the size may be what is damaged, and the marker is searched. A
-//! marker of which half is there counts as one: else damage to a marker would lose the block after
-//! it, too.
+//! **After an error** in a block whose marker was seen, the size of the block is right, and
+//! decoding continues after it. Otherwise the size may be damaged, and the decoder searches for the
+//! marker. A marker of which half is intact counts as one: otherwise damage to a marker would also
+//! lose the block after it.
 //!
 //! **Several files** may follow each other, as in the FIFOs of Pipe mode, if their records have the
-//! same fields. The first byte of the magic can't be that of a block: it would be a negative number
-//! of records.
+//! same fields. The first byte of the magic can't begin a block: it would be a negative number of
+//! records.
 
 mod block;
 mod errors;
@@ -52,11 +52,11 @@ use state::{PackedBlock, PlainBlock, State};
 
 pub use state::Avro;
 
-/// Bytes that a header may have, if `max_record` is not more.
+/// Largest size of a header in bytes, unless `max_record` is more.
 const MAX_HEADER: u64 = 1 << 20;
-/// Bytes that a schema may have. The parsed schema takes more memory than its text.
+/// Largest size of a schema in bytes. The parsed schema takes more memory than its text.
 const MAX_SCHEMA: usize = 1 << 20;
-/// Bytes of metadata that a stream may have.
+/// Largest size of a stream's metadata in bytes.
 const MAX_METADATA: usize = 65_536;
 
 #[cfg(feature = "export")]
@@ -121,7 +121,7 @@ impl Decoder for Avro {
 }
 
 impl Avro {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(
         &mut self,
         chunk: &[u8],
@@ -244,7 +244,8 @@ impl Avro {
     }
 }
 
-/// Tells the consumers the writer's schema and the codec. A schema that is too large is left out.
+/// Reports the writer's schema and the codec to the consumers. A schema that is too large is left
+/// out.
 fn set_metadata(schema: &str, codec: &str, out: &mut Records) {
     const KEYS: [&str; 2] = ["avro.codec", "avro.schema"];
     out.set_metadata(KEYS[0], codec);

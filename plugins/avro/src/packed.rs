@@ -1,7 +1,7 @@
-//! Compressed blocks. A block is whole in the chunk, and its sync marker is checked first. The host
-//! decompresses it in parts; each part begins at the first record that was not whole in the part
-//! before it. The beginnings and ends of parts depend only on the block, so that errors in it do
-//! not depend on the split.
+//! Compressed blocks. A block must be completely in the chunk, and its sync marker is checked
+//! first. The host decompresses it in parts; each part begins at the first record that was not
+//! complete in the part before it. The beginnings and ends of parts depend only on the block, so
+//! that errors in it do not depend on the split.
 
 use std::ops::Range;
 
@@ -13,23 +13,23 @@ use crate::header::{SYNC, was_sync};
 use crate::record::{RecordReader, RecordStop, Source};
 use crate::state::{Avro, PackedBlock, State};
 
-/// Bytes that are decompressed at a time only for a checksum.
+/// Number of bytes that are decompressed at a time only for a checksum.
 const CHECKED_BYTES: usize = 1 << 20;
 /// Size of the checksum after a snappy block.
 const CRC: usize = 4;
-/// Bytes after the data of a deflate block, by some writers: fastavro and Apache's Python package cut
-/// one byte too few of zlib's checksum, and leave three.
+/// Number of bytes that some writers leave after the data of a deflate block: fastavro and Apache's
+/// Python package remove one byte too few of zlib's checksum, and leave three.
 const DEFLATE_TAIL: usize = 3;
 
-/// How far a block was read.
+/// The progress in a block.
 enum Reached {
-    /// Its end.
+    /// The end of the block.
     End,
-    /// The limit of this call. The next call goes on.
+    /// The limit of this call. The next call continues.
     Budget,
 }
 
-/// The result of decompressing what limits.output leaves too little for.
+/// The result of decompressing when `limits.output` leaves too little room.
 const NO_ROOM: &str = "a record of it, or with snappy the whole block, needs more than one call may \
                        produce; raise limits.output if the file is sound";
 
@@ -53,7 +53,7 @@ impl Avro {
             self.state = State::Between;
             return Err(DecodeError::searchable(at, message, at as u64 + 1));
         }
-        // It fits: the chunk is not shorter.
+        // The value fits: the chunk is not shorter.
         let end = at + size as usize;
         let body = at + block.head..end - SYNC;
         let sync = call.chunk[body.end..].first_chunk::<SYNC>().unwrap_or(&file.sync);
@@ -132,7 +132,7 @@ impl PartReader<'_> {
             match has_room {
                 true if self.part(block, &part, call, out)? => return Ok(Reached::End),
                 true => {}
-                // `limits.output` left too little. The next call has all of it.
+                // `limits.output` has too little room left. The next call has all of it.
                 false if call.has_progress() => return Ok(Reached::Budget),
                 false => return Err(failed(NO_ROOM, block)),
             }
@@ -147,14 +147,14 @@ impl PartReader<'_> {
             BlockCodec::Deflate if *self.has_tail => {
                 (Codec::Deflate, start..start.max(end.saturating_sub(DEFLATE_TAIL)))
             }
-            // A block without compression does not come here.
+            // A block without compression never gets here.
             BlockCodec::Null | BlockCodec::Deflate => (Codec::Deflate, start..end),
             BlockCodec::Zstd => (Codec::Zstd, start..end),
         }
     }
 
-    /// Decompresses the next part. All blocks of a file have a tail, or none has: what was right for
-    /// the block before is tried first.
+    /// Decompresses the next part. Either all blocks of a file have a tail, or none: the choice
+    /// that was right for the previous block is tried first.
     fn decompress(&mut self, block: &PackedBlock, out: &mut Records) -> Result<Block, String> {
         let (codec, data) = self.data();
         let first = out.decompress_part(codec, data, block.done, block.part);
@@ -169,7 +169,7 @@ impl PartReader<'_> {
         second.or(first)
     }
 
-    /// Reads the records that lie whole in a part. Returns whether the block is at its end.
+    /// Reads the records that are complete in a part. Returns whether the block is at its end.
     fn part(
         &mut self,
         block: &mut PackedBlock,
@@ -225,7 +225,7 @@ impl PartReader<'_> {
             };
         }
         if let Some(need) = need.filter(|_| from == 0) {
-            // No record is whole in the part: the next one is larger.
+            // No record is complete in the part: the next one is larger.
             let max = usize::try_from(self.max_record).unwrap_or(usize::MAX);
             block.part = block.part.saturating_mul(2).min(max).max(need);
         }
@@ -247,7 +247,7 @@ impl PartReader<'_> {
             if !part.last && part.bytes.len() < CHECKED_BYTES {
                 return Ok(false);
             }
-            // The parts lie after each other in the payload. Bit 63 says that it is there.
+            // The parts follow each other in the payload. Bit 63 marks a span of the payload.
             span = 1 << 63 | pack(done.start..done.end + part.bytes.len());
             last = part.last;
         }

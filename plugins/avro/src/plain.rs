@@ -1,8 +1,8 @@
-//! Blocks without compression: their records lie in the chunk, and are consumed one by one.
+//! Blocks without compression: their records are in the chunk, and are consumed one by one.
 //!
-//! Nothing but the sync marker tells whether a block is sound. So a small block is first awaited,
-//! and its marker checked, as that of a compressed block. The records of a large block are read
-//! before its end is there.
+//! Only the sync marker shows whether a block is sound. So a small block must be complete first,
+//! and its marker is checked, as for a compressed block. The records of a large block are read
+//! before its end has arrived.
 
 use pipemill_plugin::{DecodeError, Progress, Records};
 
@@ -12,12 +12,12 @@ use crate::header::{SYNC, was_sync};
 use crate::record::{RecordStop, Source};
 use crate::state::{Avro, PlainBlock, State};
 
-/// Bytes of the records of a small block: more than most writers put into a block. A block that is
-/// larger than `max_record` is not small, either.
+/// Largest size of a small block's records in bytes: more than most writers put into a block. A
+/// block that is larger than `max_record` is not small, either.
 const SMALL_BLOCK: u64 = 128 << 10;
 
 impl Avro {
-    /// Begins a block whose head was read. Awaits the end of a small one, and checks its marker.
+    /// Begins a block whose head was read. Waits for the end of a small one, and checks its marker.
     pub(crate) fn begin_plain(
         &mut self,
         mut block: PlainBlock,
@@ -25,7 +25,7 @@ impl Avro {
     ) -> Result<Next, DecodeError> {
         let at = call.at;
         if block.bytes_left <= SMALL_BLOCK.min(self.max_record) {
-            // It fits: the block is small.
+            // The value fits: the block is small.
             let end = block.head + block.bytes_left as usize;
             let sync = self.file.as_ref().map(|file| file.sync).unwrap_or_default();
             let found = call.rest().get(end..).and_then(<[u8]>::first_chunk);
@@ -123,7 +123,7 @@ impl Avro {
             (0, _) => errors::bytes_after_records(block.records),
             _ => errors::records_missing(block.place()),
         };
-        // With the marker there, the next block follows it, whatever is wrong with this one.
+        // If the marker is there, the next block follows it, whatever the error in this one.
         Err(match was_sync(&sync, found) {
             true => DecodeError::skippable(start, message, end),
             false => skip_block(&block, start, at, message),

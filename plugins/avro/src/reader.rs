@@ -1,28 +1,28 @@
 //! Reads the parts of Avro's binary encoding: varints, and bytes after their length.
 //!
-//! **Two ends.** The bytes that are there may end before the value does. Then more bytes are needed,
-//! and the value is read again. A value that goes on after `limit` is not valid, however many bytes
-//! come. Both are told apart here and nowhere else, so that the errors do not depend on the split.
+//! **Two ends.** The available bytes may end before the value does. More bytes are needed then, and
+//! the value is read again. A value that extends beyond `limit` is invalid, however many bytes
+//! come. Only this file distinguishes the two, so that the errors do not depend on the split.
 
 use std::ops::Range;
 
-/// Why a value was not read.
+/// The reason why a value was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It goes on after the bytes that are there. It ends at this place or later.
+    /// It extends beyond the available bytes. It ends at this position or later.
     Cut(usize),
-    /// It is not valid.
+    /// It is invalid.
     Bad {
-        /// The place where its invalid part starts.
+        /// The start of its invalid part.
         at: usize,
         problem: Problem,
     },
 }
 
-/// Says what is wrong with a value.
+/// The problem of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// It goes on after the limit.
+    /// It extends beyond the limit.
     Limit,
     /// A varint has more than this many bits.
     Varint(u32),
@@ -60,13 +60,13 @@ impl<'a> Reader<'a> {
         Self { bytes: &bytes[..bytes.len().min(limit)], at, limit }
     }
 
-    /// The place of the next byte.
+    /// The position of the next byte.
     #[inline(always)]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The bytes that are there, up to the limit.
+    /// The available bytes, up to the limit.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         if count > self.left() {
             return Stop::Bad { at: self.at, problem: Problem::Limit };
         }
-        // It fits: the limit is not before it.
+        // The value fits: the limit is not before it.
         Stop::Cut(self.at + count as usize)
     }
 
@@ -99,12 +99,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn take(&mut self, count: u64) -> Result<Range<usize>, Stop> {
         self.require(count)?;
         let start = self.at;
-        // It fits: the bytes are not fewer.
+        // The value fits: at least as many bytes are available.
         self.at += count as usize;
         Ok(start..self.at)
     }
 
-    /// Checks that `count` bytes are there.
+    /// Checks that `count` bytes are available.
     #[inline(always)]
     pub(crate) fn require(&self, count: u64) -> Result<(), Stop> {
         if count > (self.bytes.len() - self.at) as u64 {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         Ok(size as u64)
     }
 
-    /// Bytes or text, which lie after their size.
+    /// Bytes or text, which follow their size.
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<Range<usize>, Stop> {
         let size = self.size()?;
@@ -218,8 +218,8 @@ impl<'a> Reader<'a> {
         Ok(range)
     }
 
-    /// Start of a block of an array or a map: the number of its items, and where they end if it
-    /// says so. `None` after the last block.
+    /// Start of a block of an array or a map: the number of its items, and its end if it contains
+    /// its size. `None` after the last block.
     #[inline(never)] // It is large, used in many places, and called only twice for most arrays.
     pub(crate) fn items(&mut self) -> Result<Option<Items>, Stop> {
         let at = self.at;
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
 pub(crate) struct Items {
     /// Number of the items.
     pub(crate) count: u64,
-    /// Where the first one starts; only with a size.
+    /// Start of the first one; only with a size.
     start: usize,
     /// Size of the items in bytes, if the block says it.
     pub(crate) size: Option<u64>,
@@ -276,8 +276,8 @@ fn is_ascii(text: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     let half = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-    // The last word may overlap the one before it. `[u8]::is_ascii` goes through more than 16 bytes in
-    // words of 4 in WebAssembly.
+    // The last word may overlap the one before it. In WebAssembly, `[u8]::is_ascii` reads more than
+    // 16 bytes in words of 4.
     if let Some(last) = text.last_chunk() {
         let words = text.as_chunks().0.iter();
         return words.fold(word(last), |all, one| all | word(one)) & HIGH == 0;
@@ -354,7 +354,7 @@ mod tests {
             long_one[9] = 1;
             assert_eq!(long(&bytes(&long_one)), Ok(i64::MIN));
         }
-        // The fifth byte is not there.
+        // The fifth byte is missing.
         assert_eq!(int(&[0xff; 4]), Err(Stop::Cut(5)));
     }
 

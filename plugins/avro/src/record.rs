@@ -8,7 +8,7 @@ use crate::layout::{Layout, Step, Union, Value};
 use crate::reader::{Problem, Reader, Stop};
 use crate::skip::skip;
 
-/// The bytes that records lie in.
+/// The bytes that contain the records.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// The chunk.
@@ -35,16 +35,16 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Why a record was not read.
+/// The reason why a record was not read.
 #[derive(Debug)]
 pub(crate) enum RecordStop {
-    /// It goes on after the bytes that are there. It has at least this many bytes.
+    /// It extends beyond the available bytes. It has at least this many bytes.
     Cut(usize),
-    /// It is not valid.
+    /// It is invalid.
     Bad {
-        /// The step whose value is not valid.
+        /// The step whose value is invalid.
         step: usize,
-        /// Its place, counted from the start of the record.
+        /// Its position, counted from the start of the record.
         at: usize,
         problem: Problem,
     },
@@ -53,14 +53,14 @@ pub(crate) enum RecordStop {
 /// Reads records.
 #[derive(Debug, Default)]
 pub(crate) struct RecordReader {
-    /// Bytes of output that the arrays of the last record took.
+    /// Number of bytes of output that the arrays of the last record took.
     pub(crate) array_bytes: usize,
 }
 
 impl RecordReader {
-    /// Reads the record at `start`, and emits its fields, but not its end. It must end at `limit` or
-    /// before; the source may have fewer bytes. Returns where it ends. After a stop, some fields may
-    /// have been emitted.
+    /// Reads the record at `start`, and emits its fields, but does not end it. It must end at
+    /// `limit` or before; the source may have fewer bytes. Returns the end of the record. After a
+    /// stop, some fields may have been emitted.
     #[inline(never)] // It is large, and called for blocks of both kinds.
     pub(crate) fn read(
         &mut self,
@@ -234,7 +234,7 @@ impl RecordReader {
         })
     }
 
-    /// An array of values of `size` bytes, as they are. In one block it is a part of the source.
+    /// An array of values of `size` bytes, unchanged. In one block it is a part of the source.
     fn fixeds(
         &mut self,
         source: Source,

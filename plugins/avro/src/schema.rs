@@ -64,7 +64,7 @@ impl Schema {
     /// Parses a schema.
     ///
     /// # Errors
-    /// A text that says what is wrong with it.
+    /// The error is a text that says what is wrong with it.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let json = Json::parse(text)?;
         let mut parser = Parser { types: Vec::new(), names: BTreeMap::new() };

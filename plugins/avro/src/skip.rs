@@ -1,10 +1,10 @@
-//! Skips a value of any type: one that becomes no field.
+//! Skips a value of any type that does not become a field.
 
 use crate::reader::{Problem, Reader, Stop};
 use crate::schema::{Kind, Schema, TypeId};
 
-/// Values may be nested this deep in a value that is skipped. It bounds the stack for types that
-/// contain themselves.
+/// Largest nesting depth in a value that is skipped. It limits the stack for types that contain
+/// themselves.
 const MAX_DEPTH: u32 = 256;
 
 /// Skips a value of this type.
@@ -48,8 +48,8 @@ fn skip_nested(schema: &Schema, id: TypeId, reader: &mut Reader, depth: u32) -> 
     }
 }
 
-/// Skips the blocks of an array or a map. A block that says its size, or whose items have one, is
-/// skipped as a whole.
+/// Skips the blocks of an array or a map. A block that contains its size, or whose items have a
+/// fixed size, is skipped as a whole.
 fn skip_blocks(
     reader: &mut Reader,
     item_size: Option<u64>,

@@ -42,13 +42,13 @@ pub(crate) struct PlainBlock {
     /// Size of its head, which is consumed with the first record: if the head is damaged, the search
     /// for the marker must begin in it.
     pub(crate) head: usize,
-    /// Its records.
+    /// Size of its records in bytes, according to the block's head.
     pub(crate) records: u64,
     /// Records that were not read yet.
     pub(crate) records_left: u64,
     /// Bytes of them, by the block's head.
     pub(crate) bytes_left: u64,
-    /// Whether its marker was there: then `bytes_left` is right.
+    /// Whether its marker was seen: if so, `bytes_left` is right.
     pub(crate) checked: bool,
 }
 

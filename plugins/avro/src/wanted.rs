@@ -15,13 +15,13 @@ const FIELDS: SpecOption = SpecOption {
 /// A field that the operator names.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Its name in the record, if it gets another one.
+    /// Its name in the record, if it differs.
     pub(crate) name: Option<String>,
-    /// The names that lead to it in the schema, with dots between them.
+    /// The path to it in the schema: names separated by dots.
     pub(crate) path: String,
 }
 
-/// The fields that the operator names; `None` for all. An error is a text for the operator.
+/// The fields that the operator names; `None` for all. An error is a message for the operator.
 pub(crate) fn wanted(options: &Options) -> Result<Option<Vec<Wanted>>, String> {
     let Some(text) = options.get("fields") else { return Ok(None) };
     if let Some(sign) = text.chars().find(|sign| matches!(sign, ':' | '?' | '[')) {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Vector instructions, and a heap that is there from the start: for short objects, its growth would take
-/// longer than to decode them. Those of relaxed SIMD are used only where all machines give the same results.
+/// Vector instructions, and a heap that exists from the start: for short objects, growing it would
+/// take longer than decoding them. Relaxed SIMD instructions are used only where all machines give
+/// the same results.
 pub const RUSTFLAGS: &str =
     "-Ctarget-feature=+simd128,+relaxed-simd -Clink-arg=--initial-heap=262144";
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -16,11 +17,12 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// workspace.
 ///
 /// If `CARGO_TARGET_DIR` is set, all build scripts and profiles share the folder of this name in
-/// it. Otherwise the folder is in `OUT_DIR`. A plugin that wraps another one needs a folder of its
-/// own, because cargo builds the wrapped crate without its export, but under the same name.
+/// it. Otherwise the folder is in `OUT_DIR`. A plugin that wraps another one needs its own folder,
+/// because cargo builds the wrapped crate without its export, but under the same name.
 ///
 /// # Errors
-/// A text for the person who builds: cargo can't be started, or a plugin does not compile.
+/// The error is a text for the person who builds: cargo can't be started, or a plugin does not
+/// compile.
 pub fn compile(root: &Path, folder: &str, packages: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     let target = target_dir(folder)?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,5 +1,5 @@
-//! Prints the speed of the decoder outside the sandbox, and that of the `csv` crate:
-//! `cargo run --release -p pipemill-csv --example speed [FILTER]`
+//! Prints the speed of the decoder outside the sandbox, and the speed of the `csv` crate: `cargo
+//! run --release -p pipemill-csv --example speed [FILTER]`
 
 use std::hint::black_box;
 

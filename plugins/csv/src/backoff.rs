@@ -1,10 +1,10 @@
 //! When to try a fast path again after it has met a row that it can't read.
 
-/// How many rows to read without the fast path. The number doubles each time, so that a file of such
-/// rows is not read twice.
+/// Number of rows to read without the fast path. The number doubles each time, so that a file of
+/// such rows is not read twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Backoff {
-    /// If the fast path has read at least this many rows, the next backoff has one row again.
+    /// After the fast path has read at least this many rows, the next backoff is one row again.
     reset_after: u64,
     /// Rows left until the fast path is tried again.
     rows_left: u32,
@@ -26,7 +26,7 @@ impl Backoff {
         self.rows_left = self.length;
     }
 
-    /// A row was read without the fast path.
+    /// Counts a row that was read without the fast path.
     #[inline(always)]
     pub(crate) fn row(&mut self) {
         self.rows_left = self.rows_left.saturating_sub(1);

@@ -1,5 +1,5 @@
-//! A chunk with its place in the object, for rows that are read one by one and for errors that name
-//! their line.
+//! A chunk with its position in the object, for rows that are read one by one and for errors that
+//! name their line.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use pipemill_plugin::{DecodeError, Resume};
 use crate::dialect::{Cell, Dialect, RowEnd, count_lf};
 use crate::quote_hint;
 
-/// How many bytes of a value a message shows.
+/// Number of bytes of a value that a message shows.
 const MAX_SHOWN: usize = 40;
 
-/// A chunk, the rules for its rows, and its place in the object.
+/// A chunk, the rules for its rows, and its position in the object.
 pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
     /// Whether no byte follows the chunk.
@@ -19,8 +19,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) dialect: Dialect,
     /// Largest row in bytes, without its line end.
     pub(crate) max_record: u64,
-    /// Number of the line that the chunk starts in, from 1. 0 where decoding began inside of the
-    /// object: nobody has counted the lines before.
+    /// Number of the line that the chunk starts in, from 1. 0 if decoding began inside the object,
+    /// because the lines before it were not counted.
     pub(crate) line: u64,
     /// Whether the byte before the chunk is a CR.
     pub(crate) after_cr: bool,
@@ -51,7 +51,8 @@ impl LineCount {
 pub(crate) enum NextRow {
     /// The row, without its line end. The next line starts at `next`.
     Whole { row: Range<usize>, next: usize },
-    /// The chunk ends before the row does. All lines before this offset were no rows.
+    /// The chunk ends before the row does. All lines before this offset are blank lines or
+    /// comments.
     Cut(usize),
 }
 
@@ -107,7 +108,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// The place of text that follows a closing quote in the row at `row`, if the row has such
+    /// The position of text that follows a closing quote in the row at `row`, if there is such
     /// text.
     pub(crate) fn text_after_quote(&self, row: usize, cells: &mut Vec<Cell>) -> Option<usize> {
         match self.dialect.row(self.bytes, row, self.end, cells) {
@@ -123,7 +124,7 @@ impl Chunk<'_> {
             Some(line) => format!(" in line {line}"),
             None => String::new(),
         };
-        // Only what stands before it is surely in the chunk.
+        // Only the bytes before the text are certainly in the chunk.
         let from = row.max((text + 1).saturating_sub(MAX_SHOWN));
         let more = if from > row { "…" } else { "" };
         let seen = self.bytes[from..=text].escape_ascii();
@@ -144,14 +145,14 @@ impl Chunk<'_> {
         row + text.strip_suffix(b"\r").unwrap_or(text).len()
     }
 
-    /// Number of the line that has the offset `at`, from 1, if lines were counted.
+    /// Number of the line that contains the offset `at`, from 1, if lines were counted.
     pub(crate) fn line(&self, at: usize) -> Option<u64> {
         let mut after_cr = self.after_cr;
         let lines = || self.dialect.count_lines(&self.bytes[..at], &mut after_cr);
         (self.line > 0).then(lines).map(|lines| self.line + lines)
     }
 
-    /// The line that has the offset `at`, for a message; nothing if lines were not counted.
+    /// The line that contains the offset `at`, for a message; empty if lines were not counted.
     fn shown_line(&self, at: usize) -> String {
         self.line(at).map_or(String::new(), |line| format!(" in line {line}"))
     }
@@ -195,14 +196,14 @@ impl Chunk<'_> {
         if row.len() as u64 <= self.max_record { Ok(()) } else { Err(self.too_long(row.start)) }
     }
 
-    /// Refuses a row that is larger than `max_record`, though its end is not in the chunk. The last
-    /// byte of the chunk may be the CR of its line end, so one more byte is allowed.
+    /// Refuses a row that is larger than `max_record` although its end is not in the chunk. The
+    /// last byte of the chunk may be the CR of its line end, so one more byte is allowed.
     pub(crate) fn check_cut(&self, row: usize) -> Result<(), DecodeError> {
         let seen = (self.bytes.len() - row) as u64;
         if seen <= self.max_record.saturating_add(1) { Ok(()) } else { Err(self.too_long(row)) }
     }
 
-    /// The error of a row that is too long. Decoding goes on after the next line end, even one in
+    /// The error of a row that is too long. Decoding continues after the next line end, even one in
     /// quotes: the row may be so long because a quote was never closed.
     #[cold]
     fn too_long(&self, row: usize) -> DecodeError {

@@ -1,4 +1,4 @@
-//! Hints at the option `delimiter`, for messages about rows that another byte seems to separate.
+//! Hints about the option `delimiter`, for messages about rows that another byte seems to separate.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use pipemill_parsing::numbers::{Number, trimmed};
 
 use crate::dialect::Dialect;
 
-/// The bytes that separate fields in real files. If a row has several, the one that is least
-/// likely to be a part of a value comes first.
+/// The bytes that separate fields in real files. If a row has several of them, the one that is
+/// least likely to be a part of a value comes first.
 const DELIMITERS: [u8; 4] = [b'\t', b';', b'|', b','];
 
 /// The hint for a row that has a wrong number of fields, or a value that does not fit its column.
-/// `columns` is the expected number of fields, and `named` says that an option gave it. Empty if
-/// nothing speaks for another delimiter.
+/// `columns` is the expected number of fields, and `named` says that an option gave it. It is empty
+/// if nothing suggests another delimiter.
 #[cold]
 pub(crate) fn of_row(dialect: &Dialect, row: &[u8], columns: usize, named: bool) -> String {
     let is_one_field = parts(dialect, row, dialect.delimiter).count() == 1;
@@ -33,7 +33,7 @@ pub(crate) fn of_only_column(dialect: &Dialect, name: &str) -> String {
     of_candidate(candidates(dialect).find(|other| name.as_bytes().contains(other)))
 }
 
-/// The delimiters that the options leave possible.
+/// The delimiters that are possible with the options.
 fn candidates(dialect: &Dialect) -> impl Iterator<Item = u8> {
     let used = [Some(dialect.delimiter), dialect.quote, dialect.escape, dialect.comment];
     DELIMITERS.into_iter().filter(move |other| !used.contains(&Some(*other)))
@@ -85,7 +85,7 @@ mod tests {
         text_after_quote: false,
     };
 
-    /// The delimiter that is hinted at.
+    /// The suggested delimiter.
     fn hinted(dialect: &Dialect, row: &str, columns: usize, named: bool) -> Option<String> {
         let hint = of_row(dialect, row.as_bytes(), columns, named);
         let (_, rest) = hint.split_once("set delimiter = \"")?;
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(hinted(&COMMA, "x;y;z", 2, true), None);
         assert_eq!(hinted(&COMMA, "x,1;2", 2, false), None);
         assert_eq!(hinted(&COMMA, "x,1|2", 2, false), None);
-        // A decimal comma in a row of several columns.
+        // There is a decimal comma in a row of several columns.
         let semicolon = Dialect { delimiter: b';', ..COMMA };
         assert_eq!(hinted(&semicolon, "1,5;x", 2, false), None);
         assert_eq!(hinted(&semicolon, "1,5;2", 1, false), None);

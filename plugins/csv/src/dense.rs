@@ -14,8 +14,8 @@ use crate::layout::Layout;
 use crate::row_context::RowContext;
 use crate::scan::{RowSink, StopReason};
 
-/// Rows of the fast path after which it is worth a second row without it: it reads a row twice that
-/// it can't read.
+/// Number of rows after which the fast path pays off, although it reads a row twice that it can't
+/// read.
 const RESET_AFTER: u64 = 8;
 
 /// Emits the field `x`, and the field `y` if there is a label.
@@ -48,7 +48,7 @@ impl<'a> Dense<'a> {
         Self { context, layout, columns, row_width, cells, buffer, fast_path, backoff }
     }
 
-    /// Emits the fields of the current row. The error is the column whose value is not valid.
+    /// Emits the fields of the current row. The error is the column whose value is invalid.
     fn fields(&mut self) -> Result<(), usize> {
         let width = self.cells.len();
         if self.context.flexible && self.layout.all && self.row_width != width {
@@ -104,8 +104,8 @@ impl<'a> Dense<'a> {
     }
 }
 
-/// NaN for an empty or missing field and for a word that means none, if the option `empty` allows
-/// it: `nan` has these words then.
+/// NaN for an empty or missing field and for a null word, if the option `empty` allows it: `nan`
+/// contains these words then.
 #[cold]
 fn empty_value(
     chunk: &Chunk,

@@ -2,7 +2,7 @@
 //! reads one row byte by byte. This file defines the format. `scan.rs` and `fast_path.rs` must give
 //! the same result, faster.
 
-/// The bytes that have a meaning, by the options.
+/// The bytes that have a meaning according to the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) delimiter: u8,
@@ -15,8 +15,8 @@ pub(crate) struct Dialect {
     pub(crate) lone_cr: bool,
     /// Whether the point of numbers is a comma.
     pub(crate) decimal_comma: bool,
-    /// Whether text may follow a closing quote, because nobody reads the fields: only where rows
-    /// end matters.
+    /// Whether text may follow a closing quote: so when nobody reads the fields and only the ends
+    /// of rows matter.
     pub(crate) text_after_quote: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Cell {
 impl Cell {
     #[inline(always)]
     pub(crate) fn new(start: usize, end: usize, raw: bool) -> Self {
-        // It fits: the interface has no larger offsets, either.
+        // The value fits: the interface has no larger offsets, either.
         Self { start: start as u32, end: end as u32, raw }
     }
     #[inline(always)]
@@ -47,7 +47,7 @@ impl Cell {
 pub(crate) enum RowEnd {
     /// The row ends at `end`, without its line end. The next line starts at `next`.
     Whole { end: usize, next: usize },
-    /// The line is blank or a comment, so it is no row. `end` and `next` are as for `Whole`.
+    /// The line is blank or a comment, so it is not a row. `end` and `next` are as for `Whole`.
     NoRow { end: usize, next: usize },
     /// The chunk ends before the row does.
     Cut,
@@ -55,7 +55,7 @@ pub(crate) enum RowEnd {
     Unclosed { quote: usize },
     /// The input ends after the escape at `escape`.
     Dangling { escape: usize },
-    /// Text follows a closing quote: the byte at `text` is the first that is no blank.
+    /// Text follows a closing quote: `text` is its first byte that is not blank.
     AfterQuote { text: usize },
 }
 
@@ -179,8 +179,9 @@ impl Dialect {
         self.end_row(chunk, start, at, &reader, cells)
     }
 
-    /// The place of text that follows a closing quote directly before `at`: the first byte that is
-    /// no blank, if it does not end the field. `None` also if that byte is not in the chunk.
+    /// The position of text that follows a closing quote directly before `at`: the first byte that
+    /// is not blank, if it does not end the field. It is `None` also if that byte is not in the
+    /// chunk.
     fn text_after_quote(&self, chunk: &[u8], at: usize) -> Option<usize> {
         if self.text_after_quote || self.double_quote && Some(chunk[at]) == self.quote {
             return None;
@@ -255,13 +256,13 @@ impl Dialect {
 
 /// The state of the reader within a row.
 struct RowReader {
-    /// Where the field starts.
+    /// Start of the field.
     field: usize,
     state: FieldState,
     /// Whether the value of the field differs from its bytes: it has escapes or doubled quotes, or
     /// text after a closing quote.
     raw: bool,
-    /// Where the last quoted field was opened.
+    /// Start of the last quoted field.
     quote: usize,
     /// The end of the last escape. An escaped CR is text, so it never belongs to a line end.
     escaped_to: usize,

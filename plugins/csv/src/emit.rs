@@ -1,5 +1,5 @@
-//! Emits rows as they are written, as fields of bytes, or as typed columns. Each is a [`RowSink`];
-//! the one that emits a tensor is in `dense.rs`.
+//! Emits rows unchanged, as fields of bytes, or as typed columns. Each is a [`RowSink`]; the sink
+//! that emits a tensor is in `dense.rs`.
 
 use std::ops::Range;
 
@@ -99,7 +99,7 @@ impl<'a> RowContext<'a> {
         delimiter_hint::of_row(dialect, &bytes[row], layout.names.len(), layout.are_named)
     }
 
-    /// The words that are NaN, if empty values are.
+    /// The words that are NaN, if empty values are NaN.
     pub(crate) fn nan(&self) -> Option<&'a [Vec<u8>]> {
         self.empty_is_nan.then_some(self.null)
     }
@@ -111,14 +111,14 @@ impl<'a> RowContext<'a> {
     }
 }
 
-/// A value that is not valid for the type of its column.
+/// A value that is invalid for the type of its column.
 pub(crate) struct ValueError {
     pub(crate) column: usize,
     pub(crate) expected: &'static str,
     pub(crate) found: String,
-    /// The text that was found, if another type or option may take it.
+    /// The text that was found, if another type or option may accept it.
     text: Vec<u8>,
-    /// Whether it is no text.
+    /// Whether it is not text.
     is_binary: bool,
 }
 
@@ -129,7 +129,7 @@ impl ValueError {
         Self { column, expected, found: shown(found), text: found.to_vec(), is_binary: false }
     }
 
-    /// The text there says nothing about types: `found` says all.
+    /// That text says nothing about types; `found` says everything.
     #[cold]
     pub(crate) fn of_other(column: usize, expected: &'static str, found: String) -> Self {
         Self { column, expected, found, text: Vec::new(), is_binary: false }
@@ -227,7 +227,7 @@ impl<'a> AllFields<'a> {
         plain: &'a mut PlainRows,
     ) -> Self {
         let plain = has_fast_path(&context).then_some(plain);
-        // The fast path reads little of a row that it can't read.
+        // The fast path reads little of a row before it gives up.
         Self { context, layout, plain, backoff: Backoff::new(1) }
     }
 }
@@ -287,7 +287,7 @@ impl RowSink for AllFields<'_> {
 pub(crate) struct Columns<'a> {
     context: RowContext<'a>,
     layout: &'a Layout,
-    /// Whether the chunk is known to be UTF-8. Then every value in it is.
+    /// Whether the chunk is known to be UTF-8. If so, every value in it is.
     is_utf8: bool,
     /// The fast path, if the dialect and the options have one.
     plain: Option<&'a mut PlainRows>,
@@ -339,7 +339,7 @@ impl<'a> Columns<'a> {
                 self.bytes(cell);
                 Ok(())
             }
-            // Text that is checked, or bytes: the option `types` takes no other type.
+            // Checked text, or bytes: the option `types` accepts no other type.
             _ => {
                 self.bytes(cell);
                 Ok(())
@@ -455,7 +455,7 @@ impl RowSink for Columns<'_> {
     }
 }
 
-/// The number in a field; `None` if it is no number. `buffer` is for the value of a raw field.
+/// The number in a field; `None` if it is not a number. `buffer` is for the value of a raw field.
 #[inline(always)]
 pub(crate) fn read<N: Number>(chunk: &Chunk, cell: Cell, buffer: &mut Vec<u8>) -> Option<N> {
     if chunk.dialect.decimal_comma {

@@ -5,30 +5,29 @@
 //!
 //! **The idea.** Splitting a row into cells and then parsing each cell costs more than the parsing
 //! itself. So this code takes 48 bytes, finds the next four fields with the masks of `simd.rs`, and
-//! gives their texts to `parse_f32x4.rs`, which returns 16 bytes of the tensor. A row of 28 numbers
-//! is seven such steps.
+//! passes their texts to `parse_f32x4.rs`, which returns 16 bytes of the tensor. A row of 28
+//! numbers is seven such steps.
 //!
 //! **Three speeds.** [`FastPath::group`] has a version for numbers of up to eight digits. If it
 //! refuses a number, `rest_of_row` reads the rest of the row with the version for up to 15 digits,
-//! because long numbers come together. If that refuses one, too (an exponent, blanks, `nan`),
-//! `any_group` reads four numbers with Rust's rules. Both are `inline(never)`, to keep the first
-//! loop small.
+//! because long numbers usually come together. If that refuses one, too (an exponent, blanks,
+//! `nan`), `any_group` reads four numbers with Rust's rules. Both are `inline(never)`, to keep the
+//! first loop small.
 //!
 //! **What it leaves to others.** It knows no quotes, comments and escapes, and it reports no
-//! errors. If anything is not as it expects, [`FastPath::row`] returns `None`, and the scanner
-//! reads the row. The caller then waits for some rows before it tries again: see `Backoff` in
-//! `dense.rs`.
+//! errors. If anything is unexpected, [`FastPath::row`] returns `None`, and the scanner reads the
+//! row. The caller then waits for some rows before it tries again: see `Backoff` in `dense.rs`.
 //!
 //! **Invariants.**
-//! - A row that it returns is what the scanner and the reference reader would give: the same
+//! - A row that it returns equals the row of the scanner and of the reference reader: the same
 //!   numbers, the same number of fields, the same end. `None` is always correct.
 //! - [`FastPath::new`] refuses a dialect in which a byte of a number, or a blank around it, has
 //!   another meaning. So no byte of an accepted number can be a quote, an escape, a comment or a
 //!   delimiter.
-//! - A line end inside a group is no digit, so `parse_f32x4` refuses it: only the last group of a
-//!   row looks for line ends.
+//! - A line end inside a group is not a digit, so `parse_f32x4` refuses it: only the last group of
+//!   a row looks for line ends.
 //! - The windows of `parse_f32x4` begin up to 15 bytes before a field, and blocks end up to 80
-//!   bytes after it. Rows that near to an end of the chunk are left to the scanner.
+//!   bytes after it. Rows that are so close to an end of the chunk are left to the scanner.
 //!
 //! **Changing it.** `all_readers_agree` in `tests/decoder/dense.rs` compares the fast path, the
 //! scanner and the reference reader on rows with all kinds of fields between plain ones. The tests
@@ -111,7 +110,7 @@ impl FastPath {
         Some(ReadRow { end: trim_cr(bytes, start, at - 1), next: at })
     }
 
-    /// The next four numbers, and where the field after them starts. `left` is how many numbers the
+    /// The next four numbers, and the start of the field after them. `left` is how many numbers the
     /// row still has. `LAST` says whether this is the last group of the row, which may have fewer
     /// than four numbers. `LONG` is as for [`parse_f32x4`].
     #[inline(always)]
@@ -126,7 +125,7 @@ impl FastPath {
         let block = Block::<3>::load(&view[16..64]);
         let delimiters = block.eq(self.delimiter);
         if !LAST {
-            // A line end in one of the fields is no part of a number, so the parser refuses it.
+            // A line end in one of the fields is not part of a number, so the parser refuses it.
             let mut fields = FieldSplitter { view, ends: delimiters, at: 0, longest: 0 };
             let texts = [fields.next(), fields.next(), fields.next(), fields.next()];
             return if fields.longest > MAX_LENGTH {
@@ -151,8 +150,8 @@ impl FastPath {
         Some((parse_f32x4::<LONG>([a, b, c, d])?, start + line + 1))
     }
 
-    /// Appends the last `left` numbers of a row, some of them long. Returns where the next row
-    /// starts.
+    /// Appends the last `left` numbers of a row, some of them long. Returns the start of the next
+    /// row.
     #[inline(never)]
     fn rest_of_row(
         &self,
@@ -179,7 +178,7 @@ impl FastPath {
     }
 
     /// Appends the next four numbers, or all that are left, in any syntax that Rust accepts.
-    /// Returns where the field after them starts.
+    /// Returns the start of the field after them.
     #[inline(never)]
     fn any_group(
         &self,
@@ -201,7 +200,7 @@ impl FastPath {
             while ends != 0 && left > leave {
                 let bit = ends.trailing_zeros();
                 let stop = base + bit as usize;
-                // The last field of a row must end at a line end, and no other field.
+                // The last field of a row must end at a line end, and no other field may.
                 if (lines >> bit & 1 == 1) != (left == 1) {
                     return None;
                 }
@@ -237,7 +236,8 @@ struct FieldSplitter<'a> {
 }
 
 impl<'a> FieldSplitter<'a> {
-    /// The next field. If the block has no more, some text, and `longest` is more than 15.
+    /// The next field. If the block has no more fields, it returns arbitrary text, and `longest` is
+    /// more than 15.
     #[inline(always)]
     fn next(&mut self) -> NumberText<'a> {
         let end = self.ends.trailing_zeros() as usize;

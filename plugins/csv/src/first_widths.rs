@@ -1,5 +1,5 @@
-//! With `flexible`, fields beyond those of the first row are left out. If the rows after it have
-//! such fields, the first row is not what tells the columns: then the object is refused.
+//! With `flexible`, fields beyond those of the first row are left out. If all examined rows
+//! after it have such fields, the first row does not define the columns, and the object is refused.
 
 use pipemill_plugin::DecodeError;
 
@@ -8,10 +8,11 @@ use crate::dialect::Cell;
 use crate::settings::{Header, Settings};
 use crate::{names, width_hint};
 
-/// Rows that are looked at.
+/// Number of rows that are examined.
 const ROWS: usize = 6;
 
-/// Looks at the first rows, from `start` on. Whether they were all seen, or more bytes are needed.
+/// Examines the first rows, from `start` on. Returns whether all of them were seen; otherwise more
+/// bytes are needed.
 ///
 /// # Errors
 /// The first rows have fewer fields than each of the others.

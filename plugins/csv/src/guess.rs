@@ -6,7 +6,8 @@ use pipemill_plugin::Scalar;
 use crate::settings::Settings;
 use crate::written_numbers::{Written, parse_with_comma};
 
-/// The types that all values of a column have, so far. Values that stand for none don't count.
+/// The types that all values of a column have, so far. Values that stand for an absent value don't
+/// count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guess {
     /// Whether there was a value.
@@ -16,16 +17,16 @@ pub(crate) struct Guess {
     float64: bool,
     /// Whether all are integers that may be years.
     years: bool,
-    /// Whether all consist of digits, with a sign or without, though they may be no numbers.
+    /// Whether all consist of digits, with or without a sign, even if they are not numbers.
     digits: bool,
     /// Whether an integer begins with `+`, as phone numbers do.
     plus: bool,
-    /// Whether a number is negative. Then `+` is a sign.
+    /// Whether a number is negative. If so, `+` is a sign.
     minus: bool,
-    /// Whether some value is a number, in any way of writing.
+    /// Whether some value is a number, in any notation.
     some_number: bool,
-    /// Whether some value is a word that stands for none, a number with separators of thousands,
-    /// one with a decimal comma, or another text.
+    /// Whether some value is a null word, a number with separators of thousands, a number with a
+    /// decimal comma, or another text.
     null_word: bool,
     thousands: bool,
     decimal_comma: bool,
@@ -83,7 +84,7 @@ impl Guess {
         }
     }
 
-    /// Notes what a value is that is no number.
+    /// Classifies a value that is not a number.
     fn add_text(&mut self, text: &[u8], boolean: bool) {
         let written = Written::of(text);
         self.some_number |= written.is_some();
@@ -95,7 +96,7 @@ impl Guess {
         }
     }
 
-    /// The guess of all values of both.
+    /// The guess for all values of both.
     pub(crate) fn merged(self, other: Self) -> Self {
         Self {
             seen: self.seen || other.seen,
@@ -114,7 +115,7 @@ impl Guess {
         }
     }
 
-    /// Why a column of numbers is text, if only this makes it text.
+    /// The reason why a column of numbers is text, if it is the only reason.
     pub(crate) fn obstacle(self) -> Option<Obstacle> {
         if self.word || !self.some_number || self.scalar() != Scalar::Utf8 {
             return None;
@@ -127,7 +128,7 @@ impl Guess {
         }
     }
 
-    /// Whether some value is a word that stands for none in many files.
+    /// Whether some value is a word that many files use for an absent value.
     pub(crate) fn has_null_word(self) -> bool {
         self.null_word
     }
@@ -157,8 +158,8 @@ impl Guess {
     }
 }
 
-/// Whether a value is an int64, and whether it is a float64. Digits that are not a number to people
-/// are text: `007`, and integers that an int64 can't hold, which a float64 would round.
+/// Whether a value is an int64, and whether it is a float64. Digits that people don't read as a
+/// number are text: `007`, and integers that don't fit into an int64, which a float64 would round.
 fn numbers(text: &[u8], decimal_comma: bool) -> (bool, bool) {
     let digits = unsigned(text);
     if is_digits(digits) {
@@ -183,7 +184,7 @@ fn is_digits(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a value is one of the words that stand for no value in many files.
+/// Whether a value is one of the words that many files use for an absent value.
 pub(crate) fn is_null_word(text: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "na",

@@ -1,5 +1,5 @@
 //! The bytes before the first row of an object: a byte order mark, lines to skip, and the line
-//! `sep=;` that Excel writes. An object that is plainly no text is refused here.
+//! `sep=;` that Excel writes. An object that clearly is not text is refused here.
 
 use pipemill_parsing::foreign::{foreign, is_undecided};
 
@@ -7,9 +7,9 @@ use crate::dialect::Dialect;
 
 /// The byte order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
-/// How the line begins that names the delimiter.
+/// The beginning of the line that names the delimiter.
 const SEP: &[u8] = b"sep=";
-/// Bytes of that line at most: quotes around it, the delimiter, CR LF.
+/// Largest size of that line in bytes: quotes around it, the delimiter, CR LF.
 const MAX_SEP_LINE: usize = SEP.len() + 5;
 
 /// The part of an object's start that was read.
@@ -36,7 +36,7 @@ impl Head {
         Self { stage: Stage::Mark, lines, after_cr: false }
     }
 
-    /// A stream that begins inside of the object has no head.
+    /// A stream that begins inside the object has no head.
     pub(crate) fn passed() -> Self {
         Self { stage: Stage::Done, lines: 0, after_cr: false }
     }
@@ -45,11 +45,12 @@ impl Head {
         self.stage == Stage::Done
     }
 
-    /// Reads on in these bytes. `end` says that all of the head is in them. Returns how many of
-    /// them belong to it; [`Self::is_done`] says whether that is all of it.
+    /// Continues to read in these bytes. `end` says that all of the head is in them. Returns how
+    /// many of them belong to the head; [`Self::is_done`] says whether it is complete.
     ///
     /// # Errors
-    /// The object is not what the options say: where in the bytes, and a text for the operator.
+    /// The object does not match the options; the error has the position in the bytes, and a
+    /// message for the operator.
     pub(crate) fn read(
         &mut self,
         dialect: &Dialect,
@@ -101,8 +102,8 @@ impl Head {
     }
 }
 
-/// Whether these bytes may be the start of a line that names the delimiter, and more of them must
-/// be seen.
+/// Whether these bytes may be the start of a line that names the delimiter, so that more bytes are
+/// needed.
 fn may_name_delimiter(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\"").unwrap_or(bytes);
     SEP.starts_with(text)
@@ -112,7 +113,7 @@ fn may_name_delimiter(bytes: &[u8]) -> bool {
 /// The length of the line that names the delimiter; 0 if there is none.
 ///
 /// # Errors
-/// It names another one than the options.
+/// It names another delimiter than the options.
 fn delimiter_line(dialect: &Dialect, bytes: &[u8]) -> Result<usize, String> {
     let head = &bytes[..bytes.len().min(MAX_SEP_LINE)];
     let end = head.iter().position(|byte| dialect.ends_line(*byte)).unwrap_or(head.len());
@@ -176,7 +177,7 @@ mod tests {
             (&COMMA, 1, b"sep=;\nid;x\n", 6),
             (&COMMA, 3, b"one\ntwo", 7),
             (&cr, 2, b"one\rtwo\rid\r", 8),
-            // The LF that is left is a blank line.
+            // The remaining LF is a blank line.
             (&cr, 2, b"one\r\ntwo\r\nid\r\n", 9),
         ] {
             for piece in 1..=bytes.len() {

@@ -1,8 +1,9 @@
-//! Whether the first row of an object is a header, for `header = "auto"`: right, or refused.
+//! Decides whether the first row of an object is a header, for `header = "auto"`: the decision is
+//! right, or the object is refused.
 //!
-//! **A header** has text above a column of numbers or booleans: as a record, it would make the column
-//! text. **A record** has numbers. If the first row has both, or its numbers look like names
-//! (years, 0, 1, 2, …, `inf`), nobody can tell, unless all of it speaks for a header.
+//! **A header** has text above a column of numbers or booleans: if it were a record, the column
+//! would be text. **A record** has numbers. If the first row has both, or its numbers look like
+//! names (years, 0, 1, 2, …, `inf`), it can't be decided, unless everything suggests a header.
 
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::Scalar;
@@ -10,7 +11,7 @@ use pipemill_plugin::Scalar;
 use crate::chunk::shown;
 use crate::guess::{Guess, is_null_word};
 
-/// The first row, and what is below it.
+/// The first row, and the rows below it.
 pub(crate) struct FirstRows<'a> {
     /// The values of the first row.
     pub(crate) first: &'a [Vec<u8>],
@@ -26,7 +27,7 @@ impl FirstRows<'_> {
     /// Whether the first row is a header.
     ///
     /// # Errors
-    /// Nobody can tell. The error is a text for the operator.
+    /// It can't be decided. The error is a message for the operator.
     pub(crate) fn has_header(&self) -> Result<bool, String> {
         let columns = 0..self.first.len();
         let numbers: Vec<_> = columns.clone().filter(|column| self.is_number(*column)).collect();
@@ -76,7 +77,7 @@ impl FirstRows<'_> {
         self.first_guesses[column].is_no_word()
     }
 
-    /// Whether the value is text, and as a record would make a column of another type text.
+    /// Whether the value is text which, in a record, would make a column of another type text.
     fn is_name(&self, column: usize) -> bool {
         let (first, below) = (self.first_guesses[column], self.below[column]);
         first.seen && !first.is_no_word() && below.scalar() != Scalar::Utf8
@@ -101,8 +102,8 @@ impl FirstRows<'_> {
         f64::parse(trimmed(&self.first[column])).filter(|value| value.is_finite())
     }
 
-    /// Whether the value would be strange in a record: `inf` or `nan`, a boolean above other
-    /// values, a year above numbers that are none.
+    /// Whether the value would be unusual in a record: `inf` or `nan`, a boolean above other
+    /// values, a year above numbers that are not years.
     fn is_odd(&self, column: usize) -> bool {
         let (first, below) = (self.first_guesses[column], self.below[column]);
         match first.scalar() {
@@ -118,7 +119,7 @@ impl FirstRows<'_> {
     }
 }
 
-/// Whether no number comes twice, as names don't.
+/// Whether no number occurs twice, as for names.
 fn are_distinct(values: &[f64]) -> bool {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -15,8 +15,8 @@ pub(crate) struct Layout {
     pub(crate) source: String,
     /// Whether the option `names` gives the columns.
     pub(crate) are_named: bool,
-    /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, those of
-    /// `x`.
+    /// The columns that are emitted, in the order of the fields. With `emit = "dense"`, they are
+    /// the columns of `x`.
     pub(crate) picks: Vec<Pick>,
     /// The column of the field `y`.
     pub(crate) label: Option<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Layout {
     pub(crate) types_are_learnt: bool,
 }
 
-/// The names of the columns, and where they come from.
+/// The names of the columns, and their source.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnNames {
     pub(crate) names: Vec<String>,
@@ -44,13 +44,13 @@ pub(crate) struct ColumnNames {
 pub(crate) struct Pick {
     pub(crate) column: usize,
     pub(crate) scalar: Scalar,
-    /// Whether the first rows tell the type, and no option.
+    /// Whether the type comes from the first rows, and not from an option.
     pub(crate) is_learnt: bool,
 }
 
 impl Layout {
-    /// The layout for columns with these names. `learnt` is the type of each column by the first
-    /// rows; those that are missing are text. An error is a text for the operator.
+    /// The layout for columns with these names. `learnt` is the type of each column according to
+    /// the first rows; missing types are text. An error is a message for the operator.
     pub(crate) fn new(
         settings: &Settings,
         columns: ColumnNames,
@@ -99,8 +99,8 @@ impl Layout {
         Ok(Self { names, source, are_named, picks, label, all, fields, types_are_learnt })
     }
 
-    /// How the option `types` names a column: by its name, or by its number if the option can't say
-    /// the name.
+    /// The name of a column in the option `types`: its name, or its number if the option can't
+    /// express the name.
     pub(crate) fn name_in_types(&self, column: usize) -> String {
         let name = &self.names[column];
         let is_unique = self.names.iter().filter(|other| *other == name).count() == 1;
@@ -112,8 +112,8 @@ impl Layout {
     }
 }
 
-/// Says the names of a header in fields that do not have these names, so that the host compares
-/// them with those of the objects before.
+/// Adds the names of a header to fields that do not have these names, so that the host compares
+/// them with those of earlier objects.
 fn say_header(
     settings: &Settings,
     header: &[String],
@@ -135,7 +135,7 @@ fn say_header(
     }
 }
 
-/// The column that an option names: by its name, else by its number.
+/// The column that an option names: by its name, otherwise by its number.
 fn find(
     settings: &Settings,
     names: &[String],
@@ -173,7 +173,7 @@ const MAX_FIELDS: usize = 65_536;
 const MAX_SCHEMA_BYTES: usize = 4 << 20;
 /// Each of a field's three texts counts this many bytes beyond its own.
 const TEXT_BYTES: usize = 32;
-/// Says what to do about too many columns.
+/// The advice for too many columns.
 const TOO_MANY: &str = "choose some by `columns`, or set `emit` to dense or row";
 
 fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<Field>, String> {
@@ -203,7 +203,7 @@ fn fields(names: &[String], picks: &[Pick], settings: &Settings) -> Result<Vec<F
             ));
         }
     }
-    // An empty number is absent, and so are a null word and a column that a short row does not have.
+    // An empty number is absent, and so are a null word and a column that a short row lacks.
     let may_lack = settings.flexible || !settings.null.is_empty();
     let field = |pick: &Pick| {
         let nullable = may_lack || !matches!(pick.scalar, Scalar::Bytes | Scalar::Utf8);

@@ -1,10 +1,10 @@
 //! Learns from the first rows of an object whether the first one is a header, and the type of each
 //! column. For `header = "auto"` and `types = "auto"`.
 //!
-//! **The window** is the first rows of the object, [`MAX_ROWS`] of one whose size is known and
-//! [`MAX_ROWS_OF_STREAM`] of a pipe, without those that end after [`MAX_BYTES`]; at least two rows,
-//! if they are not larger than `max_record` together. It depends only on the object: the decoder
-//! waits until all of the window is in the chunk, and emits nothing before.
+//! **The window** is the first rows of the object: [`MAX_ROWS`] if its size is known and
+//! [`MAX_ROWS_OF_STREAM`] for a pipe, without rows that end after [`MAX_BYTES`]; but at least two
+//! rows, if they are not larger than `max_record` together. It depends only on the object: the
+//! decoder waits until the window is completely in the chunk, and emits nothing before.
 //!
 //! **The next objects** of a channel have the types of the first one: the host passes its schema.
 
@@ -20,16 +20,16 @@ use crate::names::default_name;
 use crate::settings::{Header, Settings};
 use crate::value_hint;
 
-/// Rows of the window, if the object is there as a whole. To wait for them costs nothing.
+/// Number of rows of the window, if the object is complete. Waiting for them costs nothing.
 pub(crate) const MAX_ROWS: u64 = 20_480;
-/// Rows of the window, if the object may be a pipe, whose rows may come slowly.
+/// Number of rows of the window, if the object may be a pipe, whose rows may come slowly.
 pub(crate) const MAX_ROWS_OF_STREAM: u64 = 1000;
-/// Bytes of the window.
+/// Size of the window in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Rows without which a header can't be told from a record.
+/// Smallest number of rows with which a header can be distinguished from a record.
 const MIN_ROWS: u64 = 2;
 
-/// The facts that the first rows tell.
+/// The facts that the first rows show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learnt {
     pub(crate) header: bool,
@@ -39,18 +39,18 @@ pub(crate) struct Learnt {
     pub(crate) rows: u64,
     /// The columns that have no value in the window.
     pub(crate) empty: Vec<usize>,
-    /// The columns that are text, though their values are numbers to people: what is in the way,
-    /// and what to do.
+    /// The columns that are text, although people read their values as numbers: the reason, and
+    /// what to do.
     pub(crate) obstacles: Vec<(usize, String)>,
     /// Whether the object has no more rows than the window.
     pub(crate) is_whole: bool,
 }
 
-/// The rows of the window that were read so far. The bytes of these rows are not consumed: they
-/// are decoded later.
+/// The rows of the window that were read so far. The bytes of these rows are not consumed: they are
+/// decoded later.
 #[derive(Debug)]
 pub(crate) struct Learner {
-    /// Rows of the window at most.
+    /// Largest number of rows of the window.
     max_rows: u64,
     /// Whether the object ends with the window.
     is_whole: bool,
@@ -61,11 +61,11 @@ pub(crate) struct Learner {
     rows: u64,
     /// The values of the first row.
     first: Vec<Vec<u8>>,
-    /// The facts that the first row tells.
+    /// The facts that the first row shows.
     first_guesses: Vec<Guess>,
-    /// The facts that the rows after the first tell.
+    /// The facts that the rows after the first show.
     guesses: Vec<Guess>,
-    /// The first word of each column that stands for none in many files.
+    /// The first word of each column that many files use for an absent value.
     null_words: Vec<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ impl Learner {
         }
     }
 
-    /// Begins again: the row after a bad one is the first.
+    /// Starts over: the row after a bad one is the first.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.max_rows);
     }
@@ -96,7 +96,7 @@ impl Learner {
     }
 
     /// Reads the rows of the window that are in the chunk, in which the window begins at `start`.
-    /// `Ok` once the window is complete.
+    /// Returns `Ok` once the window is complete.
     pub(crate) fn read(
         &mut self,
         chunk: &Chunk,
@@ -161,7 +161,7 @@ impl Learner {
         self.rows += 1;
     }
 
-    /// The facts that the rows tell. `None` if there is no row. The error is a text for the
+    /// The facts that the rows show. `None` if there is no row. The error is a message for the
     /// operator.
     pub(crate) fn learnt(&self, settings: &Settings) -> Result<Option<Learnt>, String> {
         if self.rows == 0 {
@@ -216,7 +216,7 @@ impl Learner {
     }
 }
 
-/// The number of numbers in the field `x` of the records before, with `emit = "dense"`.
+/// The number of numbers in the field `x` of earlier records, with `emit = "dense"`.
 pub(crate) fn width_before(before: &[Field]) -> Option<usize> {
     let x = before.iter().find(|field| field.name == "x" && field.scalar == Scalar::Float32)?;
     match x.shape[..] {
@@ -225,8 +225,8 @@ pub(crate) fn width_before(before: &[Field]) -> Option<usize> {
     }
 }
 
-/// The facts that the fields of earlier objects tell of this one, whose first row is `first`. The
-/// error is a text for the operator.
+/// The facts that the fields of earlier objects show about this one, whose first row is `first`.
+/// The error is a message for the operator.
 pub(crate) fn of_fields_before(
     before: &[Field],
     settings: &Settings,
@@ -253,7 +253,7 @@ pub(crate) fn of_fields_before(
         Header::Yes => true,
         Header::No => false,
         Header::Auto if settings.names.is_none() && has_all(&in_row) => true,
-        // The values of the first row have the types, or some are no text.
+        // The values of the first row have the types, or some are not text.
         Header::Auto if has_all(&names) => {
             let fits = |(text, scalar): (&Vec<u8>, &Scalar)| {
                 let mut guess = Guess::default();
@@ -279,9 +279,9 @@ pub(crate) fn of_fields_before(
     Ok(Learnt { header, types, rows: 1, is_whole: false, ..Learnt::default() })
 }
 
-/// A text for the log: what was learnt.
+/// A text for the log: the learnt facts.
 pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String {
-    /// Fields that are named.
+    /// Number of fields that are named.
     const SHOWN: usize = 20;
     let shown: Vec<_> = fields
         .iter()
@@ -303,7 +303,7 @@ pub(crate) fn told(learnt: &Learnt, fields: &[pipemill_plugin::Field]) -> String
 
 /// The warnings about columns that may be text only because of what the first rows have, or lack.
 pub(crate) fn warnings(learnt: &Learnt, layout: &Layout) -> Vec<String> {
-    /// Columns of which it is said.
+    /// Number of columns with such a warning.
     const SHOWN: usize = 10;
     let is_learnt =
         |column: usize| layout.picks.iter().any(|pick| pick.column == column && pick.is_learnt);
@@ -314,9 +314,9 @@ pub(crate) fn warnings(learnt: &Learnt, layout: &Layout) -> Vec<String> {
     told_of_empty(learnt, layout).into_iter().chain(told).collect()
 }
 
-/// The warning about columns that are text only because the first rows have no value in them.
+/// The warning about columns that are text only because they have no value in the first rows.
 fn told_of_empty(learnt: &Learnt, layout: &Layout) -> Option<String> {
-    /// Columns that are named.
+    /// Number of columns that are named.
     const SHOWN: usize = 20;
     let is_learnt = |column: &&usize| {
         let pick = layout.picks.iter().find(|pick| pick.column == **column);

@@ -1,33 +1,35 @@
 //! The `csv` decoder: rows of delimited text, as fields, as typed columns, as one tensor of float32
-//! or as they are written. It follows RFC 4180, and also accepts other things that real files have.
+//! or unchanged. It follows RFC 4180, and also accepts other things that real files have.
 //!
 //! **Rows.** A row ends at LF or CR LF (with `lone_cr` also at CR); the last row needs no line end.
 //! A quote opens a quoted field only at the start of a field. In a quoted field delimiters and line
-//! ends are text, and two quotes mean one. Blank lines and comment lines are no rows. A byte order
-//! mark at the start of an object is skipped. Bytes that are not UTF-8 are valid in columns of type
-//! bytes; other columns are text, or have the types that the first rows tell (`learn.rs`). Numbers
-//! may have blanks around them. Columns count from 0, lines from 1.
+//! ends are text, and two quotes mean one. Blank lines and comment lines are not rows. Blank lines
+//! and comment lines are not rows. Bytes that are not UTF-8 are valid in columns of type bytes;
+//! other columns are text, or have the types that the first rows tell (`learn.rs`). Bytes that are
+//! not UTF-8 are valid in columns of type bytes; other columns are text, or have the types that the
+//! first rows show (`learn.rs`). Columns count from 0, lines from 1.
 //!
 //! **Header.** There is no header unless `header = true`, as SageMaker has it for `text/csv`. A
 //! header that is read as a record is noticed at once; a record that is read as a header is lost
 //! silently.
 //!
-//! **Schema.** With `names` or `emit = "row"`, and without a header, the fields are known at `open`;
-//! else the first row tells them. An empty field of a number type is absent; with `emit = "dense"`
-//! it is an error or NaN, by the option `empty`. Empty bytes and text are empty values.
+//! **Schema.** With `names` or `emit = "row"`, and without a header, the fields are known at
+//! `open`; otherwise the first row shows them. An empty field of a number type is absent; with
+//! `emit = "dense"` it is an error or NaN, by the option `empty`. Empty bytes and text are empty
+//! values.
 //!
 //! **As in Python's `csv`**, a quote in an unquoted field is text, and escapes work inside and outside
 //! quotes. `docs/decoders.md` lists the differences; `tests/decoder/differences.rs` gives the
 //! reasons. A CR at the end of the input is a line end, as in Python, because an LF may have been
 //! cut off.
 //!
-//! **Right or refused.** What another option would read ends the channel, with the name of that option:
-//! text after a closing quote (`dialect.rs`), rows that quotes have merged (`merged_rows.rs`),
-//! lines that end at CR (`line_ends.rs`), rows that `flexible` would cut (`first_widths.rs`),
-//! another delimiter or no text at all (`head.rs`), a first row of which nobody can tell what it is
-//! (`header_guess.rs`). An error of one row names that option, too: `delimiter_hint.rs`,
-//! `quote_hint.rs`, `width_hint.rs`, `value_hint.rs`. All of that is looked at only in the first
-//! rows, or when a row is bad.
+//! **Right or refused.** If another option would read the input, the channel ends with the name of
+//! that option: text after a closing quote (`dialect.rs`), rows that quotes have merged
+//! (`merged_rows.rs`), lines that end at CR (`line_ends.rs`), rows that `flexible` would cut
+//! (`first_widths.rs`), another delimiter or no text at all (`head.rs`), a first row that may be a
+//! header or a record (`header_guess.rs`). An error of one row names that option, too:
+//! `delimiter_hint.rs`, `quote_hint.rs`, `width_hint.rs`, `value_hint.rs`. These checks look only
+//! at the first rows, or at a bad row.
 //!
 //! **Headers are compared.** The host ends a channel whose objects have different fields. So the names of
 //! a header are always a part of the fields: as their names, or as a fact about them (`names.rs`).
@@ -38,10 +40,10 @@
 //! machine, one byte at a time. `scan.rs` reads 64 bytes at a time and leaves rows that it does not
 //! understand to the reference. `fast_path.rs` reads rows of plain numbers without a list of
 //! fields, four numbers at a time (`parse_f32x4.rs`). `plain_rows.rs` splits rows whose fields are
-//! emitted as they are written, or converted in `typed_rows.rs`. Both leave all other rows to the
-//! scanner. They and the scanner use `simd.rs`. The fields of a row are emitted in `emit.rs` and
-//! `dense.rs`. If you change the format, change `dialect.rs` first; the tests compare the others
-//! with it and with Python.
+//! emitted unchanged, or converted in `typed_rows.rs`. Both leave all other rows to the scanner.
+//! They and the scanner use `simd.rs`. The fields of a row are emitted in `emit.rs` and `dense.rs`.
+//! If you change the format, change `dialect.rs` first; the tests compare the others with it and
+//! with Python.
 
 mod backoff;
 mod chunk;
@@ -93,7 +95,7 @@ use row_context::{FirstRow, RowContext, Surplus};
 use search::Search;
 use settings::{Emit, Header, Settings};
 
-/// The end of a file for DOS, which some programs still write.
+/// The end-of-file byte of DOS, which some programs still write.
 const DOS_END: u8 = 0x1a;
 
 /// The `csv` decoder.
@@ -104,19 +106,20 @@ pub struct Csv {
     max_record: u64,
     /// The bytes before the first row.
     head: Head,
-    /// Bytes of the object that the stream is shown before those from another place on; `None` if
-    /// it begins at the object's start. Another stream has looked at the first rows.
+    /// Number of bytes of the object that the stream gets before those from another position on;
+    /// `None` if it begins at the object's start. If it is set, another stream has examined the
+    /// first rows.
     shown_first: Option<u64>,
-    /// Whether a stream that begins inside of the object has the same columns, without a header.
+    /// Whether a stream that begins inside the object has the same columns, without a header.
     knows_columns: bool,
     /// The source of the columns' names, if it is not the rows, for messages.
     names_source: &'static str,
-    /// Bytes of the object before the next chunk.
+    /// Number of bytes of the object before the next chunk.
     offset: u64,
-    /// Bytes of the object up to the end of the header.
+    /// Number of bytes of the object up to the end of the header.
     header_end: u64,
     /// Number of the line in which the next chunk starts, from 1; 0 if it is not known, because
-    /// decoding began inside of the object.
+    /// decoding began inside the object.
     line: u64,
     /// Whether the byte before the next chunk is a CR.
     after_cr: bool,
@@ -124,21 +127,21 @@ pub struct Csv {
     first_row: Option<FirstRow>,
     /// The bytes of the header, if later rows are compared with it.
     header: Vec<u8>,
-    /// The fields of the objects before, if the option `header` or `types` is `auto`.
+    /// The fields of earlier objects, if the option `header` or `types` is `auto`.
     fields_before: Option<Vec<Field>>,
-    /// The rows that tell header and types, while they are read.
+    /// The rows that show header and types, while they are read.
     learner: Learner,
-    /// The facts that the first rows told.
+    /// The facts that the first rows showed.
     learnt: Option<Learnt>,
     /// The columns, once they are known.
     layout: Option<Layout>,
-    /// The fields of one row. A field only so that its memory is reused.
+    /// The fields of one row. It is a member only so that its memory is reused.
     cells: Vec<Cell>,
     /// Memory of the fast path of plain rows.
     plain: PlainRows,
     /// Rows with fields beyond the columns.
     surplus: Surplus,
-    /// The search for a row, if decoding began inside of the object and nothing was decoded there.
+    /// The search for a row, if decoding began inside the object and nothing was decoded there.
     search: Option<Search>,
 }
 
@@ -213,7 +216,7 @@ impl Decoder for Csv {
     }
 
     fn restart(&self) -> Option<u64> {
-        // A new stream takes types that were learnt from the schema, which can't say such a name.
+        // A new stream takes learnt types from the schema, which can't express such a name.
         let is_said = self.settings.types.default.is_some()
             || self.settings.emit == Emit::Fields
                 && self.layout.as_ref().is_some_and(|layout| {
@@ -235,7 +238,8 @@ impl Decoder for Csv {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        // It begins here, and is not asked for a place: the chunk has more than the header.
+        // The stream begins here, so it is not asked for a position: the chunk has more than the
+        // header.
         self.search.take_if(|search| self.offset + bytes.len() as u64 > search.header);
         let mut counted = LineCount::default();
         let dos_end = bytes.iter().rev().take_while(|byte| end && **byte == DOS_END).count();
@@ -274,7 +278,7 @@ impl Decoder for Csv {
     }
 }
 
-/// The names of the columns of a stream that begins inside of an object without a header.
+/// The names of the columns of a stream that begins inside an object without a header.
 fn names_before(settings: &Settings, info: &StreamInfo) -> Option<Vec<String>> {
     match settings.emit {
         Emit::Fields => {
@@ -291,7 +295,7 @@ fn names_before(settings: &Settings, info: &StreamInfo) -> Option<Vec<String>> {
 }
 
 impl Csv {
-    /// Counts the lines in bytes that are not shown again.
+    /// Counts the lines in bytes that are not passed again.
     fn count_lines(&mut self, bytes: &[u8]) {
         let lines = self.settings.dialect.count_lines(bytes, &mut self.after_cr);
         self.line += if self.line > 0 { lines } else { 0 };
@@ -308,7 +312,7 @@ impl Csv {
         read.map_err(|(at, message)| DecodeError::refused(at, message))
     }
 
-    /// Emits the rows of a chunk. Returns how many bytes are done with.
+    /// Emits the rows of a chunk. Returns the number of finished bytes.
     fn decode_rows(
         &mut self,
         bytes: &[u8],
@@ -357,7 +361,7 @@ impl Csv {
                     return Err(DecodeError { resume: Resume::None, ..error });
                 }
                 Err(error) => {
-                    // The next row is the first, and tells what this one would have told.
+                    // The next row becomes the first one, and must show the facts.
                     self.learner.reset();
                     self.learnt = None;
                     return Err(error);
@@ -369,11 +373,11 @@ impl Csv {
 }
 
 impl Csv {
-    /// Looks at the first rows, which begin at `start`, for what must be known before the first
-    /// record. Whether that is known now, or more bytes must be seen.
+    /// Examines the first rows, which begin at `start`, for the facts that must be known before the
+    /// first record. Returns whether they are known now; otherwise more bytes are needed.
     ///
     /// # Errors
-    /// The rows don't tell it, or don't fit the options.
+    /// The rows don't show them, or don't fit the options.
     fn look_ahead(&mut self, chunk: &Chunk, start: usize) -> Result<bool, DecodeError> {
         if self.settings.learns() && self.learnt.is_none() {
             self.learnt = self.learn_from_rows(chunk, start)?;
@@ -392,8 +396,7 @@ impl Csv {
         }
     }
 
-    /// Whether the object has a header and nothing else, and its types are for the next object to
-    /// tell.
+    /// Whether the object has only a header, and the next object must show its types.
     fn is_only_header(&self, end: bool) -> bool {
         let types = self.settings.types.default;
         let is_header = |learnt: &Learnt| learnt.header && learnt.rows == 1 && learnt.is_whole;
@@ -402,11 +405,11 @@ impl Csv {
             && self.learnt.as_ref().is_some_and(is_header)
     }
 
-    /// Learns header and types from the rows at `start`, or from the objects before. `None` if there
-    /// are no rows, or if more of them must be seen.
+    /// Learns header and types from the rows at `start`, or from earlier objects. `None` if there
+    /// are no rows, or if more of them are needed.
     ///
     /// # Errors
-    /// The rows don't tell.
+    /// The rows don't show them.
     fn learn_from_rows(
         &mut self,
         chunk: &Chunk,
@@ -423,7 +426,7 @@ impl Csv {
             learn::of_fields_before(before, settings, &first).map(Some)
         } else if self.learner.read(chunk, start, &mut self.cells, settings) {
             if let Some(row) = self.learner.bad_row() {
-                // It is why the rows don't tell more.
+                // This error is the reason why the rows don't show more.
                 chunk.next_row(start + row, &mut self.cells)?;
             }
             self.learner.learnt(settings)
@@ -433,7 +436,7 @@ impl Csv {
         learnt.map_err(|message| chunk.refused(start, message))
     }
 
-    /// Says once at the end of the object what `flexible` has left out.
+    /// Reports once at the end of the object which fields `flexible` has left out.
     fn tell_surplus(&mut self, out: &mut Records) {
         if let Some(layout) = &self.layout {
             out.log(Level::Warn, &self.surplus.told(layout));
@@ -478,8 +481,8 @@ impl Csv {
         Ok(if has_header { FirstRow::IsHeader } else { FirstRow::IsData(line) })
     }
 
-    /// The names of the columns, by the options, the header, or their numbers. `start` is the first
-    /// row, whose fields are known.
+    /// The names of the columns, from the options, the header, or their numbers. `start` is the
+    /// first row, whose fields are known.
     ///
     /// # Errors
     /// The header is bad.
@@ -522,7 +525,7 @@ impl Csv {
         Ok(ColumnNames { names, source, header })
     }
 
-    /// Emits the rows from `at` on, as the option `emit` says.
+    /// Emits the rows from `at` on, in the form that the option `emit` names.
     fn emit(
         &mut self,
         chunk: &Chunk,
@@ -550,8 +553,8 @@ impl Csv {
             out,
         };
         let has = |scalar| layout.picks.iter().any(|pick| pick.scalar == scalar);
-        // One pass over the chunk is much faster than one check for each value. It finds bad bytes
-        // in what is no value, too: then each value is checked.
+        // One pass over the chunk is much faster than one check for each value. It also finds bad
+        // bytes outside of values; in that case each value is checked.
         let is_utf8 = settings.emit == Emit::Fields
             && has(Scalar::Utf8)
             && valid_up_to(chunk.bytes, chunk.end) == chunk.bytes.len();

@@ -10,7 +10,7 @@ use crate::dialect::Cell;
 use crate::names::not_utf8;
 
 /// Checks the first row, whose fields are `cells`. A header has no CR outside of quotes. A record
-/// may have one in a text: there must be more that speaks for lines.
+/// may have one in a text, so there must be more evidence of lines.
 pub(crate) fn check(
     chunk: &Chunk,
     row: &Range<usize>,
@@ -30,7 +30,7 @@ pub(crate) fn check(
     }
     let row = row.start;
     if is_header && let Err(error) = str::from_utf8(&chunk.bytes[row..at]) {
-        // Compressed bytes, for example: where their lines seem to end says nothing.
+        // This may be compressed bytes, for example: their apparent line ends mean nothing.
         let message = not_utf8("the header", &chunk.bytes[row..at], error.valid_up_to());
         return Err(chunk.refused(row, message));
     }
@@ -50,7 +50,7 @@ pub(crate) fn check(
 }
 
 /// Whether the parts of the row between CRs look like rows: they have the same number of fields, at
-/// least two; or the row is all of the object and ends without LF.
+/// least two; or the row is the whole object and ends without LF.
 fn are_lines(chunk: &Chunk, row: &Range<usize>) -> bool {
     let parts =
         chunk.bytes[row.clone()].split(|byte| *byte == b'\r').filter(|part| !part.is_empty());

@@ -1,10 +1,10 @@
-//! Finds rows that quotes have merged which are part of the text: a row over several lines, each of
-//! which is a row by itself.
+//! Finds rows that were merged by quotes which are part of the text: each line of such a row is a
+//! row itself.
 //!
-//! Text with line ends is what quotes are for, so there must be more than that. Each line, without a
-//! meaning of quotes, has as many fields as the table has columns. Tabs are in no text by chance.
-//! Other delimiters are: with them, there must be three columns or more, and the values of each line
-//! must have the types of the columns, of which one is a number or a boolean.
+//! Quotes exist for text with line ends, so more evidence is needed. Each line, if quotes have no
+//! meaning, must have as many fields as the table has columns. Tabs rarely occur in text by chance.
+//! Other delimiters do: with them, there must be three columns or more, and the values of each line
+//! must have the types of the columns, one of which must be numbers or booleans.
 
 use std::ops::Range;
 

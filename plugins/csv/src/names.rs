@@ -6,10 +6,11 @@ use crate::chunk::{Chunk, shown, value};
 use crate::dialect::Cell;
 use pipemill_parsing::encoding::looks_like;
 
-/// Bytes of names that a field may say. More of them are said as a checksum.
+/// Largest number of bytes of names that a field may contain. Longer lists are replaced by a
+/// checksum.
 const MAX_SAID: usize = 1 << 20;
 
-/// The name of a column that has none.
+/// The name of a column without one.
 pub(crate) fn default_name(column: usize) -> String {
     format!("f{column}")
 }
@@ -53,7 +54,7 @@ pub(crate) fn not_utf8(what: &str, text: &[u8], at: usize) -> String {
     )
 }
 
-/// The names, of which each is there once: `a` after an `a` is `a_1`.
+/// The names, made unique: a second `a` becomes `a_1`.
 pub(crate) fn without_duplicates(names: Vec<String>) -> Vec<String> {
     let mut taken: HashSet<String> = names.iter().cloned().collect();
     let mut seen = HashSet::new();

@@ -5,9 +5,9 @@
 //! **The idea.** A number is not read byte by byte. Its bytes are put into a vector register, one
 //! shuffle (`swizzle`) moves each digit to its decimal place, and a few multiplications add up the
 //! digits of four numbers at once. Then each number is multiplied by a power of ten, which also has
-//! its sign. The differences of numbers (length, sign, place of the dot) select a row in a
-//! table of 512 shuffles and factors. Nothing is branched on: one mispredicted branch costs as
-//! much as ten numbers.
+//! its sign. The differences of numbers (length, sign, place of the dot) select a row in a table of
+//! 512 shuffles and factors. There are no branches: one mispredicted branch costs as much as ten
+//! numbers.
 //!
 //! **The window.** A number ends at byte 14 of a window of 16 bytes, and byte 15 is the delimiter.
 //! Bytes before the number belong to the fields before it; no shuffle uses them. The key of the
@@ -20,14 +20,15 @@
 //! ```
 //!
 //! **Invariants.**
-//! - A number that is returned is the nearest float32. At most 15 digits are exact as f64. The factor
-//!   and the product are each rounded by half a unit in the last place at most, so the f64 is less
-//!   than three units away from the number. Rounding it to f32 is wrong only if the middle between two
-//!   floats is as near: such a number is refused. A division would give the nearest f64, but it takes
-//!   three times as long. All numbers but 0 are at least 1e-13, so no subnormals occur.
+//! - A number that is returned is the nearest float32. At most 15 digits are exact as f64. The
+//!   factor and the product are each rounded by half a unit in the last place at most, so the f64
+//!   is less than three units away from the number. Rounding it to f32 is wrong only if the middle
+//!   between two floats is as close: such a number is refused. A division would give the nearest
+//!   f64, but it takes three times as long. All numbers except for 0 are at least 1e-13, so no
+//!   subnormals occur.
 //! - A text that is not a decimal is refused. Every byte that a shuffle selects must be a digit;
 //!   for a text without digits the table selects the delimiter, which must therefore not be one.
-//! - If one number is refused, so are all four. The caller reads them in another way.
+//! - If one number is refused, all four are. The caller reads them in another way.
 //!
 //! **Changing it.** There are two implementations: `vector` for WebAssembly, and `scalar` for tests
 //! and other machines. The tests below run `scalar`; the end-to-end tests and `make bench` run
@@ -50,7 +51,8 @@ pub(crate) const MAX_LENGTH: usize = 15;
 /// The text of one number, and how to read it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NumberText<'a> {
-    /// The last 15 bytes before the end of the number, then the delimiter, which must be no digit.
+    /// The last 15 bytes before the end of the number, then the delimiter, which must not be a
+    /// digit.
     window: &'a [u8; 16],
     layout: &'static DigitLayout,
 }
@@ -72,7 +74,7 @@ impl<'a> NumberText<'a> {
     pub(crate) fn new(window: &'a [u8; 16], length: usize, first: u8) -> Self {
         // The low four bits of the leading zeros are the number of bytes after the last dot, with
         // the delimiter. Bit 4 is set, because the mask uses 16 of 32 bits. Bit 0 of the mask is
-        // always set: without a dot the number is 15, which the table takes for no dot.
+        // always set: without a dot the number is 15, which the table treats as "no dot".
         let dots = Block::<1>::load(window).eq(b'.') as u32 | 1;
         // XOR with SIGN clears bit 4 for positive numbers.
         let key = dots.leading_zeros() as usize ^ usize::from(SIGN[usize::from(first)]);
@@ -80,7 +82,7 @@ impl<'a> NumberText<'a> {
     }
 }
 
-/// By the first byte of a text: what to XOR its key with, so that bit 4 is set only for negative
+/// Value to XOR with the key, by the first byte of a text, so that bit 4 is set only for negative
 /// numbers.
 static SIGN: [u8; 256] = {
     let mut all = [16; 256];
@@ -130,7 +132,7 @@ const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
     let digits = unsigned - (dot > 0) as usize;
     let mut offsets = [ZERO; 16];
     if digits == 0 {
-        // The delimiter is no digit, so the text is refused.
+        // The delimiter is not a digit, so the text is refused.
         offsets[15] = DELIMITER;
     }
     let mut digit = 0;
@@ -143,7 +145,7 @@ const fn offsets(unsigned: usize, dot: usize) -> [u8; 16] {
 }
 
 /// The four numbers as float32, little-endian, each the nearest one. `None` if one of them is
-/// refused: it is no such decimal, or its f64 is too near to the middle between two floats.
+/// refused: it is not such a decimal, or its f64 is too close to the middle between two floats.
 ///
 /// Without `LONG`, numbers of more than eight digits are refused, too; that is faster.
 #[inline(always)]
@@ -154,12 +156,12 @@ pub(crate) fn parse_f32x4<const LONG: bool>(texts: [NumberText; 4]) -> Option<[u
     return scalar::parse::<LONG>(texts);
 }
 
-/// The bits of an f64 that an f32 has no room for.
+/// The bits of an f64 that don't fit into an f32.
 const LOST: u64 = 0x1fff_ffff;
 /// The value of these bits exactly half between two floats.
 const MIDDLE: u64 = 0x1000_0000;
-/// A number is refused if these bits have one of eight values, of which this is the first one: if of their
-/// difference from it, none of the bits [`FAR`] is set.
+/// A number is refused if these bits have one of eight values, the first of which is this one: so
+/// if none of the bits [`FAR`] is set in their difference.
 const NEAR_MIDDLE: u64 = MIDDLE - 4;
 const FAR: u64 = LOST & !7;
 
@@ -216,7 +218,8 @@ mod vector {
         select(window, load(text.layout.offsets))
     }
 
-    /// The bytes at the offsets, each from 0 to 15 or [`ZERO`](Z). For others, machines differ.
+    /// The bytes at the offsets, each from 0 to 15 or [`ZERO`](Z). For other offsets, machines
+    /// differ.
     #[inline(always)]
     fn select(bytes: v128, offsets: v128) -> v128 {
         i8x16_relaxed_swizzle(bytes, offsets)
@@ -252,13 +255,13 @@ mod vector {
         f64x2_add(f64x2_mul(first, f64x2_splat(1e8)), last)
     }
 
-    /// Nonzero where a byte is greater than 9, so that it was no digit.
+    /// Nonzero where a byte is greater than 9, so that it was not a digit.
     #[inline(always)]
     fn not_digits(bytes: v128) -> v128 {
         u8x16_sub_sat(bytes, u8x16_splat(9))
     }
 
-    /// All bits set where a number is near to the middle between two floats.
+    /// All bits set where a number is close to the middle between two floats.
     #[inline(always)]
     fn near_middle(doubles: v128) -> v128 {
         let after = u64x2_sub(doubles, u64x2_splat(NEAR_MIDDLE));
@@ -371,7 +374,7 @@ mod tests {
             }
         }
 
-        /// The middle between two floats, and decimals next to it, as near as 14 digits allow.
+        /// The middle between two floats, and decimals next to it, as close as 14 digits allow.
         #[test]
         fn near_the_middle(bits in 0x3580_0000u32..0x5580_0000, away in -3i64..=3) {
             let text = near_middle(bits, away);

@@ -3,18 +3,19 @@
 use crate::dialect::Dialect;
 use crate::simd::{Block, prefix_xor};
 
-/// The bytes that have a meaning, and what the bytes before a block say about it.
+/// The bytes that have a meaning, and the state that the bytes before a block leave.
 pub(crate) struct Reader {
     delimiter: u8,
     quote: u8,
-    /// All bits set if there is a quote byte, else no bit.
+    /// All bits set if there is a quote byte, otherwise no bit.
     has_quote: u64,
-    /// All bits set if a line end in quotes is for the scanner, else no bit: see `merged_rows.rs`.
+    /// All bits set if a line end in quotes is left to the scanner, otherwise no bit: see
+    /// `merged_rows.rs`.
     no_inner_lines: u64,
-    /// All bits set inside quotes, else no bit.
+    /// All bits set inside quotes, otherwise no bit.
     in_quotes: u64,
-    /// The start of a field in the block because of what ends before it: at bit 0, or at bit 1
-    /// after a CR.
+    /// The start of a field in the block because the field before it has ended: at bit 0, or at bit
+    /// 1 after a CR.
     field_starts: u64,
     /// 1 if the byte before is a quote that opens a field.
     after_opening: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Reader {
 
 /// The masks of a block.
 pub(crate) struct Masks {
-    /// The first byte of each value, or what follows an empty one.
+    /// The first byte of each value, or the byte after an empty one.
     pub(crate) starts: u64,
     /// The byte after the last byte of each value. A field has one bit in each of these two masks.
     pub(crate) ends: u64,
@@ -56,8 +57,8 @@ impl Reader {
         }
     }
 
-    /// The masks of the next block. `real` has a bit for each of its bytes that is in the chunk. With
-    /// `CRLF`, CR LF ends a line, and `next` is the byte after the block.
+    /// The masks of the next block. `real` has a bit for each of its bytes that is in the chunk.
+    /// With `CRLF`, CR LF ends a line, and `next` is the byte after the block.
     #[inline(always)]
     pub(crate) fn masks<const CRLF: bool>(
         &mut self,
@@ -88,7 +89,7 @@ impl Reader {
         let ends = fields | crs;
         let starts = fields << 1 | crs << 2 | self.field_starts;
         let after_closing = closing << 1 | self.after_closing;
-        // A quote opens where no field starts, or text follows one that closes.
+        // A quote opens where no field starts, or text follows a closing quote.
         let inner_lines = lfs & within & self.no_inner_lines;
         let odd = (opening & !starts) | (after_closing & !ends & real) | inner_lines;
         let masks = Masks {
@@ -105,7 +106,8 @@ impl Reader {
         masks
     }
 
-    /// Remembers where fields start in the next block. `fields` are the ends of fields, but for `crs`.
+    /// Remembers where fields start in the next block. `fields` are the ends of fields, without
+    /// `crs`.
     #[inline(always)]
     fn end_block<const CRLF: bool>(&mut self, fields: u64, crs: u64) {
         self.field_starts = fields >> 63 | crs >> 62;

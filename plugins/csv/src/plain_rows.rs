@@ -1,35 +1,35 @@
 //! The fast path that splits rows 64 bytes at a time, with no branch that depends on a field. The
-//! fields are emitted as they are written, or converted by `typed_rows.rs`.
+//! fields are emitted unchanged, or converted by `typed_rows.rs`.
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** The scanner goes from one end of a field to the next, and asks of each field: is it
-//! quoted, does the row end here? Here a few operations on the masks of 64 bytes answer that for all
-//! fields in these bytes. They leave a mask of where values start and one of where they end, without
-//! their quotes: one bit for each field, in the same order. [`write_places`] turns bits into offsets,
-//! several at a time, and the spans follow from the two lists of offsets. Only line ends are looked at
-//! one by one.
+//! **The idea.** The scanner goes from one end of a field to the next, and tests each field: is it
+//! quoted, does the row end here? Here a few operations on the masks of 64 bytes answer that for
+//! all fields in these bytes. They produce a mask of where values start and a mask of where they
+//! end, without their quotes: one bit for each field, in the same order. [`write_places`] turns
+//! bits into offsets, several at once, and the spans follow from the two lists of offsets. Only
+//! line ends are handled one by one.
 //!
 //! **What it leaves to others.** It stops before a row that has doubled quotes, a quote in the middle
 //! of a field, text after a closing quote, a wrong number of fields, or too many bytes, and before
 //! blank lines, comments and repeated headers. The scanner reads that row, or reports it. Then the
 //! caller tries again: see `backoff.rs`.
 //!
-//! **CR LF** costs some instructions for each block, so there are two versions of the code. That for
-//! LF stops at the first CR LF, and the other one goes on.
+//! **CR LF** costs some instructions for each block, so there are two versions of the code. The
+//! version for LF stops at the first CR LF, and the other one continues.
 //!
 //! **Invariants.**
 //! - A row that it emits is what the scanner and the reference reader would emit. It is always
 //!   correct to stop before a row.
-//! - The masks are wrong from the first byte on that is not in [`Masks::known`], so a row counts only
-//!   when its line end is known.
+//! - From the first byte that is not in [`Masks::known`] on, the masks are wrong, so a row counts
+//!   only when its line end is known.
 //!
-//! **What was tried.** Rows that are emitted whole: the scanner is faster, because it has nothing to
-//! do for a field. Looking at the line ends of many blocks at a time, so that no branch depends on
+//! **Tried without success.** Rows that are emitted whole: the scanner is faster, because it has no
+//! work per field. Looking at the line ends of many blocks at a time, so that no branch depends on
 //! rows: it costs more than the branches.
 //!
 //! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares it with the
-//! reference reader; `plain_rows_take_the_fast_path` below asserts that it takes what it should.
+//! reference reader; `plain_rows_take_the_fast_path` below asserts that it takes plain rows.
 //! Measure as for `scan.rs`.
 
 use crate::chunk::LineCount;
@@ -37,10 +37,10 @@ use crate::plain_masks::{Masks, Reader};
 use crate::row_context::RowContext;
 use crate::scan::StopReason;
 
-/// Number of fields after which rows are emitted: their places stay in the L1 cache.
+/// Number of fields after which rows are emitted: their positions stay in the L1 cache.
 const EMIT_FIELDS: usize = 1024;
 
-/// Places in the chunk, of rows that were not emitted yet. It is kept for its memory.
+/// Positions in the chunk of rows that were not emitted yet. It is kept to reuse its memory.
 #[derive(Debug, Default)]
 pub(crate) struct PlainRows {
     /// The start of each value.
@@ -53,16 +53,17 @@ pub(crate) struct PlainRows {
     has_crlf: bool,
 }
 
-/// Takes the rows.
+/// Receives the rows.
 pub(crate) trait PlainSink {
-    /// Whether rows with line ends in quotes are for this sink, too. Tabs are in no text by chance: see
-    /// `merged_rows.rs`.
+    /// Whether this sink also accepts rows with line ends in quotes. Tabs rarely occur in text by
+    /// chance: see `merged_rows.rs`.
     const TAKES_INNER_LINES: bool;
-    /// Emits rows, all of the layout's width. Returns how many: the next one is for the scanner.
+    /// Emits rows, all of the layout's width. Returns how many: the next one is left to the
+    /// scanner.
     fn rows(&mut self, context: &mut RowContext, places: &Places) -> usize;
 }
 
-/// The places of whole rows in the chunk, and of the values of their fields.
+/// The positions of complete rows in the chunk, and of the values of their fields.
 pub(crate) struct Places<'a> {
     /// The start of each row.
     pub(crate) rows: &'a [u32],
@@ -72,7 +73,7 @@ pub(crate) struct Places<'a> {
     pub(crate) ends: &'a [u32],
 }
 
-/// Emits the fields as they are written.
+/// Emits the fields unchanged.
 pub(crate) struct AsWritten;
 
 impl PlainSink for AsWritten {
@@ -85,12 +86,12 @@ impl PlainSink for AsWritten {
     }
 }
 
-/// Why a pass stopped.
+/// The reason why a pass stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// All bytes were read.
     ChunkEnd,
-    /// The row is for the scanner.
+    /// The row is left to the scanner.
     Row,
     /// The row ends with CR LF.
     CrLf,
@@ -127,7 +128,7 @@ impl PlainRows {
         }
     }
 
-    /// Makes room for the places of a block after `places` others.
+    /// Makes room for the positions of a block after `places` others.
     #[inline(always)]
     fn make_room(&mut self, places: usize) {
         if self.starts.len() < places + 65 {
@@ -144,7 +145,7 @@ impl PlainRows {
     }
 }
 
-/// One pass over rows. All numbers of places and rows are of those that were not emitted yet.
+/// One pass over rows. All counts of positions and rows are of those that were not emitted yet.
 #[derive(Default)]
 struct Pass {
     /// Number of fields of a row.
@@ -155,13 +156,13 @@ struct Pass {
     lfs: u64,
     /// The start of the current row.
     row: usize,
-    /// Number of places where values start.
+    /// Number of starts of values.
     starts: usize,
-    /// Number of places where values end.
+    /// Number of ends of values.
     ends: usize,
-    /// Number of whole rows.
+    /// Number of complete rows.
     rows: usize,
-    /// Number of fields of whole rows.
+    /// Number of fields of complete rows.
     fields: usize,
     /// Number of rows that were emitted.
     records: u64,
@@ -206,7 +207,8 @@ impl Pass {
         }
     }
 
-    /// Adds the places of the block at `base`, and ends its rows. Returns why to stop.
+    /// Adds the positions of the block at `base`, and ends its rows. Returns the reason to stop, if
+    /// there is one.
     #[inline(always)]
     fn block<const CRLF: bool>(
         &mut self,
@@ -245,7 +247,7 @@ impl Pass {
         if masks.known == !0 {
             return None;
         }
-        // The CR LF after a closing quote is odd, too.
+        // A CR LF after a closing quote is unknown to the masks, too.
         let odd = &context.chunk.bytes[self.base + masks.known.trailing_ones() as usize..];
         let is_crlf = !CRLF && odd.starts_with(b"\r\n");
         Some(if is_crlf { Stop::CrLf } else { Stop::Row })
@@ -257,8 +259,8 @@ impl Pass {
         comment.is_some() && context.chunk.bytes.get(row).copied() == comment
     }
 
-    /// Emits the whole rows. The places after them stay. Returns why to stop, if the sink leaves a row
-    /// to the scanner.
+    /// Emits the complete rows. The positions after them stay. Returns the reason to stop, if the
+    /// sink leaves a row to the scanner.
     #[inline(never)]
     fn emit<S: PlainSink>(
         &mut self,
@@ -275,7 +277,7 @@ impl Pass {
         let taken = sink.rows(context, &places);
         self.records += taken as u64;
         if let Some(row) = places.rows.get(taken) {
-            // Nothing of what follows was emitted.
+            // Nothing after this row was emitted.
             self.row = *row as usize;
             (self.rows, self.fields) = (0, 0);
             return Some(Stop::Row);
@@ -289,9 +291,9 @@ impl Pass {
     }
 }
 
-/// Writes the place of each bit to `places`, from `from` on. The block of the bits starts at
-/// `base`. Returns the number of bits. It writes 64 places from `from` on; those after the bits
-/// have no meaning.
+/// Writes the position of each bit to `places`, from `from` on. The block of the bits starts at
+/// `base`. Returns the number of bits. It always writes 64 positions from `from` on; those after
+/// the bits have no meaning.
 #[inline(always)]
 fn write_places(mut bits: u64, base: u32, places: &mut [u32], from: usize) -> usize {
     let count = bits.count_ones() as usize;
@@ -300,7 +302,7 @@ fn write_places(mut bits: u64, base: u32, places: &mut [u32], from: usize) -> us
         *place = base.wrapping_add(bits.trailing_zeros());
         bits &= bits.wrapping_sub(1);
     };
-    // Most blocks have few bits. Without a branch for each, no branch is predicted wrong.
+    // Most blocks have few bits. Without a branch for each bit, no branch is mispredicted.
     places[..8].iter_mut().for_each(&mut write);
     if count > 8 {
         places[8..16].iter_mut().for_each(&mut write);
@@ -331,7 +333,7 @@ mod tests {
         fn log(&mut self, _: Level, _: &str) {}
     }
 
-    /// Reads rows of `width` fields. Returns how many, and why and where it stopped.
+    /// Reads rows of `width` fields. Returns their number, and why and where it stopped.
     fn read(bytes: &[u8], width: usize) -> (u64, StopReason) {
         let dialect = Dialect {
             delimiter: b',',

@@ -1,5 +1,5 @@
-//! Hints for rows in which quotes, escapes or line ends seem to mean something else than the
-//! options say. They name the option that reads such rows.
+//! Hints for rows in which quotes, escapes or line ends seem to mean something else than in the
+//! options. They name the option that reads such rows.
 
 use crate::dialect::Dialect;
 
@@ -37,7 +37,7 @@ pub(crate) fn of_long_row(dialect: &Dialect, row: &[u8]) -> String {
     }
 }
 
-/// The hint for a row with a wrong number of fields; empty if nothing speaks for another dialect.
+/// The hint for a row with a wrong number of fields; empty if nothing suggests another dialect.
 /// `columns` is the expected number.
 #[cold]
 pub(crate) fn of_row(dialect: &Dialect, row: &[u8], columns: usize) -> String {
@@ -63,13 +63,13 @@ pub(crate) fn of_row(dialect: &Dialect, row: &[u8], columns: usize) -> String {
     }
 }
 
-/// Whether a CR without LF is in the bytes, and ends no row.
+/// Whether the bytes contain a CR without LF that does not end a row.
 pub(crate) fn has_lone_cr(dialect: &Dialect, bytes: &[u8]) -> bool {
     let is_alone = |pair: &[u8]| pair[0] == b'\r' && pair[1] != b'\n';
     !dialect.lone_cr && (bytes.windows(2).any(is_alone) || bytes.ends_with(b"\r"))
 }
 
-/// Whether backslashes stand before quotes, and are no escapes by the options.
+/// Whether there are backslashes before quotes that are not escapes according to the options.
 fn escapes_quotes(dialect: &Dialect, row: &[u8]) -> bool {
     let Some(quote) = dialect.quote else { return false };
     dialect.escape != Some(b'\\') && row.windows(2).any(|pair| pair == [b'\\', quote])

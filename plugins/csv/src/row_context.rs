@@ -14,11 +14,11 @@ pub(crate) struct RowContext<'a> {
     pub(crate) empty_is_nan: bool,
     /// Values that stand for an absent value.
     pub(crate) null: &'a [Vec<u8>],
-    /// The place of the first record, if it is in the chunk and after a header.
+    /// The position of the first record, if it is in the chunk and after a header.
     pub(crate) first_record: Option<usize>,
-    /// Rows with more fields than the columns, of which the fields beyond are left out.
+    /// Rows with more fields than columns, whose extra fields are left out.
     pub(crate) surplus: &'a mut Surplus,
-    /// For the message about a value in the first row.
+    /// The role of the first row, for the message about a value in it.
     pub(crate) first_row: FirstRow,
     pub(crate) out: &'a mut Records,
 }
@@ -27,12 +27,11 @@ pub(crate) struct RowContext<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Surplus {
     pub(crate) rows: u64,
-    /// The number of fields of the first of them, and its line.
+    /// The number of fields of the first such row, and its line.
     pub(crate) first: (usize, Option<u64>),
 }
 
-/// The role of the first row. If it is a record, it may be a header that the operator forgot to
-/// mention.
+/// The role of the first row. If it is a record, it may be a header that the options don't mention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstRow {
     IsHeader,

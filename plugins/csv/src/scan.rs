@@ -13,27 +13,27 @@
 //! opening quote. That is right for finding ends. Only the second of them is remembered
 //! ([`BlockMasks::doubled`]), because a field that has one is raw.
 //!
-//! **What the scanner leaves to others.** It takes a quote for one that opens or closes a field, or
-//! for one of two. If a quote opens in the middle of a field, or text follows a closing quote, that
-//! view is wrong, and so is every bit after it. The scanner then returns [`StopReason::Fallback`]
-//! with the start of the row, and [`scan`] lets the reference reader in `dialect.rs` read that one
-//! row. The same happens for a row that starts like a comment. A dialect with an escape is never
-//! scanned.
+//! **What the scanner leaves to others.** It assumes that a quote opens or closes a field, or is
+//! one of two. If a quote opens in the middle of a field, or text follows a closing quote, this
+//! assumption is wrong, and so is every bit after it. The scanner then returns
+//! [`StopReason::Fallback`] with the start of the row, and [`scan`] lets the reference reader in
+//! `dialect.rs` read that one row. The same happens for a row that starts like a comment. A dialect
+//! with an escape is never scanned.
 //!
 //! **Invariants.**
-//! - All state of [`Scanner`] is about the bytes before the block, so a block can be read on its
-//!   own.
-//! - A row is given to the sink only when its line end was seen. Fields of a row that is left to
-//!   the reference reader are taken back by [`RowSink::discard_row`].
+//! - All state of [`Scanner`] is about the bytes before the block, so a block can be read
+//!   independently.
+//! - A row is passed to the sink only when its line end was seen. Fields of a row that is left to
+//!   the reference reader are removed by [`RowSink::discard_row`].
 //! - The scanner and the reference reader must agree on every input. Prefer a fallback to a special
 //!   case: a rare row costs little.
-//! - No branch may depend on which fields are quoted: nobody can predict that. See
+//! - No branch may depend on which fields are quoted, because such a branch can't be predicted. See
 //!   [`Scanner::cell`].
 //!
 //! **Changing it.** `scanner_and_reference_agree` in `tests/decoder/splits.rs` compares both
-//! readers on random input; to force the reference reader, it sets an escape byte that never comes.
-//! The tests in `python.rs` and `crate_csv.rs` compare the result with two other readers. Measure
-//! outside the sandbox with the first command, and inside with the second:
+//! readers on random input; to force the reference reader, it sets an escape byte that never
+//! occurs. The tests in `python.rs` and `crate_csv.rs` compare the result with two other readers.
+//! Measure outside the sandbox with the first command, and inside with the second:
 //!
 //! ```text
 //! cargo run --release -p pipemill-csv --example speed
@@ -48,15 +48,15 @@ use crate::chunk::{Chunk, LineCount, NextRow};
 use crate::dialect::Cell;
 use crate::simd::{Block, prefix_xor};
 
-/// Takes the rows of a chunk and their fields, and emits records.
+/// Receives the rows of a chunk and their fields, and emits records.
 pub(crate) trait RowSink {
     /// Whether fields are wanted. If not, `field` is never called.
     const FIELDS: bool;
-    /// Takes the next field of the row.
+    /// Receives the next field of the row.
     fn field(&mut self, cell: Cell);
     /// Ends the row. `row` is its bytes without the line end; the next line starts at `next`.
     fn row(&mut self, row: Range<usize>, next: usize) -> Result<(), DecodeError>;
-    /// Removes the fields of the row that was not ended: they will come again.
+    /// Removes the fields of the unfinished row: they will come again.
     fn discard_row(&mut self);
     /// Refuses a row over several lines that seems to be several rows. It is called before
     /// [`row`](Self::row).
@@ -77,9 +77,9 @@ pub(crate) trait RowSink {
     }
 }
 
-/// Gives the rows that lie whole in the chunk, from `start` on, to the sink. At the end of the
-/// input the last row needs no line end. Returns where it stopped: at the start of a row, or at the
-/// end.
+/// Passes the rows that are completely in the chunk, from `start` on, to the sink. At the end of
+/// the input the last row needs no line end. Returns where it stopped: at the start of a row, or at
+/// the end.
 pub(crate) fn scan<R: RowSink>(
     chunk: &Chunk,
     start: usize,
@@ -97,7 +97,7 @@ pub(crate) fn scan<R: RowSink>(
             sink.discard_row();
         }
         at = match stop {
-            // A row that is too long may have another fault: the reference reader sees it.
+            // A row that is too long may have another fault, which the reference reader finds.
             StopReason::ChunkEnd(row) if !chunk.end && chunk.check_cut(row).is_ok() => {
                 return Ok(row);
             }
@@ -125,13 +125,14 @@ pub(crate) fn scan<R: RowSink>(
     }
 }
 
-/// Why the scanner or a fast path stopped. The offset is the start of the row to go on with.
+/// The reason why the scanner or a fast path stopped. The offset is the start of the row to
+/// continue with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// The chunk ends before the row does.
     ChunkEnd(usize),
-    /// The row is for another reader: for the scanner after a fast path, else for the reference
-    /// reader or the fast path.
+    /// The row is left to another reader: to the scanner after a fast path, otherwise to the
+    /// reference reader or the fast path.
     Fallback(usize),
 }
 
@@ -192,7 +193,7 @@ struct Scanner<'a> {
     field: usize,
     /// The byte before the block; LF at the start of a row.
     before: u8,
-    /// All bits set inside a quoted field, else no bit.
+    /// All bits set inside a quoted field, otherwise no bit.
     in_quotes: u64,
     /// Offset of the last second quote of two that mean one; 0 if there is none.
     last_doubled: usize,
@@ -205,7 +206,7 @@ struct Scanner<'a> {
 /// The masks of one block: bit i is for byte i.
 struct BlockMasks {
     /// The ends to handle: delimiters and line ends outside quotes, up to the first quote that the
-    /// scanner does not understand. If the sink wants no fields, only line ends.
+    /// scanner does not understand. If the sink does not want fields, only line ends.
     ends: u64,
     /// All line ends, in quotes or not.
     lines: u64,
@@ -225,8 +226,8 @@ impl Scanner<'_> {
         comment.is_some() && self.chunk.bytes.get(self.row).copied() == comment
     }
 
-    /// Gives the fields and rows that end in the block at `base` to the sink. Breaks if a row is
-    /// for someone else.
+    /// Passes the fields and rows that end in the block at `base` to the sink. Breaks if a row is
+    /// left to another reader.
     #[inline(always)]
     fn block<R: RowSink>(
         &mut self,
@@ -266,7 +267,7 @@ impl Scanner<'_> {
             let at = base + bit as usize;
             let is_line = !R::FIELDS || masks.lines >> bit & 1 == 1;
             let end = if is_line { self.trim_cr(at) } else { at };
-            // A blank line is no row.
+            // A blank line is not a row.
             if !is_line || end > self.row {
                 if R::FIELDS && QUOTED {
                     let Some(cell) = self.cell(end, masks.doubled & !(!0 << bit), base) else {
@@ -360,7 +361,7 @@ impl Scanner<'_> {
     }
 
     /// The current field, which ends at `end`. `doubled` is the mask of second quotes before `end`
-    /// in the block at `base`. `None` if the field is for the reference reader.
+    /// in the block at `base`. `None` if the field is left to the reference reader.
     #[inline(always)]
     fn cell(&self, end: usize, doubled: u64, base: usize) -> Option<Cell> {
         let (start, bytes) = (self.field, self.chunk.bytes);
@@ -369,7 +370,7 @@ impl Scanner<'_> {
         let quote = self.chunk.dialect.quote?;
         let quoted = bytes[start] == quote;
         // If the last byte is not the closing quote, text follows the closing quote. This branch is
-        // hardly ever taken. There is no branch on `quoted`, because nobody can predict that.
+        // rarely taken. There is no branch on `quoted`, because it can't be predicted.
         if quoted & ((end - start < 2) | (bytes[end.max(1) - 1] != quote)) {
             return None;
         }

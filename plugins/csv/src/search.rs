@@ -1,28 +1,28 @@
-//! Looks for the start of a row from a place on of which nobody knows whether it is in quotes.
+//! Searches for the start of a row from a position that may be inside quotes.
 //!
-//! Three readers follow the bytes: as if the place were the start of a field, inside of a field
-//! without quotes, and inside of quotes. **They meet** where all are in the same state, which is so
+//! Three readers follow the bytes: as if the position were the start of a field, inside a field
+//! without quotes, and inside quotes. **They meet** when all are in the same state, which happens
 //! after a few fields of most files: a quote opens a field only at its start, so text after a quote
-//! brings a wrong reader back. From there on, the next row is as good as certain. **If they
-//! don't**, one of them is chosen after [`VIEW`] bytes: the one that has read the fewest odd
-//! things, such as rows with other numbers of columns. Both are guesses. The caller must compare a
-//! guess with where a reader comes to from the start.
+//! corrects a wrong reader. From there on, the next row is almost certain. **If they don't**, one
+//! of them is chosen after [`VIEW`] bytes: the one that has read the fewest odd things, such as
+//! rows with other numbers of columns. Both are guesses. The caller must compare a guess with the
+//! position that a reader from the start reaches.
 
 use pipemill_plugin::Resync;
 
 use crate::dialect::{Dialect, FieldState};
 
-/// Bytes after which a reader is chosen if they have not met.
+/// Number of bytes after which a reader is chosen if they have not met.
 const VIEW: usize = 64 << 10;
-/// The things that the place may be, the most likely first.
+/// The possible states of the position, the most likely first.
 const FIRST: [FieldState; 3] = [FieldState::Start, FieldState::Plain, FieldState::Quoted];
 
 /// A search in one object.
 #[derive(Debug)]
 pub(crate) struct Search {
-    /// Bytes of the header that the decoder is shown before.
+    /// Size of the header that the decoder gets first, in bytes.
     pub(crate) header: u64,
-    /// The reader that is right, once that was decided and as long as it has found no row.
+    /// The right reader, once it is known and until it has found a row.
     chosen: Option<Reader>,
 }
 
@@ -32,8 +32,8 @@ impl Search {
         Self { header, chosen: None }
     }
 
-    /// Goes on in these bytes, which come after those that were consumed. `columns` is the number of
-    /// columns, if rows have one.
+    /// Continues in these bytes, which follow the consumed ones. `columns` is the number of
+    /// columns, if rows have a fixed one.
     pub(crate) fn find(
         &mut self,
         dialect: &Dialect,
@@ -48,7 +48,7 @@ impl Search {
         let mut readers = FIRST.map(|state| Reader::new(state, columns));
         let mut rows = [None; FIRST.len()];
         let view = &chunk[..chunk.len().min(VIEW)];
-        // A few bytes without quotes may lie inside of quotes.
+        // A few bytes without quotes may be inside quotes.
         let is_whole_view = end || chunk.len() >= VIEW;
         let has_quotes = dialect.quote.is_some_and(|quote| view.contains(&quote));
         let are_lines = is_whole_view && !has_quotes;
@@ -77,8 +77,8 @@ impl Search {
         self.row_of(readers[fewest].clone(), rows[fewest], view.len())
     }
 
-    /// The result: the row that starts after the byte at `line_end`, or else nothing in `read`
-    /// bytes.
+    /// The result: the row that starts after the byte at `line_end`, or that there is none in
+    /// `read` bytes.
     fn row_of(&mut self, reader: Reader, line_end: Option<usize>, read: usize) -> Resync {
         match line_end {
             Some(at) => Resync { consumed: at + 1, found: true },
@@ -99,15 +99,15 @@ enum Place {
     Comment,
 }
 
-/// Follows the rows, and notes what is odd about them. Like [`Dialect::row`], but byte by byte.
+/// Follows the rows, and counts odd things in them. Like [`Dialect::row`], but byte by byte.
 #[derive(Debug, Clone)]
 struct Reader {
     place: Place,
-    /// Bytes of the row so far; not 0 in the row of which only the end was seen.
+    /// Number of bytes of the row so far; not 0 in the row of which only the end was seen.
     length: usize,
-    /// Fields of the row that have ended; `None` if only the end of it was seen.
+    /// Number of fields of the row that have ended; `None` if only the end of it was seen.
     fields: Option<usize>,
-    /// The number of columns, if rows have one. Without, that of the first whole row.
+    /// The number of columns, if rows have one. Otherwise, that of the first complete row.
     columns: Option<usize>,
     /// Number of odd things.
     odd: u32,
@@ -123,7 +123,7 @@ impl Reader {
         self.length == 0 && self.place == Place::Field(FieldState::Start)
     }
 
-    /// Reads a byte. Whether a row starts after it.
+    /// Reads a byte. Returns whether a row starts after it.
     fn read(&mut self, dialect: &Dialect, byte: u8) -> bool {
         let ends_line = dialect.ends_line(byte);
         let state = match self.place {
@@ -159,7 +159,7 @@ impl Reader {
             _ if ends_line => return self.end_row(true),
             FieldState::Closed if byte == b'\r' => FieldState::Closed,
             FieldState::Closed | FieldState::Plain => {
-                // Text after a closing quote, and a quote inside of text.
+                // This is text after a closing quote, or a quote inside text.
                 self.odd += u32::from(is_quote || state == FieldState::Closed);
                 FieldState::Plain
             }
@@ -171,7 +171,7 @@ impl Reader {
     }
 
     fn end_row(&mut self, is_row: bool) -> bool {
-        // A blank line is no row.
+        // A blank line is not a row.
         if let Some(fields) = self.fields.filter(|_| is_row && self.length > 1) {
             let columns = *self.columns.get_or_insert(fields + 1);
             self.odd += u32::from(columns != fields + 1);

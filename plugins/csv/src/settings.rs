@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 pub(crate) enum Emit {
     /// One field per column.
     Fields,
-    /// One field: the row as it is written.
+    /// One field: the row unchanged.
     Row,
     /// One field: all columns as an array of float32.
     Dense,
@@ -20,7 +20,7 @@ pub(crate) enum Emit {
 pub(crate) enum Header {
     No,
     Yes,
-    /// The first rows tell.
+    /// The first rows show it.
     Auto,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Header {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) dialect: Dialect,
-    /// Lines at the start of an object that are no rows.
+    /// Number of lines at the start of an object that are not rows.
     pub(crate) skip_rows: u64,
     pub(crate) header: Header,
     pub(crate) drop_repeated_header: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
 /// The types of the columns.
 #[derive(Debug)]
 pub(crate) struct ColumnTypes {
-    /// The type of all columns that are not in `named`. If absent, the first rows tell it.
+    /// The type of all columns that are not in `named`. If absent, the first rows show it.
     pub(crate) default: Option<Scalar>,
     /// Columns, by name or number, with their types.
     pub(crate) named: Vec<(String, Scalar)>,
@@ -160,13 +160,13 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether the first rows tell something that the options don't.
+    /// Whether the first rows must show something that the options don't say.
     pub(crate) fn learns(&self) -> bool {
         self.header == Header::Auto || self.types.default.is_none()
     }
 
     /// Whether the columns of a row are known without a header and without the first row: from the
-    /// options, or from the fields of the records before.
+    /// options, or from the fields of earlier records.
     pub(crate) fn knows_columns(&self) -> bool {
         self.names.is_some()
             || match self.emit {
@@ -176,7 +176,7 @@ impl Settings {
             }
     }
 
-    /// Refuses options that have no meaning together.
+    /// Refuses combinations of options that have no meaning.
     fn check(&self, options: &Options) -> Result<(), String> {
         for (name, set) in [
             ("drop_repeated_header", self.drop_repeated_header),

@@ -1,9 +1,8 @@
 //! Compares a block of bytes with one byte: the result is a mask whose bit i is for byte i.
 //!
 //! This is the only file of the crate with `unsafe`. There are three implementations, with the same
-//! four functions: for WebAssembly (what runs in production), for x86-64 (what native tests run),
-//! and in plain `u64`s (for other machines). The tests compare each that the machine can run with a
-//! byte-by-byte loop.
+//! four functions: for WebAssembly (production), for x86-64 (native tests), and in plain `u64`s
+//! (other machines). The tests compare each that the machine can run with a byte-by-byte loop.
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) use lane::{load, store};

@@ -1,7 +1,7 @@
 //! The fast path for typed columns: [`PlainRows`](crate::plain_rows::PlainRows) splits the rows,
-//! and their values are converted here. None has a doubled quote, and quotes around a value are no
-//! part of it. A row with a value that does not fit is left to the scanner, whose sink says what is
-//! wrong with it.
+//! and their values are converted here. None has a doubled quote, and quotes around a value are not
+//! part of it. A row with a value that does not fit is left to the scanner, whose sink reports the
+//! fault.
 
 use pipemill_parsing::numbers::{Number, trimmed};
 use pipemill_plugin::{Records, Scalar};
@@ -67,7 +67,7 @@ impl TypedRows<'_> {
             Scalar::Utf8 if !self.is_utf8 && str::from_utf8(&bytes[start..end]).is_err() => {
                 Err(Unfit)
             }
-            // Text that is checked, or bytes: the option `types` takes no other type.
+            // Checked text, or bytes: the option `types` accepts no other type.
             _ => {
                 out.field(start..end);
                 Ok(())
@@ -76,14 +76,14 @@ impl TypedRows<'_> {
     }
 }
 
-/// Whether a value is one of the words for none.
+/// Whether a value is one of the null words.
 pub(crate) fn is_null(null: &[Vec<u8>], value: &[u8]) -> bool {
     let text = trimmed(value);
     null.iter().any(|word| word == text)
 }
 
-/// Whether the first rows would have made such a value text: `007`, or a phone number with `+`. As
-/// a number it would lose what it begins with.
+/// Whether such a value would have made the column text in the first rows: `007`, or a phone number
+/// with `+`. As a number it would lose its first characters.
 #[inline(always)]
 pub(crate) fn is_code(value: &[u8]) -> bool {
     // Nearly all integers begin like this.

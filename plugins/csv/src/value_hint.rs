@@ -53,7 +53,7 @@ pub(crate) fn of_value(
     }
 }
 
-/// The hint for a word that stands for no value in many files.
+/// The hint for a word that many files use for an absent value.
 fn null(context: &RowContext, text: &[u8]) -> String {
     let word = String::from_utf8_lossy(text);
     if context.is_dense && !context.empty_is_nan {
@@ -71,7 +71,7 @@ pub(crate) fn null_with(others: &[Vec<u8>], word: &[u8]) -> String {
     format!("null = \"{others}{}\"", String::from_utf8_lossy(word))
 }
 
-/// Whether a text is a number that is no integer.
+/// Whether a text is a number that is not an integer.
 fn is_fraction(text: &[u8]) -> bool {
     let is_integer = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-');
     !text.iter().all(is_integer) && f64::parse(text).is_some()

@@ -1,5 +1,5 @@
-//! Hints for rows with a wrong number of fields: what seems to be meant, and the option that reads
-//! it. `flexible` is named only where it loses nothing.
+//! Hints for rows with a wrong number of fields: the likely meaning, and the option that reads it.
+//! `flexible` is named only if it loses nothing.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::quote_hint;
 use crate::row_context::RowContext;
 
-/// Lines that may stand above a table.
+/// Largest number of lines above a table.
 const MAX_PREAMBLE: u64 = 50;
 
 /// The hint for a row that has `found` fields.
@@ -43,7 +43,7 @@ pub(crate) fn of_row(
     }
 }
 
-/// The hint for a header with a name less than the rows have fields.
+/// The hint for a header that has one name less than the rows have fields.
 pub(crate) fn row_names(names: &[String]) -> String {
     let hint = "the first column may have no name, as in R's files";
     if names.len() > 20 || names.iter().any(|name| name.contains([',', '"'])) {

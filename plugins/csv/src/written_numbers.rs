@@ -1,5 +1,5 @@
-//! Numbers as people write them, which no type of a column reads: with separators of thousands, or
-//! with a comma in place of the point. The option `decimal` reads the latter.
+//! Numbers as people write them, which no column type reads: with separators of thousands, or with
+//! a decimal comma. The option `decimal` reads the latter.
 
 use pipemill_parsing::numbers::Number;
 
@@ -11,7 +11,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// A text for a message: what is in the number.
+    /// A text for a message: the peculiarity of the number.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Thousands => "separators of thousands",
@@ -19,7 +19,7 @@ impl Written {
         }
     }
 
-    /// How a text without blanks around it is written, if it is such a number.
+    /// The notation of a text without blanks around it, if it is such a number.
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
         let digits = match text {
             [b'+' | b'-', rest @ ..] => rest,
@@ -50,8 +50,8 @@ impl Written {
     }
 }
 
-/// The number in a text without blanks around it, whose point is a comma. A point is no part of it:
-/// it may separate thousands.
+/// The number in a text without blanks around it, with a decimal comma. A point is not a part of
+/// it: it may separate thousands.
 pub(crate) fn parse_with_comma<N: Number>(text: &[u8]) -> Option<N> {
     if text.contains(&b'.') {
         return None;

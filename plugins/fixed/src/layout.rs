@@ -7,8 +7,8 @@ use pipemill_parsing::field_spec::{
 };
 use pipemill_plugin::{Field, Options, Records, Scalar};
 
-/// The option `fields`. It has only types of which any bytes are a valid value, so that no byte
-/// must be checked.
+/// The option `fields`. It allows only types for which any bytes are valid, so that no byte must be
+/// checked.
 const FIELDS: SpecOption = SpecOption {
     name: "fields",
     example: "label:int32,x:float32[28,28],image:bytes[784]",
@@ -43,7 +43,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout that the options describe. An error is a text for the operator.
+    /// The layout that the options describe. An error is a message for the operator.
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let fields = match options.get("fields") {
             Some(text) => fields_of(options, text)?,
@@ -57,8 +57,8 @@ impl Layout {
         Self::of_fields(vec![sized(field)], None)
     }
 
-    /// The layout of these fields, each with its size in bytes. `size` is what the operator says
-    /// that they have together.
+    /// The layout of these fields, each with its size in bytes. `size` is the total size that the
+    /// operator gives.
     fn of_fields(fields: Vec<(Field, u64)>, size: Option<u64>) -> Result<Self, String> {
         let sizes = fields.iter().map(|(_, size)| *size);
         let sum = sizes.clone().try_fold(0u64, u64::checked_add).unwrap_or(u64::MAX);
@@ -87,7 +87,7 @@ impl Layout {
         self.fields.clone()
     }
 
-    /// Emits the records in these bytes of the chunk. The bytes are whole records.
+    /// Emits the records in these bytes of the chunk. The bytes are complete records.
     pub(crate) fn emit(&self, bytes: Range<usize>, out: &mut Records) {
         let starts = bytes.step_by(self.size);
         if self.fields.len() == 1 {

@@ -2,8 +2,9 @@
 //! `data`, or the fields of the option `fields`. The decoder does not look at the bytes; numbers
 //! are little-endian.
 //!
-//! **State between calls.** The only state is how many bytes of the header are left. After the
-//! header only whole records are consumed, so every chunk starts at the start of a record.
+//! **State between calls.** The only state is the number of bytes of the header that are left.
+//! After the header only complete records are consumed, so every chunk starts at the start of a
+//! record.
 //!
 //! **Errors.** Any byte is valid, so the only error is an input that ends inside the header or a
 //! record.
@@ -21,9 +22,9 @@ use pipemill_plugin::{
 pub struct Fixed {
     head: Head,
     layout: Layout,
-    /// Bytes of the header.
+    /// Size of the header in bytes.
     header: u64,
-    /// Bytes of the header that are not consumed yet.
+    /// Number of bytes of the header that are not consumed yet.
     header_left: u64,
 }
 
@@ -82,7 +83,7 @@ impl Decoder for Fixed {
         if (chunk.len() as u64) < self.header_left {
             return self.skip_header(chunk.len(), end);
         }
-        // It fits: the chunk is not shorter.
+        // The value fits: the chunk is not shorter.
         let from = self.header_left as usize;
         self.header_left = 0;
         let size = self.layout.size;
@@ -93,12 +94,12 @@ impl Decoder for Fixed {
 }
 
 impl Fixed {
-    /// For a decoder that wraps this one: records that are one number or one array of numbers, after
-    /// a header of `header` bytes that is skipped. The field's shape has no size of 0. The object's
-    /// first bytes are not looked at.
+    /// For a decoder that wraps this one: records that are one number or one array of numbers,
+    /// after a header of `header` bytes that is skipped. The field's shape has no size of 0. The
+    /// object's first bytes are not examined.
     ///
     /// # Errors
-    /// A text for the operator: a record has no byte, or more than `max_record`.
+    /// A message for the operator: a record has no byte, or more than `max_record`.
     pub fn of_numbers(field: Field, header: u64, info: &StreamInfo) -> Result<Self, String> {
         Self::of_layout(Layout::of_numbers(field)?, header, info)
     }
@@ -120,7 +121,7 @@ impl Fixed {
 
     /// Skips the part of the header that is in the chunk, whose length is `held`, except for the
     /// last byte. The last byte is kept so that an input that ends inside the header has its error
-    /// at that byte, however the input was split.
+    /// at that byte, regardless of the split.
     fn skip_header(&mut self, held: usize, end: bool) -> Result<Progress, DecodeError> {
         if end && held > 0 {
             let message = format!(

@@ -1,8 +1,8 @@
-//! Images as nearly all are: baseline, one scan, grey or with three components of which two may have
-//! half of the columns and rows. Everything else is left to [`crate::library`].
+//! Decodes the usual kind of image: baseline, one scan, grey or with three components of which two
+//! may have half of the columns and rows. Everything else is left to [`crate::library`].
 //!
-//! It is for speed: the library has nothing for the vectors of WebAssembly. And it decodes only the
-//! blocks that the array needs; of the others it goes over the codes.
+//! It exists for speed: the library does not use the vectors of WebAssembly. It also decodes only
+//! the blocks that the array needs; for the others it only reads the codes.
 
 mod header;
 mod huffman;
@@ -14,7 +14,7 @@ use huffman::{Bits, BlockError};
 
 use crate::plane::Plane;
 
-/// Decodes images. It keeps memory and tables from one to the next.
+/// Decodes images. It keeps memory and tables for the next image.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     tables: Tables,
@@ -25,9 +25,9 @@ pub(crate) struct Baseline {
 struct Decoding<'a> {
     component: &'a Component,
     plane: &'a mut Plane,
-    /// Columns and rows of the blocks that are needed.
+    /// Columns and rows of the needed blocks.
     needed: [std::ops::Range<usize>; 2],
-    /// The last first coefficient.
+    /// The previous first coefficient.
     previous: i32,
 }
 
@@ -35,13 +35,13 @@ impl Baseline {
     /// Reads the header of an image.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub(crate) fn read_header(&mut self, jpeg: &[u8], max_pixels: u64) -> Result<Header, String> {
         header::read(jpeg, max_pixels, &mut self.tables)
     }
 
-    /// Makes the planes as large as the image, divided by 1, 2, 4 or 8. Then [`Plane::needed`] must be
-    /// set.
+    /// Makes the planes as large as the image, divided by 1, 2, 4 or 8. [`Plane::needed`] must be
+    /// set afterwards.
     pub(crate) fn set_planes(
         &self,
         header: &Header,
@@ -55,7 +55,8 @@ impl Baseline {
         for (component, plane) in scan.components.iter().zip(planes) {
             let size = [header.width, header.height];
             let factor = [0, 1].map(|axis| max[axis] / component.blocks[axis]);
-            // A plane of half the columns and rows need not be made as small, and then as large again.
+            // A plane of half the columns and rows need not be reduced as much, only to be enlarged
+            // again.
             plane.edge = if factor == [2, 2] && edge < 8 { 2 * edge } else { edge };
             plane.factor = factor.map(|factor| factor * edge / plane.edge);
             plane.size = [0, 1].map(|axis| (size[axis] * plane.edge).div_ceil(8 * factor[axis]));
@@ -66,10 +67,10 @@ impl Baseline {
         }
     }
 
-    /// Decodes what is needed of an image into its planes.
+    /// Decodes the needed part of an image into its planes.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub(crate) fn decode(
         &mut self,
         jpeg: &[u8],
@@ -111,7 +112,7 @@ impl Baseline {
     }
 }
 
-/// The most blocks of a component in a unit: columns and rows.
+/// Largest number of blocks of a component in a unit: columns and rows.
 fn max_blocks(scan: &Scan) -> [usize; 2] {
     let most = |axis: usize| scan.components.iter().map(|one| one.blocks[axis]).max();
     [0, 1].map(|axis| most(axis).unwrap_or(1))

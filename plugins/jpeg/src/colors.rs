@@ -1,4 +1,4 @@
-//! Three planes become pixels.
+//! Converts three planes to pixels.
 
 use crate::lanes::{I16s, Sums, store_rgb};
 use crate::plane::Color;

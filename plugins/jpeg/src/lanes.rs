@@ -1,7 +1,7 @@
-//! Eight numbers at a time, as one register of WebAssembly's 128 bits. Outside of it, for the tests, the
-//! same on arrays: every result is the same, bit for bit.
+//! Eight numbers at a time, as one register of WebAssembly's 128 bits. Outside of it, for the
+//! tests, the same operations on arrays: every result is the same, bit for bit.
 //!
-//! The vocabulary is what the inverse transform, the filter and the colours need, and no more.
+//! The vocabulary is limited to the needs of the inverse transform, the filter and the colours.
 
 #[cfg(target_arch = "wasm32")]
 mod wasm;
@@ -35,14 +35,14 @@ impl Sums {
     pub(crate) fn sub(self, other: Self) -> Self {
         Self(self.0.sub(other.0), self.1.sub(other.1))
     }
-    /// Divided by 2 to the power of `BITS`, rounded down, and narrowed with saturation.
+    /// Divides by 2 to the power of `BITS`, rounds down, and narrows with saturation.
     #[inline(always)]
     pub(crate) fn shift<const BITS: u32>(self) -> I16s {
         I32s::narrow(self.0.shift::<BITS>(), self.1.shift::<BITS>())
     }
 }
 
-/// Rows become columns.
+/// Transposes rows and columns.
 #[inline(always)]
 pub(crate) fn transpose(mut rows: [I16s; 8]) -> [I16s; 8] {
     for _ in 0..3 {

@@ -2,7 +2,7 @@
 //! an image of one size, `uint8[size,size,3]`, and its other fields.
 //!
 //! The built-in `webdataset` finds the samples: see [`samples`]. [`picture`] decodes an image, and
-//! [`resize`] makes the array of it.
+//! [`resize`] makes the array from it.
 
 mod baseline;
 mod colors;
@@ -18,17 +18,17 @@ use pipemill_plugin::{
 };
 use samples::Samples;
 
-/// Bytes of arrays that a call of `decode` makes at most, unless one sample has more. It is far
-/// below the smallest `limits.output` that pipemill chooses by itself.
+/// Largest size in bytes of the arrays that a call of `decode` makes, unless one sample has more.
+/// It is far below the smallest `limits.output` that pipemill chooses as a default.
 const MAX_CALL_OUTPUT: u64 = 64 << 20;
-/// The least bytes of a sample in an archive: a header and a block of data.
+/// Smallest size in bytes of a sample in an archive: a header and a block of data.
 const MIN_SAMPLE: u64 = 1024;
 
-/// The decoder. It shows the archive to `webdataset` in windows, because a chunk of tiny images can
-/// hold more arrays than a call may produce.
+/// The decoder. It passes the archive to `webdataset` in windows, because a chunk of tiny images
+/// can hold more arrays than a call may produce.
 pub struct Jpeg {
     inner: Map<Samples>,
-    /// Bytes of a window.
+    /// Size of a window in bytes.
     window: usize,
 }
 
@@ -63,7 +63,7 @@ impl Decoder for Jpeg {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        // The messages name the key of a sample, so it is always asked for.
+        // The messages name the key of a sample, so it is always requested.
         let given = ["fields", "size", "draft", "max_pixels"]
             .map(|name| (name.to_owned(), options.text(name).to_owned()));
         let key = [("key", "true"), (samples::EMIT_KEY, options.text("key"))]

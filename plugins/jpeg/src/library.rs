@@ -1,4 +1,4 @@
-//! Images as the crate `zune-jpeg` decodes them: every kind of JPEG that it knows.
+//! Decodes images with the crate `zune-jpeg`: every kind of JPEG that it supports.
 
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::errors::DecodeErrors;
@@ -11,7 +11,7 @@ use crate::plane::{Color, Plane};
 /// Decodes an image into its planes.
 ///
 /// # Errors
-/// Says what was expected and what was found.
+/// The error says what was expected and what was found.
 pub(crate) fn decode(jpeg: &[u8], planes: &mut Vec<Plane>) -> Result<Color, String> {
     let options = DecoderOptions::default()
         .set_strict_mode(true)

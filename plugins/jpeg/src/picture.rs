@@ -1,4 +1,4 @@
-//! From the bytes of a JPEG to an array: decoded, resized, cut out, in red, green and blue.
+//! Converts the bytes of a JPEG to an array: decoded, resized, cut out, in red, green and blue.
 
 use crate::baseline::Baseline;
 use crate::colors;
@@ -6,7 +6,7 @@ use crate::library;
 use crate::plane::Plane;
 use crate::resize::Resizer;
 
-/// Makes arrays of images. It keeps memory from one to the next.
+/// Makes arrays from images. It keeps memory for the next one.
 pub(crate) struct Pictures {
     size: usize,
     max_pixels: u64,
@@ -35,7 +35,7 @@ impl Pictures {
     /// Appends the array of an image to `out`.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub(crate) fn decode(&mut self, jpeg: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let header = self.baseline.read_header(jpeg, self.max_pixels)?;
         let (mut width, mut height) = (header.width, header.height);
@@ -60,7 +60,7 @@ impl Pictures {
     }
 
     /// The divisor of an image while it is decoded, as `draft` of Pillow chooses it: the shorter
-    /// side is not shorter than the array then.
+    /// side is still not shorter than the array.
     fn divisor(&self, shorter: usize) -> usize {
         let fits = |divisor: &usize| shorter / self.size >= *divisor;
         [8, 4, 2].into_iter().find(fits).filter(|_| self.draft).unwrap_or(1)

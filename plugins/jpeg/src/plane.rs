@@ -20,13 +20,13 @@ pub(crate) struct Plane {
     pub(crate) size: [usize; 2],
     /// Columns and rows of the image for each one of the plane: 1 or 2.
     pub(crate) factor: [usize; 2],
-    /// Whether libjpeg makes a plane of half the columns or rows larger with its neighbours.
+    /// Whether libjpeg interpolates a plane of half the columns or rows with its neighbours.
     pub(crate) is_smooth: bool,
     /// Columns and rows of a block.
     pub(crate) edge: usize,
     /// Columns and rows that the array needs. Others need not be decoded.
     pub(crate) needed: [Range<usize>; 2],
-    /// Bytes of a row: a multiple of 8.
+    /// Size of a row in bytes: a multiple of 8.
     pub(crate) stride: usize,
     pub(crate) samples: Vec<u8>,
 }

@@ -1,11 +1,11 @@
 //! Resizes the shorter side of an image to the size of the array, and cuts out the centre.
 //!
-//! The filter is a triangle as wide as the scale, as Pillow's `BILINEAR` and torchvision's `Resize` have
-//! it. Sizes and places are those of torchvision's `Resize` and `CenterCrop`. Rows and columns that are
-//! cut off are never looked at.
+//! The filter is a triangle as wide as the scale, as in Pillow's `BILINEAR` and torchvision's
+//! `Resize`. Sizes and positions are those of torchvision's `Resize` and `CenterCrop`. Rows and
+//! columns that are cut off are never read.
 //!
-//! A plane with half of the columns or rows is not made larger first. The filter by which libjpeg
-//! makes it larger is part of the weights: see [`Weights`].
+//! A plane with half of the columns or rows is not enlarged first. The filter with which libjpeg
+//! enlarges it is part of the weights: see [`Weights`].
 
 use std::ops::Range;
 
@@ -16,21 +16,21 @@ use crate::plane::Plane;
 const WEIGHT_BITS: u32 = 14;
 /// Bits of the fraction of a sample between the two passes.
 const BETWEEN_BITS: u32 = 6;
-/// Weights that are kept for other images, at most.
+/// Largest number of weights that are kept for other images.
 const MAX_KEPT: usize = 32;
 
-/// One direction of an image, and where the array lies in it.
+/// One direction of an image, and the position of the array in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Axis {
-    /// Columns or rows of the image.
+    /// Number of columns or rows of the image.
     source: usize,
-    /// The same after it was resized.
+    /// The same number after resizing.
     resized: usize,
-    /// The place where the array begins in these.
+    /// The start of the array in these.
     start: usize,
 }
 
-/// Columns and rows of an image of this width and height.
+/// The columns and rows of an image of this width and height.
 fn axes(width: usize, height: usize, size: usize) -> [Axis; 2] {
     let shorter = width.min(height);
     [width, height].map(|source| {
@@ -46,28 +46,28 @@ fn axes(width: usize, height: usize, size: usize) -> [Axis; 2] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     axis: Axis,
-    /// Columns or rows of the plane, and of the image for each of them.
+    /// Number of columns or rows of the plane, and of the image for each of them.
     samples: usize,
     factor: usize,
-    /// Whether libjpeg makes it larger with its neighbours.
+    /// Whether libjpeg enlarges it by interpolation with its neighbours.
     is_smooth: bool,
 }
 
-/// For each place of the array, the samples that count and how much.
+/// For each position of the array, the samples that count, with their weights.
 ///
-/// A plane of half the columns is made larger by libjpeg: each column becomes two, and each of the two
-/// is 3/4 of its own and 1/4 of the neighbour on its side. To resize the larger plane is the same as
-/// to resize this one with other weights.
+/// libjpeg enlarges a plane of half the columns: each column becomes two, and each of the two is
+/// 3/4 of its own and 1/4 of the neighbour on its side. Resizing the larger plane is the same as
+/// resizing this one with other weights.
 #[derive(Debug)]
 struct Weights {
     key: Key,
-    /// Weights of a place: an even number.
+    /// Number of weights of a position: an even number.
     taps: usize,
-    /// For each place, the first sample.
+    /// For each position, the first sample.
     starts: Vec<usize>,
-    /// For each place, the weights from there on. The weights after the last sample are zero.
+    /// For each position, the weights from there on. The weights after the last sample are zero.
     weights: Vec<i16>,
-    /// The samples that count for any place.
+    /// The samples that count for any position.
     needed: Range<usize>,
 }
 
@@ -85,7 +85,7 @@ impl Weights {
         Self { key, taps, starts, weights, needed }
     }
 
-    /// The pairs of weights of a place, and the sample of each pair.
+    /// The pairs of weights of a position, and the sample of each pair.
     fn pairs(&self, place: usize) -> impl Iterator<Item = (usize, [i16; 2])> {
         let weights = &self.weights[place * self.taps..][..self.taps];
         let (pairs, _) = weights.as_chunks::<2>();
@@ -97,7 +97,7 @@ impl Weights {
 }
 
 impl Key {
-    /// The first sample that counts for a place of the array, and the weights from there on.
+    /// The first sample that counts for a position of the array, and the weights from there on.
     fn exact(&self, place: usize) -> (usize, Vec<f64>) {
         let Self { axis, samples, factor, is_smooth } = *self;
         let scale = axis.source as f64 / axis.resized as f64;
@@ -128,7 +128,7 @@ impl Key {
     }
 }
 
-/// Weights as integers whose sum is one: what rounding takes is given to the largest.
+/// Weights as integers whose sum is one: the rounding error is added to the largest.
 fn round(row: &[f64], weights: &mut [i16]) {
     let one = 1 << WEIGHT_BITS;
     for (weight, exact) in weights.iter_mut().zip(row) {
@@ -140,14 +140,14 @@ fn round(row: &[f64], weights: &mut [i16]) {
     }
 }
 
-/// Resizes planes. It keeps memory and weights from one image to the next.
+/// Resizes planes. It keeps memory and weights for the next image.
 pub(crate) struct Resizer {
-    /// Columns and rows of the array.
+    /// Number of columns and rows of the array.
     size: usize,
     kept: Vec<Weights>,
-    /// Eight rows of the array, of the plane's columns that are needed: in chunks of eight columns.
+    /// Eight rows of the array, of the needed columns of the plane: in chunks of eight columns.
     rows: Vec<[i16; 8]>,
-    /// The same: for each column, its eight rows.
+    /// The same, transposed: for each column, its eight rows.
     columns: Vec<[i16; 8]>,
     /// The starts of the pairs of rows, and their weights.
     pairs: Vec<([usize; 2], I16s)>,
@@ -198,7 +198,7 @@ impl Resizer {
         out.resize(stride * stride, 0);
         for (group, out) in out.chunks_exact_mut(8 * stride).enumerate() {
             for (row, between) in self.rows.chunks_exact_mut(chunks).enumerate() {
-                // The rows after the last one are not shown.
+                // The rows after the last one are dropped.
                 let place = (8 * group + row).min(size - 1);
                 self.pairs.clear();
                 self.pairs.extend(rows.pairs(place).map(|(row, [upper, lower])| {

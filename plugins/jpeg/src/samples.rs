@@ -16,7 +16,7 @@ use crate::picture::Pictures;
 pub(crate) const EMIT_KEY: &str = "emit_key";
 /// The field that is decoded.
 const IMAGE: &str = "image";
-/// Height and width of an array, at most: it has 12 MiB then.
+/// Largest height and width of an array, which has 12 MiB then.
 const MAX_SIZE: u64 = 2048;
 
 pub(crate) struct Samples {
@@ -73,7 +73,7 @@ impl MapRecords for Samples {
         Ok(fields.split_off(usize::from(!self.emit_key)))
     }
 
-    // No sample depends on another one.
+    // Each sample is independent of the others.
     fn can_restart(&self) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! Tests of the decoder outside the sandbox, with the SDK's test host. `data/make.py` made the images,
-//! and the arrays that Pillow makes of them.
+//! Tests of the decoder outside the sandbox, with the SDK's test host. `data/make.py` made the
+//! images, and Pillow's arrays of them.
 
 use jpeg::Jpeg;
 use pipemill_plugin::testing::{
@@ -13,7 +13,7 @@ const EXPECTED: &str = include_str!("../data/kinds.jsonl");
 
 const BLOCK: usize = 512;
 
-/// Arrays of this size, with keys.
+/// Settings for arrays of this size, with keys.
 fn sized(size: &str) -> Setup {
     Setup::new(&[("size", size), ("key", "true")])
 }
@@ -51,7 +51,7 @@ fn jpegs() -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// An archive of a sample `x`, whose image these bytes are.
+/// An archive of a sample `x` whose image has these bytes.
 fn archive(jpeg: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, data) in [("x.jpg", jpeg), ("x.cls", b"7")] {
@@ -70,7 +70,7 @@ fn archive(jpeg: &[u8]) -> Vec<u8> {
     archive
 }
 
-/// The array of an image, or what is wrong with it.
+/// The array of an image, or the error.
 fn array(setup: &Setup, jpeg: &[u8]) -> Result<Vec<u8>, String> {
     let outcome = decode_whole::<Jpeg>(setup, &archive(jpeg));
     match &outcome.errors[..] {
@@ -87,17 +87,17 @@ fn refuses(jpeg: &[u8], message: &str) {
     assert!(found.contains(message), "expected {message:?}, found {found:?}");
 }
 
-/// Such a JPEG of `kinds.tar`.
+/// The JPEG of `kinds.tar` with this name.
 fn kind(name: &str) -> Vec<u8> {
     jpegs().into_iter().find(|(found, _)| found == name).expect(name).1
 }
 
-/// The place of the first marker of this kind.
+/// The position of the first marker of this kind.
 fn marker(jpeg: &[u8], marker: u8) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xff, marker]).expect("the marker")
 }
 
-/// The arrays are Pillow's, but for rounding.
+/// The arrays equal Pillow's, except for rounding.
 #[track_caller]
 fn assert_like(record: &Record, expected: &[u8]) {
     assert_eq!(field(record, 1).len(), expected.len());
@@ -116,7 +116,7 @@ fn arrays_are_those_of_pillow() {
     }
 }
 
-/// The library decodes progressive images and those of four colours, and knows no draft.
+/// The library decodes progressive images and those of four colours, and does not support `draft`.
 #[test]
 fn drafts_are_those_of_pillow() {
     let mut expected = PILLOWS_DRAFTS;
@@ -155,7 +155,7 @@ fn every_split_gives_the_same_records() {
     }
 }
 
-/// A call makes no more than 64 MiB of arrays.
+/// A call makes at most 64 MiB of arrays.
 #[test]
 fn a_chunk_of_many_images_takes_several_calls() {
     let first = decode_once::<Jpeg>(&sized("1024"), KINDS).expect("no error");
@@ -253,7 +253,7 @@ fn damaged_scans_are_refused() {
     refuses(&jpeg[..size - 40], "expected a whole JPEG, but it ends after ");
     jpeg.splice(size - 40.., [0xff, 0xd9]);
     refuses(&jpeg, "found the marker ff d9 after ");
-    // No code is all ones.
+    // A code never consists of ones only.
     jpeg[scan + 14..scan + 20].copy_from_slice(&[0xff, 0, 0xff, 0, 0xff, 0]);
     refuses(&jpeg, "the JPEG is damaged");
     let mut jpeg = kind("restarts");

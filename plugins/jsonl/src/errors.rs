@@ -1,4 +1,4 @@
-//! The errors of a line and their messages. After each one, decoding goes on at the next line.
+//! The errors of a line and their messages. After each one, decoding continues at the next line.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use pipemill_plugin::{DecodeError, Resume};
 /// The line at `start` is longer than `max_record`.
 #[cold]
 pub(crate) fn too_long(start: usize, max: usize, resume: Resume) -> DecodeError {
-    // The message can't name its length, because its end may not be in view.
+    // The message can't contain its length, because its end may not have arrived.
     let message = format!(
         "line is longer than max_record ({max} bytes); raise max_record if lines may be that long"
     );

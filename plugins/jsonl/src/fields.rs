@@ -22,13 +22,13 @@ const FIELDS: SpecOption = SpecOption {
 #[derive(Debug)]
 pub(crate) struct Fields {
     wanted: Vec<JsonField>,
-    /// The values of the line that was checked last.
+    /// The values of the last line that was checked.
     values: JsonValues,
 }
 
 impl Fields {
-    /// The fields that the option names. `nan` is the option of this name. An error is a text for
-    /// the operator.
+    /// The fields that the option names. `nan` is the option of this name. An error is a message
+    /// for the operator.
     pub(crate) fn new(text: &str, nan: bool) -> Result<Self, String> {
         let specs = FIELDS.parse(text)?;
         let pointers = specs.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
@@ -50,8 +50,8 @@ impl Fields {
         self.wanted.iter().map(JsonField::field).collect()
     }
 
-    /// Checks that the line that starts here is valid JSON, and finds the wanted values in it. Returns
-    /// the line, and where the next one starts. `None` if the line is not plain: see
+    /// Checks that the line that starts here is valid JSON, and finds the wanted values in it.
+    /// Returns the line, and the start of the next one. `None` if the line is not plain: see
     /// [`check`](Self::check).
     #[inline]
     pub(crate) fn plain_line(
@@ -75,7 +75,7 @@ impl Fields {
             .map_err(|error| errors::invalid_json(chunk, line, next, error))
     }
 
-    /// Emits the wanted values of the line that was checked last.
+    /// Emits the wanted values of the last line that was checked.
     #[inline]
     pub(crate) fn emit(
         &self,

@@ -6,7 +6,7 @@
 //! object.
 //!
 //! Each line is parsed once, unless `validate` is off. It must be JSON as RFC 8259 defines it, in
-//! UTF-8, with arrays and objects at most 128 deep. If an object has a key twice, the last one
+//! UTF-8, with arrays and objects at most 128 deep. If an object has a key twice, the last value
 //! counts. Escaped surrogates must come in pairs.
 
 mod errors;
@@ -134,7 +134,7 @@ impl Decoder for Jsonl {
                 lines.each_parsed(fields, |fields, line, next| fields.emit(chunk, &line, next, out))
             }
         }?;
-        // Nothing tells how long the next line will be, so there is no `need`.
+        // The length of the next line is unknown, so there is no `need`.
         Ok(Progress::consumed(consumed))
     }
 
@@ -158,8 +158,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Calls `take` with each whole line that is not blank, and with the start of the next line.
-    /// Returns where the first line starts that is not whole.
+    /// Calls `take` with each complete line that is not blank, and with the start of the next line.
+    /// Returns the start of the first incomplete line.
     #[inline(always)]
     fn each(
         &self,
@@ -177,8 +177,8 @@ impl Lines<'_> {
         self.rest(start, &mut take)
     }
 
-    /// Like [`each`](Self::each), for lines that are parsed. Parsing a plain line finds its end, so that
-    /// nothing else must look for it.
+    /// Like [`each`](Self::each), for lines that are parsed. Parsing a plain line finds its end, so
+    /// that it need not be searched.
     #[inline(always)]
     fn each_parsed(
         &self,
@@ -209,7 +209,7 @@ impl Lines<'_> {
         })
     }
 
-    /// Handles what is after the last LF. Returns where the first line starts that is not whole.
+    /// Handles the bytes after the last LF. Returns the start of the first incomplete line.
     fn rest(
         &self,
         start: usize,
@@ -221,7 +221,7 @@ impl Lines<'_> {
             return Ok(chunk.len());
         }
         if chunk.len() - start > self.max_record.saturating_add(1) {
-            // It is too long even if its last byte is the CR of its line end.
+            // The line is too long even if its last byte is the CR of its line end.
             let next = Resume::Scan(chunk.len() as u64);
             return Err(errors::too_long(start, self.max_record, next));
         }

@@ -1,4 +1,4 @@
-//! The errors of a length. After each one, nothing tells where the next record starts.
+//! The errors of a length. After each one, the start of the next record is unknown.
 
 use pipemill_plugin::DecodeError;
 
@@ -33,7 +33,7 @@ pub(crate) fn shorter_than_itself(
     DecodeError::fatal(at, message)
 }
 
-/// The record at `at` is larger than `max_record`. Its length may be damaged, so it does not tell
+/// The record at `at` is larger than `max_record`. Its length may be damaged, so it does not show
 /// where the next record starts.
 #[cold]
 pub(crate) fn too_large(rules: &Rules, length: u64, at: usize) -> DecodeError {

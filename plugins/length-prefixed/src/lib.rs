@@ -1,9 +1,9 @@
-//! Records after their lengths: one field `data` per record. The decoder does not look at the bytes
-//! of a record. The length is an integer of 2, 4 or 8 bytes in either byte order, or a varint, as
-//! in protobuf's delimited messages.
+//! Records with a length before each: one field `data` per record. The decoder does not look at the
+//! bytes of a record. The length is an integer of 2, 4 or 8 bytes in either byte order, or a
+//! varint, as in protobuf's delimited messages.
 //!
-//! **Errors.** Nothing but the length frames a record. So a damaged length is noticed only if it is
-//! larger than `max_record`, and nothing marks the next record: every error ends the object.
+//! **Errors.** Only the length frames a record. So a damaged length is noticed only if it is larger
+//! than `max_record`, and nothing marks the next record: every error ends the object.
 
 mod errors;
 mod prefix;
@@ -92,7 +92,7 @@ impl Decoder for LengthPrefixed {
 }
 
 impl Rules {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn emit_records<P: Prefix>(
         &self,
         chunk: &[u8],
@@ -119,7 +119,7 @@ impl Rules {
                 let need = usize::try_from(length.saturating_add(size as u64));
                 return Ok(Progress::consumed(at).and_wants(need.unwrap_or(usize::MAX)));
             }
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             let end = data + length as usize;
             out.span(at, data..end);
             at = end;

@@ -1,6 +1,6 @@
-//! The lengths that are valid, by the options and limits of the channel.
+//! The valid lengths, according to the options and limits of the channel.
 
-/// The lengths that are valid.
+/// The valid lengths.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// The value of the option `prefix`, for messages.

@@ -1,5 +1,5 @@
 //! Lines of text: one field `line` per record. The decoder checks that lines are UTF-8; without
-//! `utf8` it takes them as bytes.
+//! `utf8` it emits them as bytes.
 //!
 //! A line ends at LF. A CR before that LF belongs to the line end, unless `strip_cr` is off. The
 //! last line needs no LF; a CR at the end of the input then belongs to the line.
@@ -71,10 +71,10 @@ impl Decoder for Lines {
             return Ok(Progress::consumed(chunk.len()));
         }
         if rest > self.rules.max_record.saturating_add(1) {
-            // It is too long even if its last byte is the CR of its line end.
+            // The line is too long even if its last byte is the CR of its line end.
             return Err(self.rules.too_long(start, Resume::Scan(chunk.len() as u64)));
         }
-        // Nothing tells how long the line will be, so there is no `need`.
+        // The length of the line is unknown, so there is no `need`.
         Ok(Progress::consumed(start))
     }
 

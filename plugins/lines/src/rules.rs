@@ -17,7 +17,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Emits the lines of the chunk that end with LF. Returns where the last line starts, which has
+    /// Emits the lines of the chunk that end with LF. Returns the start of the last line, which has
     /// no LF yet. The chunk is valid UTF-8 up to `valid`.
     pub(crate) fn ended_lines(
         self,
@@ -26,7 +26,8 @@ impl Rules {
         newlines: &mut Newlines,
         out: &mut Records,
     ) -> Result<usize, DecodeError> {
-        // One loop for each combination of options: that makes short lines a third faster.
+        // There is one loop for each combination of options, which makes short lines a third
+        // faster.
         match (self.strip_cr, self.skip_blank) {
             (true, false) => self.emit_lines::<true, false>(chunk, valid, newlines, out),
             (true, true) => self.emit_lines::<true, true>(chunk, valid, newlines, out),
@@ -77,8 +78,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Offset of the first byte in a whole line that is not UTF-8; the length of the chunk if there
-    /// is none.
+    /// Offset of the first byte in a complete line that is not UTF-8; the length of the chunk if
+    /// there is none.
     pub(crate) fn valid_until(self, chunk: &[u8], end: bool) -> usize {
         if !self.utf8 {
             return chunk.len();
@@ -92,9 +93,9 @@ impl Rules {
         }
     }
 
-    /// The error of the line at `start`, which is too long. `next` is where decoding can go on.
+    /// The error of the line at `start`, which is too long. `next` is where decoding can continue.
     pub(crate) fn too_long(self, start: usize, next: Resume) -> DecodeError {
-        // The message can't name its length, because its end may not be in view.
+        // The message can't contain its length, because its end may not have arrived.
         let message = format!(
             "line is longer than max_record ({} bytes); raise max_record if lines may be that long",
             self.max_record

@@ -11,7 +11,7 @@ fn string(to: &mut Vec<u8>, text: &str) {
 }
 
 /// About 4 MiB of maps of about 170 bytes: numbers, a text, a bin of 100 bytes. With `nested`, they
-/// are inside of other maps, and there is one that nobody wants.
+/// are inside other maps, and there is an unwanted one.
 fn maps(nested: bool) -> Vec<u8> {
     let mut file = Vec::new();
     for id in 0u64.. {

@@ -1,5 +1,5 @@
 //! Emits a value of MessagePack as a field of a record: as a span of the chunk if its bytes need no
-//! change, else as bytes that are made.
+//! change, otherwise as newly made bytes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(crate) struct WantedField {
     /// The node of the pointer tree for its value.
     pub(crate) node: usize,
     kind: Kind,
-    /// The same, if it is no array.
+    /// The node of the value itself, if it is not an array.
     usual: Option<Kind>,
 }
 
@@ -40,20 +40,20 @@ enum Kind {
     Timestamp,
 }
 
-/// Numbers of an array that are converted one by one before blocks are tried again.
+/// Number of an array's numbers that are converted one by one before blocks are tried again.
 const SINGLES: usize = 8;
 
 /// A value to emit.
 struct Value<'a> {
     chunk: &'a [u8],
-    /// Its place in the chunk.
+    /// Its position in the chunk.
     range: Range<usize>,
     wanted: &'a WantedField,
-    /// Bytes that the arrays of the record may still have as fields.
+    /// Number of bytes that the record's arrays may still take as fields.
     room: &'a Cell<u64>,
 }
 
-/// Why a record has no value for a field. Ranges are in the chunk.
+/// The reason why a record has no value for a field. Ranges are in the chunk.
 #[derive(Debug)]
 pub(crate) enum FieldError {
     /// The record lacks the value.
@@ -68,7 +68,7 @@ pub(crate) enum FieldError {
     NotUtf8(Range<usize>, usize),
     /// The array has this number of elements, not the wanted one.
     Count(u64),
-    /// The array in this range would have this many bytes as a field, which are too many.
+    /// The array in this range would take this many bytes as a field, which are too many.
     TooLarge(Range<usize>, u64),
 }
 
@@ -97,7 +97,7 @@ impl WantedField {
         Field { nullable: self.optional, ..field }
     }
 
-    /// Bytes of the field that are made for each record, apart from arrays.
+    /// Number of bytes of the field that are made for each record, apart from arrays.
     pub(crate) fn made_bytes(&self) -> u64 {
         match self.array {
             None => element_size(self.field_type.scalar).unwrap_or(0) as u64,
@@ -105,8 +105,8 @@ impl WantedField {
         }
     }
 
-    /// Emits the value in this range of the chunk, or an absent field. `room` is how many bytes the
-    /// arrays of the record may still have as fields.
+    /// Emits the value in this range of the chunk, or an absent field. `room` is the number of
+    /// bytes that the arrays of the record may still take as fields.
     #[inline(always)]
     pub(crate) fn emit(
         &self,
@@ -123,7 +123,7 @@ impl WantedField {
         Ok(())
     }
 
-    /// Emits the value if it is a usual one, without a call: that is twice as fast. Otherwise it
+    /// Emits the value if it is a usual one, without a call, which is twice as fast. Otherwise it
     /// returns false.
     #[inline(always)]
     fn emit_usual(&self, chunk: &[u8], range: Range<usize>, out: &mut Records) -> bool {
@@ -178,7 +178,7 @@ impl WantedField {
         }
     }
 
-    /// Emits an absent field if the field is optional, else returns the error.
+    /// Emits an absent field if the field is optional, otherwise returns the error.
     fn absent(&self, error: FieldError, out: &mut Records) -> Result<(), FieldError> {
         if !self.optional {
             return Err(error);
@@ -216,7 +216,7 @@ impl Value<'_> {
         format::string(first, self.range.clone()).ok_or_else(|| self.other_type())
     }
 
-    /// The bits of the number at `at`, and how many bytes it has in the chunk.
+    /// The bits of the number at `at`, and its size in the chunk.
     #[inline(always)]
     fn number(&self, at: usize, number_type: NumberType) -> Result<(u64, usize), FieldError> {
         if let NumberType::Integer { low, high, .. } = number_type
@@ -248,7 +248,8 @@ impl Value<'_> {
         })
     }
 
-    /// The place of the array's first element, and the number of elements: as many as are wanted.
+    /// The position of the array's first element, and the number of elements, which must be the
+    /// wanted number.
     fn array(&self) -> Result<(usize, u64), FieldError> {
         let array = format::array_head(&self.chunk[self.range.clone()]);
         let array = array.ok_or_else(|| self.other_type())?;
@@ -260,7 +261,7 @@ impl Value<'_> {
         }
     }
 
-    /// Takes room for an array that has this many bytes as a field.
+    /// Reserves room for an array that takes this many bytes as a field.
     fn take_room(&self, size: u64) -> Result<(), FieldError> {
         // Offsets of lists have 32 bits.
         let left = self.room.get().checked_sub(size).filter(|_| size <= u32::MAX.into());
@@ -268,8 +269,8 @@ impl Value<'_> {
         Ok(())
     }
 
-    /// The end of the element at `at`. For an array or a map, that is the end of its head: only
-    /// messages need it.
+    /// The end of the element at `at`. For an array or a map, that is the end of its head, which is
+    /// all that messages need.
     fn end_of_element(&self, at: usize) -> usize {
         match format::head(&self.chunk[at..self.range.end]) {
             format::Head::Leaf(size) => at + size as usize,

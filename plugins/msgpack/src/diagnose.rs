@@ -1,30 +1,30 @@
-//! Says why a record can't be scanned: it is not whole yet, or damaged, or too large.
+//! Explains why a record can't be scanned: it is incomplete, damaged, or too large.
 //!
-//! It decides on each value with the bytes up to its head, in the order of the input. So the answer
-//! does not depend on how the input was split.
+//! It judges each value by the bytes up to its head, in the order of the input. So the answer does
+//! not depend on how the input was split.
 
 use crate::format::{self, Container, Head, MAX_DEPTH};
 
-/// The fault of a record. Places count from its start.
+/// The fault of a record. Positions count from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Diagnosis {
-    /// It is not whole. It has at least this many bytes.
+    /// It is incomplete. It has at least this many bytes.
     Cut { need: u64 },
-    /// The byte at this place starts no value.
+    /// The byte at this position starts no value.
     NeverUsed { at: u64 },
-    /// The array or map at this place is inside of too many others.
+    /// The array or map at this position is nested too deeply.
     TooDeep { at: u64 },
-    /// With the value at this place, the record has at least `size` bytes, which is too large.
+    /// With the value at this position, the record has at least `size` bytes, which is too large.
     TooLarge { at: u64, size: u64 },
 }
 
 /// The diagnosis of the record at the start of `bytes`. `max` is the largest size of a record. A
-/// record that nothing is the matter with counts as cut.
+/// record without a fault counts as cut.
 pub(crate) fn diagnose(bytes: &[u8], max: u64) -> Diagnosis {
-    // Numbers of values that are left in the containers around the current one.
+    // Numbers of remaining values in the containers around the current one.
     let mut stack = Vec::with_capacity(MAX_DEPTH);
     let (mut at, mut left) = (0u64, 1u64);
-    // Values that are left in all containers: each has at least one byte.
+    // Number of remaining values in all containers: each has at least one byte.
     let mut pending = 1u64;
     loop {
         left -= 1;

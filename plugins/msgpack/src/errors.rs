@@ -1,5 +1,5 @@
-//! The errors of a record and their messages. After a record that is not valid MessagePack, nothing
-//! tells where the next one starts.
+//! The errors of a record and their messages. After a record that is not valid MessagePack, the
+//! start of the next one is unknown.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use pipemill_plugin::DecodeError;
 use crate::convert::{FieldError, WantedField};
 use crate::format::{self, Container, Head, MAX_DEPTH, NEVER_USED, Number};
 
-/// How many bytes of a text a message shows.
+/// Number of bytes of a text that a message shows.
 const MAX_SHOWN: usize = 24;
 
 /// The byte at `at` of the record at `start` starts no value.
@@ -45,13 +45,14 @@ pub(crate) fn too_large(record: &[u8], start: usize, at: u64, size: u64, max: u6
     DecodeError::fatal(start, message)
 }
 
-/// The message for a record that is no array and no map, and so has no fields.
+/// The message for a record that is neither an array nor a map, and so has no fields.
 #[cold]
 pub(crate) fn no_fields(record: &[u8]) -> String {
     format!("expected a map or an array with the option `fields`, found {}", shown(record))
 }
 
-/// The message for a record that has no value for a wanted field. `start` is where it starts.
+/// The message for a record that has no value for a wanted field. `start` is the start of the
+/// record.
 #[cold]
 pub(crate) fn invalid_field(
     chunk: &[u8],
@@ -91,7 +92,7 @@ pub(crate) fn invalid_field(
     format!("field `{name}` at {selector:?}: expected {expected}, {why}")
 }
 
-/// The value at the start of `bytes` for a message, of which only the head must be there.
+/// Describes the value at the start of `bytes` for a message; only its head must be there.
 fn head_shown(bytes: &[u8]) -> String {
     let Some(first) = bytes.first() else { return "nothing".to_owned() };
     match format::head(bytes) {
@@ -109,8 +110,8 @@ fn head_shown(bytes: &[u8]) -> String {
     }
 }
 
-/// The value at the start of `bytes` for a message. All of it must be there, except for values
-/// inside of it.
+/// Describes the value at the start of `bytes` for a message. All of it must be there, except for
+/// values inside of it.
 fn shown(bytes: &[u8]) -> String {
     let first = bytes.first().copied().unwrap_or_default();
     let number = match format::read_number(bytes) {
@@ -139,7 +140,7 @@ fn shown(bytes: &[u8]) -> String {
     number.or_else(text).or_else(ext).or_else(word).unwrap_or_else(|| head_shown(bytes))
 }
 
-/// A float for a message: its type, and its size if it is large. To show all digits would make the
+/// A float for a message: its type, and its size if it is large. Showing all digits would make the
 /// plugin a sixth larger.
 fn float_shown(word: &str, value: f64) -> String {
     let bits = value.to_bits();

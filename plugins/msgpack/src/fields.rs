@@ -24,7 +24,7 @@ const FIELDS: SpecOption = SpecOption {
     lists: true,
 };
 
-/// Most keys of a pointer. The scan of a record calls itself for each.
+/// Largest number of keys of a pointer. The scan of a record calls itself for each.
 const MAX_KEYS: usize = 128;
 
 /// The wanted fields.
@@ -32,17 +32,17 @@ const MAX_KEYS: usize = 128;
 pub(crate) struct Fields {
     wanted: Vec<WantedField>,
     scanner: Scanner,
-    /// Whether a whole record is wanted as a value, so that it need be no map and no array.
+    /// Whether a whole record is wanted as a value: then it need not be a map or an array.
     whole: bool,
-    /// Bytes that are made for each record: fields, and their spans.
+    /// Number of bytes that are made for each record: fields, and their spans.
     made_per_record: u64,
-    /// Most bytes that are made for each byte of a record.
+    /// Largest number of bytes that are made for each byte of a record.
     made_per_byte: u64,
     max_record: u64,
 }
 
 impl Fields {
-    /// The fields that the option names. An error is a text for the operator.
+    /// The fields that the option names. An error is a message for the operator.
     pub(crate) fn new(text: &str, max_record: u64) -> Result<Self, String> {
         let both = FIELDS.parse(text)?.into_iter().map(wanted).collect::<Result<Vec<_>, _>>()?;
         let (paths, mut wanted): (Vec<_>, Vec<_>) = both.into_iter().unzip();
@@ -56,7 +56,7 @@ impl Fields {
         Ok(Self {
             whole: wanted.iter().any(|one| one.node == PointerTree::ROOT),
             made_per_record: made.sum(),
-            // An int64 of a number of one byte.
+            // A number of one byte becomes an int64.
             made_per_byte: if wanted.iter().any(|one| one.array.is_some()) { 8 } else { 0 },
             wanted,
             scanner,
@@ -68,23 +68,23 @@ impl Fields {
         self.wanted.iter().map(WantedField::field).collect()
     }
 
-    /// A chunk begins.
+    /// Begins a chunk.
     pub(crate) fn begin_chunk(&mut self) {
         self.scanner.begin_chunk();
     }
 
-    /// Finds the wanted values of the record at `at`. Returns its end, or `None` if it is not whole or
-    /// not valid.
+    /// Finds the wanted values of the record at `at`. Returns its end, or `None` if it is
+    /// incomplete or invalid.
     #[inline(always)]
     pub(crate) fn scan(&mut self, chunk: &[u8], at: usize) -> Option<usize> {
         self.scanner.record(chunk, at)
     }
 
-    /// Emits the record from `start` to `end`, which was scanned last. Returns at least as many bytes
-    /// as were made.
+    /// Emits the record from `start` to `end`, which was the last one scanned. Returns the number
+    /// of bytes that were made, or more.
     ///
     /// # Errors
-    /// The record lacks a field, or has another value for it: a message.
+    /// The record lacks a field, or has another value for it; the error is a message.
     #[inline(always)]
     pub(crate) fn emit(
         &self,

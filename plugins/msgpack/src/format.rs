@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-/// How deep arrays and maps may be nested: as deep as Python's msgpack writes and reads them.
+/// Largest nesting depth of arrays and maps: that of Python's msgpack.
 pub(crate) const MAX_DEPTH: usize = 1024;
 
 /// The byte that starts no value.
@@ -12,7 +12,7 @@ pub(crate) const NEVER_USED: u8 = 0xc1;
 /// The byte of nil.
 pub(crate) const NIL: u8 = 0xc0;
 
-/// The size in bytes of a value whose first byte tells it; 0 for other first bytes.
+/// The size in bytes of a value whose first byte determines it; 0 for other first bytes.
 pub(crate) const SIZES: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut byte = 0;
@@ -43,7 +43,7 @@ pub(crate) const SIZES: [u8; 256] = {
 /// The start of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// A value without values inside: its size in bytes.
+    /// A value without inner values: its size in bytes.
     Leaf(u64),
     /// An array or a map.
     Container(Container),
@@ -56,9 +56,9 @@ pub(crate) enum Head {
 /// The start of an array or a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Container {
-    /// Bytes before the first value inside.
+    /// Number of bytes before the first inner value.
     pub(crate) head: usize,
-    /// Number of values inside. A map has two for each entry.
+    /// Number of inner values. A map has two for each entry.
     pub(crate) values: u64,
     /// Whether it is a map.
     pub(crate) is_map: bool,
@@ -184,8 +184,8 @@ pub(crate) enum Number {
     Float64(f64),
 }
 
-/// The number that `value` starts with, and how many bytes it has. `None` if it is no number. The
-/// whole number must be there.
+/// The number that `value` starts with, and how many bytes it has. `None` if it is not a number.
+/// The whole number must be there.
 #[inline(always)]
 pub(crate) fn read_number(value: &[u8]) -> Option<(Number, usize)> {
     #[inline(always)]
@@ -212,8 +212,8 @@ pub(crate) fn read_number(value: &[u8]) -> Option<(Number, usize)> {
 /// The number of these bytes.
 #[inline(always)]
 pub(crate) fn big_endian(bytes: [u8; 8]) -> u64 {
-    // WebAssembly has no instruction that swaps the bytes of a number. This is a quarter of what
-    // `from_be_bytes` becomes.
+    // WebAssembly has no instruction that swaps the bytes of a number. This is a quarter of the
+    // code that `from_be_bytes` becomes.
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     {
         use std::arch::wasm32::{i8x16_shuffle, u64x2_extract_lane, u64x2_splat};
@@ -225,8 +225,8 @@ pub(crate) fn big_endian(bytes: [u8; 8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How the data of an integer lies, by its first byte: the bits that it leaves of 64, [`DATA_FOLLOWS`]
-/// and [`IS_SIGNED`]. [`NO_INTEGER`] for other values.
+/// The layout of an integer's data, by its first byte: the number of unused bits out of 64,
+/// [`DATA_FOLLOWS`] and [`IS_SIGNED`]. [`NO_INTEGER`] for other values.
 const INTEGERS: [u8; 256] = {
     let mut integers = [NO_INTEGER; 256];
     let mut byte = 0;
@@ -248,7 +248,7 @@ const DATA_FOLLOWS: u8 = 1 << 6;
 const IS_SIGNED: u8 = 1 << 7;
 const NO_INTEGER: u8 = u8::MAX;
 
-/// The integer at `at`, in 64 bits, if it is one from `low` to `high`. `None` can be wrong: right
+/// The integer at `at`, in 64 bits, if it is one from `low` to `high`. `None` can be wrong directly
 /// before the end of the chunk.
 #[inline(always)]
 pub(crate) fn read_integer(chunk: &[u8], at: usize, low: i64, high: u64) -> Option<u64> {
@@ -257,7 +257,7 @@ pub(crate) fn read_integer(chunk: &[u8], at: usize, low: i64, high: u64) -> Opti
     if integer == NO_INTEGER {
         return None;
     }
-    // The sizes and signs of integers differ from one to the next, so no branch depends on them.
+    // The sizes and signs of integers vary, so no branch depends on them.
     let data = &bytes[usize::from(integer >> 6 & 1)..];
     let word = data.first_chunk().expect("eight bytes of nine");
     let unused = integer & 0x3f;
@@ -303,7 +303,7 @@ mod tests {
             };
             assert_eq!(head(&bytes), wanted, "{first:#x}");
             assert_eq!(is_container(first), matches!(wanted, Head::Container(_)), "{first:#x}");
-            // A head is cut until all its bytes are there.
+            // A head is cut until all of its bytes are there.
             let size = (1..bytes.len()).find(|size| !matches!(head(&bytes[..*size]), Head::Cut(_)));
             let size = size.expect("a head has at most six bytes, but ext's type is not needed");
             assert_eq!(head(&bytes[..size]), wanted, "{first:#x}");

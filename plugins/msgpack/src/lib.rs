@@ -1,12 +1,12 @@
-//! MessagePack values, one after the other. A record is the whole value, in one field `value`, or the
+//! A sequence of MessagePack values. A record is the whole value, in one field `value`, or the
 //! values that the option `fields` selects from a map or an array, by key or by JSON pointer.
 //!
-//! Strings and bin are spans of the chunk. Each record is scanned once (`scan`), and its structure
-//! is checked whole. If a map has a key twice, the last one counts.
+//! Strings and bin are spans of the chunk. Each record is scanned once (`scan`), and its whole
+//! structure is checked. If a map has a key twice, the last value counts.
 //!
-//! **Errors.** Nothing frames a record but its own structure. So after a record that is not valid
-//! MessagePack, or larger than `max_record`, the rest of the object can't be decoded. A valid record
-//! that does not have the fields is skipped: its end is known.
+//! **Errors.** A record is framed only by its structure. So after a record that is not valid
+//! MessagePack, or larger than `max_record`, the rest of the object can't be decoded. A valid
+//! record that does not have the fields is skipped: its end is known.
 
 mod convert;
 mod diagnose;
@@ -97,7 +97,7 @@ impl Decoder for Msgpack {
     }
 }
 
-/// Emits the values that lie whole in the chunk, as they are.
+/// Emits the values that are completely in the chunk, unchanged.
 fn emit_values(
     scanner: &mut Scanner,
     max_record: u64,
@@ -112,7 +112,7 @@ fn emit_values(
     rest(chunk, at, max_record)
 }
 
-/// Emits the wanted fields of the values that lie whole in the chunk.
+/// Emits the wanted fields of the values that are completely in the chunk.
 fn emit_fields(
     fields: &mut Fields,
     max_record: u64,
@@ -141,7 +141,7 @@ fn whole(end: Option<usize>, at: usize, max_record: u64) -> Option<usize> {
     end.filter(|end| (end - at) as u64 <= max_record)
 }
 
-/// The progress up to `at`, where no whole and valid record starts.
+/// The progress up to `at`, where no complete and valid record starts.
 fn rest(chunk: &[u8], at: usize, max_record: u64) -> Result<Progress, DecodeError> {
     let record = &chunk[at..];
     match diagnose(record, max_record) {

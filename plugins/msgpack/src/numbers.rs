@@ -5,10 +5,10 @@ use pipemill_plugin::Scalar;
 
 use crate::format::Number;
 
-/// Why a number is no value of a type.
+/// The reason why a number is not a value of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misfit {
-    /// It is a float, and the type is an integer; or it is no number.
+    /// It is a float, and the type is an integer; or it is not a number.
     Type,
     /// It is too large or too small.
     OutOfRange,
@@ -33,7 +33,7 @@ pub(crate) enum NumberType {
 }
 
 impl NumberType {
-    /// The type of this scalar. `None` if it is no number.
+    /// The type of this scalar. `None` if it is not a number.
     pub(crate) fn new(scalar: Scalar) -> Option<Self> {
         let signed = |width| {
             let high = u64::MAX >> (65 - 8 * width);
@@ -57,7 +57,7 @@ impl NumberType {
         })
     }
 
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub(crate) fn width(self) -> usize {
         match self {
             Self::Integer { width, .. } => width,
@@ -67,7 +67,7 @@ impl NumberType {
         }
     }
 
-    /// The bits of the value of this type that the number is.
+    /// The bits of the number as a value of this type.
     pub(crate) fn convert(self, number: Number) -> Result<u64, Misfit> {
         match self {
             Self::Integer { low, high, .. } => {
@@ -85,7 +85,8 @@ impl NumberType {
                 Number::Unsigned(value) => Ok((value as f32).to_bits().into()),
                 Number::Signed(value) => Ok((value as f32).to_bits().into()),
                 Number::Float32(value) => Ok(value.to_bits().into()),
-                // All NaNs become one, because machines convert their other bits differently.
+                // All NaNs become the same one, because machines convert their other bits
+                // differently.
                 Number::Float64(value) if value.is_nan() => Ok(f32::NAN.to_bits().into()),
                 Number::Float64(value) => {
                     let narrow = value as f32;
@@ -145,7 +146,7 @@ fn signed(negative: bool, magnitude: u64, infinity: u64) -> Result<u64, Misfit> 
 }
 
 /// The bits, without the sign, of the float that is nearest to `significand` x 2^`exponent`; of two
-/// that are equally near, the even one. They are those of infinity or greater if it is too large.
+/// equally near floats, the even one. They are those of infinity or greater if it is too large.
 fn nearest(significand: u64, exponent: i32, exponent_bits: u32, fraction_bits: u32) -> u64 {
     if significand == 0 {
         return 0;
@@ -189,8 +190,8 @@ mod tests {
         (1.0 + f64::from(fraction) / one) * 2f64.powi(exponent - bias)
     }
 
-    /// Every float of 2 bytes is found, and so is the nearest one to what lies around the middle
-    /// between it and the next.
+    /// Every float of 2 bytes is found, and so is the nearest one to values around the middle
+    /// between two floats.
     fn check(number_type: NumberType, exponent_bits: u32) {
         let found = |value: f64| {
             let bits = number_type.convert(Number::Float64(value))?;
@@ -240,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// The fast way to integers gives what the way for all numbers gives, or nothing.
+        /// The fast way for integers gives the same result as the general way, or none.
         #[test]
         fn integers(first: u8, data: [u8; 8], width in 0u32..4, is_signed: bool) {
             let high = u64::MAX >> (64 - (8 << width) + u32::from(is_signed));

@@ -1,20 +1,20 @@
-//! Arrays of numbers, in blocks: most have only numbers of the same form, that is with the same first
-//! byte. Then the place of each is known without a look at the one before, which is several times as
-//! fast.
+//! Arrays of numbers, in blocks: in most arrays all numbers have the same form, that is, the same
+//! first byte. The position of each is known then without reading the one before, which is several
+//! times as fast.
 
 use crate::format::{self, SIZES};
 use crate::numbers::NumberType;
 
-/// Numbers of a block.
+/// Number of numbers of a block.
 const BLOCK: usize = 4;
-/// Numbers of one byte of a block.
+/// Number of one-byte numbers of a block.
 const SMALL_BLOCK: usize = 8;
-/// Numbers that are read one by one before blocks are tried again. A try at each number would take
-/// longer than it saves.
+/// Number of numbers that are read one by one before blocks are tried again. An attempt at each
+/// number would take longer than it saves.
 const SINGLES: usize = 32;
 
-/// Skips values of the first bytes that tell the size. They start at `at`, and there are `left`.
-/// Returns where the next one starts, and how many are left.
+/// Skips values whose first byte determines their size. They start at `at`; `left` is their number.
+/// Returns the start of the next one, and the number of remaining ones.
 ///
 /// It first skips blocks of values of the same form, then some values one by one.
 #[inline]
@@ -46,7 +46,7 @@ fn skip_blocks<const SIZE: usize>(bytes: &[u8], left: u64) -> u64 {
     let (first, mut at, mut skipped) = (bytes[0], 0, 0);
     while skipped + SMALL_BLOCK as u64 <= left {
         let Some(block) = bytes.get(at..at + SMALL_BLOCK * SIZE) else { break };
-        // Without a branch for each.
+        // There is no branch for each value.
         if !(0..SMALL_BLOCK).fold(true, |same, index| same & (block[index * SIZE] == first)) {
             break;
         }
@@ -69,9 +69,10 @@ fn are_small(block: &[u8; SMALL_BLOCK]) -> bool {
     u64::from_le_bytes(*block) & 0x8080_8080_8080_8080 == 0
 }
 
-/// Converts numbers from `at` on into `places`: first blocks of the same form, then some integers one
-/// by one. Returns how many it converted, and where the next number is. It converts none where a
-/// number is not of the type, where floats are of several forms, and right before the end of the chunk.
+/// Converts numbers from `at` on into `places`: first blocks of the same form, then some integers
+/// one by one. Returns the number of converted ones, and the position of the next number. It
+/// converts none if a number is not of the type, if floats have several forms, and directly before
+/// the end of the chunk.
 pub(crate) fn convert(
     number_type: NumberType,
     chunk: &[u8],
@@ -174,8 +175,8 @@ fn convert_in_range<const SIZE: usize, const WIDTH: usize>(
     })
 }
 
-/// Converts numbers of SIZE bytes to WIDTH bytes each. `number` gets the 8 bytes after the first one,
-/// big-endian. It returns the bits of the number, and whether it is one of the type.
+/// Converts numbers of SIZE bytes to WIDTH bytes each. `number` gets the 8 bytes after the first
+/// one, big-endian. It returns the bits of the number, and whether it has the type.
 #[inline(always)]
 fn convert_blocks<const SIZE: usize, const WIDTH: usize>(
     bytes: &[u8],
@@ -184,7 +185,7 @@ fn convert_blocks<const SIZE: usize, const WIDTH: usize>(
 ) -> usize {
     let (first, mut at, mut done) = (bytes[0], 0, 0);
     for to in places.chunks_exact_mut(BLOCK * WIDTH) {
-        // The last number is read with the bytes after it, too.
+        // The last number is read together with the bytes after it.
         let Some(block) = bytes.get(at..at + (BLOCK - 1) * SIZE + 9) else { break };
         let mut are_fit = true;
         // There is no branch for each value. A block that does not fit is written again.

@@ -2,15 +2,15 @@
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** Nearly all records are whole, valid and like the one before. So this pass checks
-//! only what it must: it returns `None` for a record that is cut, damaged or too large, without a
-//! reason. [`diagnose`](crate::diagnose) then finds the reason, slowly, once a chunk. For most
-//! values the first byte tells the size, by a table. For the keys of a map it compares the bytes
-//! with those of the key at the same place of the map before ([`Template`]).
+//! **The idea.** Almost all records are complete, valid and like the one before. So this pass
+//! checks only what is necessary: it returns `None` for a record that is cut, damaged or too large,
+//! without a reason. [`diagnose`](crate::diagnose) then finds the reason, slowly, but only once per
+//! chunk. For most values a table gives the size by the first byte. The keys of a map are compared
+//! with the keys at the same position of the previous map ([`Template`]).
 //!
 //! **Invariants.** `record` returns the end of a record if and only if `diagnose` would find it
-//! whole: same limit of depth, same values. Recursion goes only into values that a pointer of the
-//! operator goes into; all others are skipped with a stack of counts.
+//! complete: same depth limit, same values. Recursion goes only into values that contain the target
+//! of a pointer; all others are skipped with a stack of counts.
 //!
 //! **Changing it.** `tests/decoder/model.rs` compares the decoder with a simple model on random and
 //! damaged input. Measure with `cargo run --release -p pipemill-msgpack --example msgpack-speed`.
@@ -23,7 +23,7 @@ use crate::format::{self, Container, Head, MAX_DEPTH, Number, SIZES};
 use crate::runs;
 use crate::template::{Found, Known, Template};
 
-/// Values that must be left of a container for a try to skip many at once.
+/// Number of remaining values of a container from which on skipping many at once is tried.
 const MIN_RUN: u64 = 8;
 
 /// Finds values.
@@ -31,12 +31,13 @@ const MIN_RUN: u64 = 8;
 pub(crate) struct Scanner {
     /// The pointers of the wanted values.
     tree: PointerTree,
-    /// The value of each node of the tree. It is of the current record if it ends after the start of
-    /// the record; else it is an old one. So nothing must be cleared for each record.
+    /// The value of each node of the tree. It belongs to the current record if it ends after the
+    /// start of the record; otherwise it is an old one. So nothing needs to be cleared for each
+    /// record.
     found: Vec<Found>,
     /// The keys of the last map of each node.
     templates: Vec<Template>,
-    /// Numbers of values that are left in the containers around a skipped value.
+    /// Numbers of remaining values in the containers around a skipped value.
     stack: Vec<u64>,
     /// The start of the record.
     record: usize,
@@ -66,14 +67,14 @@ impl Scanner {
         self.found.fill(Found::default());
     }
 
-    /// The value of a node in the record that starts at `record`, which was scanned last.
+    /// The value of a node in the record that starts at `record`, which was the last one scanned.
     #[inline(always)]
     pub(crate) fn value_of(&self, node: usize, record: usize) -> Option<Range<usize>> {
         let Found { start, end } = self.found[node];
         (end as usize > record).then_some(start as usize..end as usize)
     }
 
-    /// Scans the record at `at`. Returns its end, or `None` if it is not whole or not valid.
+    /// Scans the record at `at`. Returns its end, or `None` if it is incomplete or invalid.
     #[inline]
     pub(crate) fn record(&mut self, chunk: &[u8], at: usize) -> Option<usize> {
         self.record = at;
@@ -101,8 +102,8 @@ impl Scanner {
         self.skip(chunk, at, 0)
     }
 
-    /// Scans the value at `at`, which is of this node or of none. Returns its end, which may be
-    /// after the chunk.
+    /// Scans the value at `at`, which belongs to this node or to none. Returns its end, which may
+    /// be after the chunk.
     #[inline]
     fn value(&mut self, chunk: &[u8], at: usize, node: usize, depth: usize) -> Option<usize> {
         if node == NO_NODE {
@@ -110,7 +111,8 @@ impl Scanner {
         }
         let end = if self.tree.has_children(node) {
             if self.value_of(node, self.record).is_some() {
-                // The key came before, with values inside of its value. The last one counts.
+                // The key occurred before, with wanted values inside its value. The last one
+                // counts.
                 self.found[self.tree.below(node)].fill(Found::default());
             }
             self.inner_value(chunk, at, node, depth)?
@@ -121,7 +123,7 @@ impl Scanner {
         Some(end)
     }
 
-    /// Scans the value at `at`, inside of which values are wanted.
+    /// Scans the value at `at`, which contains wanted values.
     fn inner_value(&mut self, chunk: &[u8], at: usize, node: usize, depth: usize) -> Option<usize> {
         let bytes = chunk.get(at..).filter(|bytes| !bytes.is_empty())?;
         let Head::Container(Container { head, values, is_map }) = format::head(bytes) else {
@@ -143,7 +145,7 @@ impl Scanner {
         Some(at)
     }
 
-    /// Scans the rest of a map: `known` says how far it was scanned.
+    /// Scans the rest of a map: `known` says how much was scanned.
     fn entries(
         &mut self,
         chunk: &[u8],
@@ -162,8 +164,8 @@ impl Scanner {
         Some(known.at)
     }
 
-    /// Reads the key at `at`, which is not one of the next in the template. Returns the node of its
-    /// value, the end of the key, and the place of the next key in the template.
+    /// Reads the key at `at`, which is not among the next ones in the template. Returns the node of
+    /// its value, the end of the key, and the position of the next key in the template.
     #[inline(never)]
     fn other_key(
         &mut self,
@@ -194,7 +196,7 @@ impl Scanner {
     #[inline]
     fn skip(&mut self, chunk: &[u8], mut at: usize, depth: usize) -> Option<usize> {
         self.stack.clear();
-        // Values that are left in the innermost container.
+        // Number of remaining values in the innermost container.
         let mut left = 1u64;
         loop {
             let size = SIZES[usize::from(*chunk.get(at)?)];

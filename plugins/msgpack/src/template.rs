@@ -1,5 +1,6 @@
-//! The keys of the last maps, in their order. Nearly all maps of a stream have the same keys in the
-//! same order, or lack some of them. So comparing a key with the next ones is faster than any search.
+//! The keys of the last maps, in their order. Almost all maps of a stream have the same keys in the
+//! same order, or lack some of them. So comparing a key with the next ones is faster than any
+//! search.
 
 use crate::format::SIZES;
 
@@ -12,11 +13,12 @@ pub(crate) struct Found {
 
 /// Longest key that is remembered, in encoded bytes: two words.
 const MAX_KEY_BYTES: usize = 16;
-/// Bytes that are looked at together: a key and the head of its value.
+/// Number of bytes that are compared together: a key and the head of its value.
 const WINDOW: usize = 32;
-/// How many keys are remembered.
+/// Number of remembered keys.
 const MAX_KEYS: usize = 64;
-/// How many keys a map may lack in a row, so that the next one is still found by comparing.
+/// Number of consecutive keys that a map may lack so that the next one is still found by
+/// comparison.
 const MAX_MISSING: usize = 7;
 
 /// The keys of the last maps, in their order, each with the node of its value.
@@ -37,7 +39,7 @@ struct Key {
     size: usize,
     /// Node of the value.
     node: usize,
-    /// Whether values inside of the value are wanted.
+    /// Whether the value contains wanted values.
     is_inner: bool,
 }
 
@@ -49,22 +51,22 @@ impl Key {
     }
 }
 
-/// How far the keys of a map are known.
+/// The part of a map whose keys are known.
 pub(crate) struct Known {
     /// The start of the first other entry, or of its value, if its key is known.
     pub(crate) at: usize,
     /// Number of entries from there on.
     pub(crate) left: u64,
-    /// The place in the template where the search for the next key starts.
+    /// The position in the template where the search for the next key starts.
     pub(crate) place: usize,
     /// The node of its value, if its key is known.
     pub(crate) node: Option<usize>,
 }
 
 impl Template {
-    /// Scans the entries of a map from the one at `at` on, as long as their keys are known, and their
-    /// values are single ones. `left` is the number of entries. The search for a key starts at
-    /// `place` in the template.
+    /// Scans the entries of a map from the one at `at` on, as long as their keys are known, and
+    /// their values contain no others. `left` is the number of entries. The search for a key starts
+    /// at `place` in the template.
     #[inline]
     pub(crate) fn scan(
         &self,
@@ -77,7 +79,7 @@ impl Template {
         while left > 0 {
             let Some(window) = chunk.get(at..).and_then(<[u8]>::first_chunk) else { break };
             let Some(key) = self.find(window, &mut place) else { break };
-            // A key has at most 16 bytes, so the mask changes nothing. It saves a check.
+            // A key has at most 16 bytes, so the mask changes nothing. It saves a bounds check.
             let byte = |at: usize| window[at % WINDOW];
             let start = at + key.size;
             let first = byte(key.size);
@@ -98,8 +100,8 @@ impl Template {
         Known { at, left, place, node: None }
     }
 
-    /// The key that the bytes start with, if it is the one at `place` or one of the next. Then
-    /// `place` is after it.
+    /// The key that the bytes start with, if it is the key at `place` or one of the next. `place`
+    /// is after it then.
     #[inline(always)]
     fn find(&self, bytes: &[u8; WINDOW], place: &mut usize) -> Option<&Key> {
         let words = (word(bytes, 0), word(bytes, 8));
@@ -120,8 +122,8 @@ impl Template {
         Some(key)
     }
 
-    /// Remembers a key that [`scan`](Self::scan) has not found from `place` on. Returns the place
-    /// after it.
+    /// Remembers a key that [`scan`](Self::scan) has not found from `place` on. Returns the
+    /// position after it.
     pub(crate) fn learn(&mut self, place: usize, key: &[u8], node: usize, is_inner: bool) -> usize {
         if key.len() > MAX_KEY_BYTES {
             return place;

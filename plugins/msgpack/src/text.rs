@@ -4,13 +4,13 @@ use std::ops::Range;
 
 const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 
-/// Checks that the text is UTF-8. The error is the place of the first byte that is not.
+/// Checks that the text is UTF-8. The error is the position of the first byte that is not.
 pub(crate) fn check(text: &[u8]) -> Result<(), usize> {
     str::from_utf8(text).map(drop).map_err(|error| error.valid_up_to())
 }
 
-/// Whether the bytes of the chunk in this range are ASCII. A false result can be wrong: right before
-/// the end of the chunk.
+/// Whether the bytes of the chunk in this range are ASCII. A false result can be wrong directly
+/// before the end of the chunk.
 #[inline(always)]
 pub(crate) fn is_ascii(chunk: &[u8], range: Range<usize>) -> bool {
     let word = |at: usize| Some(u64::from_le_bytes(*chunk.get(at..)?.first_chunk()?));

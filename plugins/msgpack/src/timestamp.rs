@@ -7,7 +7,7 @@ use crate::numbers::Misfit;
 const TIMESTAMP: i8 = -1;
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// The nanoseconds since 1970 of a timestamp. `value` is all of the value.
+/// The nanoseconds since 1970 of a timestamp. `value` is the whole value.
 pub(crate) fn timestamp(value: &[u8]) -> Result<i64, Misfit> {
     let Some((TIMESTAMP, data)) = format::ext(value) else { return Err(Misfit::Type) };
     let (seconds, nanoseconds) = match data.len() {

@@ -1,15 +1,15 @@
 //! NumPy's `.npy` files: a record for each row of the array, that is, for each index of its first
 //! dimension. An array without dimensions is one record. Rows are spans of the chunk.
 //!
-//! Several arrays may follow each other, as `np.save` to one open file writes them. Their rows must
-//! have the same fields.
+//! Several arrays may follow each other, as when `np.save` writes them to one open file. Their rows
+//! must have the same fields.
 //!
-//! **State between calls.** What is left of the array, in rows. A chunk starts with a header or with
-//! a row. A header is consumed together with the bytes that prove that the data begins, and a row,
-//! except for the last one, only when the byte after it is there. So an input that ends too early
-//! always has an unconsumed byte, at which the error is reported.
+//! **State between calls.** The state is the rest of the array, in rows. A chunk starts with a
+//! header or with a row. A header is consumed together with the bytes that prove that the data
+//! begins, and a row, except for the last one, only when the byte after it has arrived. So an input
+//! that ends too early always has an unconsumed byte, at which the error is reported.
 //!
-//! **Searching.** After a damaged header nothing tells where the array ends. The search looks for the
+//! **Searching.** After a damaged header the end of the array is unknown. The search looks for the
 //! magic of the next one.
 
 use pipemill_parsing::head::Head;
@@ -36,10 +36,10 @@ pub struct Npy {
     at_start: bool,
     /// Size of the header of the array whose rows follow, if the object begins with that array.
     first_header: Option<u64>,
-    /// Bytes of the object between the first header and the bytes that are shown after it: see
-    /// [`Decoder::restart`].
+    /// Number of bytes of the object between the first header and the bytes that are passed after
+    /// it: see [`Decoder::restart`].
     skipped: u64,
-    /// Whether the first header is shown alone.
+    /// Whether the first header is passed alone.
     is_restart: bool,
 }
 
@@ -49,7 +49,7 @@ struct Array {
     layout: ArrayLayout,
     /// Number of rows that were not read yet, at least 1.
     left: u64,
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     row: usize,
 }
 
@@ -78,7 +78,7 @@ impl Decoder for Npy {
     }
 
     fn restart(&self) -> Option<u64> {
-        // Which of several arrays is read, the bytes of one can't tell.
+        // The bytes of an array alone don't show which of several arrays it is.
         self.array.as_ref().and(self.first_header)
     }
 
@@ -105,14 +105,14 @@ impl Decoder for Npy {
 
 /// The result of a step.
 enum Step {
-    /// Decoding goes on at this place.
+    /// Decoding continues at this offset.
     GoOn(usize),
     /// More bytes are needed: `decode` returns this.
     Return(Progress),
 }
 
 impl Npy {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(
         &mut self,
         chunk: &[u8],
@@ -173,7 +173,7 @@ impl Npy {
         };
         let data = at + header.size;
         let layout = header.rows("data").map_err(|why| refused(at, &why))?;
-        // Only objects have no known size, and they are refused.
+        // Only Python objects have no known size, and they are refused.
         let next = (data as u64).saturating_add(header.data.unwrap_or(u64::MAX));
         let skip = |why| Err(DecodeError::skippable(at, why, next));
         if layout.record > self.max_record {
@@ -207,7 +207,7 @@ impl Npy {
                 false => Ok(wants(at, header.size + 1)),
             };
         }
-        // It fits: max_record does.
+        // The value fits: max_record does.
         let (mut left, row) = (layout.records, layout.record as usize);
         self.first_header = self.at_start.then_some(header.size as u64);
         if std::mem::replace(&mut self.at_start, false) {
@@ -234,7 +234,7 @@ impl Array {
             whole if whole >= *left => *left,
             _ => (held.saturating_sub(1) / *row) as u64,
         };
-        // It fits: the rows are in the chunk.
+        // The value fits: the rows are in the chunk.
         let next = at + count as usize * *row;
         let last = *left;
         *left -= count;
@@ -269,7 +269,7 @@ impl Array {
     }
 }
 
-/// Everything up to `at` is done with, and `need` bytes from there on are needed.
+/// Everything up to `at` is finished, and `need` bytes from there on are needed.
 fn wants(at: usize, need: usize) -> Step {
     Step::Return(Progress::consumed(at).and_wants(need))
 }

@@ -2,7 +2,7 @@
 
 use crate::zip::DirectoryEnd;
 
-/// Names of arrays that messages show.
+/// Number of names of arrays that messages show.
 const MAX_NAMES: usize = 20;
 
 /// The archive that is being read.
@@ -16,7 +16,7 @@ pub(crate) struct Archive {
     pub(crate) directory: Option<u64>,
     /// Number of entries of the directory.
     entries: u64,
-    /// Bytes of the entries.
+    /// Size of the entries in bytes.
     entry_bytes: u64,
     /// The directory, as the zip64 record describes it.
     zip64: Option<DirectoryEnd>,
@@ -26,7 +26,7 @@ pub(crate) struct Archive {
     arrays: usize,
     /// The name of the array whose rows are read, once it was found.
     pub(crate) chosen: Option<String>,
-    /// Whether its sample was read, or can't be: no more arrays are wanted.
+    /// Whether its sample was read, or can't be read: no more arrays are wanted.
     pub(crate) is_done: bool,
 }
 
@@ -36,7 +36,7 @@ impl Archive {
         Self { start, ..Self::default() }
     }
 
-    /// Notes a member; `array` is its name if it is an array.
+    /// Records a member; `array` is its name if it is an array.
     pub(crate) fn add_member(&mut self, array: Option<&str>) {
         self.members += 1;
         let Some(name) = array else { return };
@@ -55,19 +55,19 @@ impl Archive {
         }
     }
 
-    /// Notes an entry of the directory, of `size` bytes.
+    /// Records an entry of the directory, of `size` bytes.
     pub(crate) fn add_entry(&mut self, size: usize) {
         self.entries += 1;
         self.entry_bytes += size as u64;
     }
 
-    /// Notes the zip64 record.
+    /// Records the zip64 record.
     pub(crate) fn set_zip64(&mut self, end: DirectoryEnd) {
         self.zip64 = Some(end);
     }
 
-    /// Compares the directory with the members that were read. `at` is where the last record is in
-    /// the input. The error says what was expected and what was found.
+    /// Compares the directory with the members that were read. `at` is the position of the last
+    /// record in the input. The error says what was expected and what was found.
     pub(crate) fn check(&self, at: u64, end: DirectoryEnd) -> Result<(), String> {
         let directory = self.directory.unwrap_or(at);
         let end = self.zip64.unwrap_or(end);

@@ -1,5 +1,5 @@
-//! The CRC-32 of zip and gzip, of bytes that come piece by piece. The host computes it faster, but
-//! only of bytes that are all in the chunk.
+//! The CRC-32 of zip and gzip, for bytes that come in pieces. The host computes it faster, but only
+//! for bytes that are all in the chunk.
 //!
 //! Sixteen bytes at a time, with a table for each of them ("slicing by 16"). The portable code of
 //! crc32fast does the same, but takes 1.4 times as long in WebAssembly, from 256 bytes on.

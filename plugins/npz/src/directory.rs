@@ -7,8 +7,8 @@ use crate::wanted::missing_message;
 use crate::zip::{self, Read};
 
 impl Npz {
-    /// Reads the record of the directory at `at`. It is consumed when the byte after it is there,
-    /// except for the last one.
+    /// Reads the record of the directory at `at`. It is consumed when the byte after it has
+    /// arrived, except for the last one.
     pub(crate) fn directory(
         &mut self,
         signature: [u8; zip::SIGNATURE],
@@ -66,7 +66,8 @@ impl Npz {
         Ok(Step::GoOn(at + size))
     }
 
-    /// All members were read: the directory starts at `at`. Returns what the archive lacks.
+    /// Handles the end of the members: the directory starts at `at`. Returns the error for what the
+    /// archive lacks.
     fn end_of_members(
         &mut self,
         at: usize,
@@ -85,7 +86,7 @@ impl Npz {
                 Err(DecodeError::refused(at, message))
             }
             Emit::Rows(None) => Ok(Some("expected an array, found none in the archive".to_owned())),
-            // None of them was found.
+            // None of the wanted arrays was found.
             Emit::Sample(wanted) => {
                 archive.is_done = true;
                 match wanted.missing(&vec![None::<()>; wanted.len()]) {
@@ -103,7 +104,7 @@ impl Npz {
     }
 }
 
-/// The size of a record of the directory; the rest of what was read goes to `to`.
+/// The size of a record of the directory; its content goes to `to`.
 fn sized<T>(read: Read<(usize, T)>, to: &mut Option<T>) -> Read<usize> {
     match read {
         Read::Whole((size, rest)) => {

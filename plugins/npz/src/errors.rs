@@ -1,9 +1,9 @@
-//! The messages of errors that several parts of the decoder have.
+//! The messages of errors that several parts of the decoder share.
 
 use pipemill_plugin::DecodeError;
 
-/// The input ends where `expected` was expected; `at` is where the unconsumed bytes start, and there
-/// are `held` of them.
+/// The error of an input that ends where `expected` was expected; `at` is the start of the
+/// unconsumed bytes, and `held` their number.
 #[cold]
 pub(crate) fn cut_short(at: usize, expected: &str, held: usize) -> DecodeError {
     let message = format!(
@@ -12,13 +12,13 @@ pub(crate) fn cut_short(at: usize, expected: &str, held: usize) -> DecodeError {
     DecodeError::fatal(at, message)
 }
 
-/// Something is wrong with a member.
+/// The error of a member.
 #[cold]
 pub(crate) fn of_member(name: &str, why: &str) -> String {
     format!("member `{}`: {why}", name.escape_debug())
 }
 
-/// A member has another checksum. `what` says what may be damaged.
+/// The error of a member with another checksum. `what` says what may be damaged.
 #[cold]
 pub(crate) fn wrong_crc(expected: u32, found: u32, what: &str) -> String {
     format!("expected the CRC-32 {expected:08x}, found {found:08x}; {what}")

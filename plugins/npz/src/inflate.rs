@@ -1,8 +1,8 @@
 //! The rows of a deflated array. The host decompresses it, part by part.
 //!
-//! A part has whole rows, and its size depends only on the size of a row. So what an error hides does
-//! not depend on how the input was split. After some parts, `decode` returns, to be called again with
-//! the same chunk.
+//! A part has complete rows, and its size depends only on the size of a row. So the rows that an
+//! error hides do not depend on how the input was split. After some parts, `decode` returns, to be
+//! called again with the same chunk.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use crate::member::{Member, MemberError, Tail, header_error, read_tail};
 use crate::state::{InflatedRows, Npz, State, Step, more_bytes};
 use crate::zip::{SIGNATURE, Sizes};
 
-/// Bytes of a part: its rows, and the spans that refer to them.
+/// Size of a part in bytes: its rows, and the spans that refer to them.
 const PART_BYTES: u64 = 256 << 10;
-/// Bytes of a span.
+/// Size of a span in bytes.
 const SPAN_BYTES: u64 = 8;
-/// Bytes that are decompressed first, to read the header of the array. Most have 128.
+/// Number of bytes that are decompressed first, to read the header of the array. Most have 128.
 const FIRST_BYTES: usize = 128;
 
-/// Why a part of a member can't be had.
+/// The reason why a part of a member is not available.
 enum PartError {
     /// The member is damaged, or is not supported.
     Member(MemberError),
@@ -41,13 +41,13 @@ fn damaged(why: impl Into<String>) -> PartError {
 }
 
 impl Npz {
-    /// Decompressed bytes that a call of `decode` makes, with the spans that refer to them. The host's
-    /// default for `limits.output` is twice this.
+    /// Number of decompressed bytes that a call of `decode` makes, with the spans that refer to
+    /// them. The host's default for `limits.output` is twice this.
     pub(crate) fn call_bytes(&self) -> u64 {
         self.max_record.saturating_mul(2)
     }
 
-    /// Emits rows of a deflated array. `rows` is what is left of it; `None` if nothing was read yet.
+    /// Emits rows of a deflated array. `rows` is the rest of it; `None` if nothing was read yet.
     pub(crate) fn inflate(
         &mut self,
         member: &Member,
@@ -59,7 +59,7 @@ impl Npz {
         let (at, held) = (member.at, chunk.len() - member.at);
         let Sizes { compressed, .. } = member.sizes();
         if member.header.is_streamed() {
-            // Says why it is refused.
+            // This call reports why it is refused.
             if let Err(step) = self.known_size(member, chunk, end)? {
                 return Ok(step);
             }
@@ -110,7 +110,7 @@ impl Npz {
                 self.state = State::Inflate(left);
                 Ok(Step::Return(Progress::more(at)))
             }
-            // Nothing of this member was emitted, but there were others in this call.
+            // Nothing of this member was emitted, but other members were in this call.
             Err(PartError::NotNow) if at > 0 => Ok(Step::Return(Progress::more(at))),
             Err(PartError::NotNow) => Err(DecodeError::refused(
                 at,
@@ -132,7 +132,7 @@ impl Npz {
         }
     }
 
-    /// Emits parts until the member ends, or the call has made enough. Returns what is left.
+    /// Emits parts until the member ends, or the call has made enough. Returns the rest.
     fn parts(
         &mut self,
         member: &Member,
@@ -220,7 +220,7 @@ impl Npz {
 }
 
 impl InflatedRows {
-    /// Notes a part that was decompressed. It must have `size` bytes.
+    /// Records a part that was decompressed. It must have `size` bytes.
     fn add(&mut self, part: &[u8], size: usize, sizes: Sizes) -> Result<(), PartError> {
         self.done += part.len() as u64;
         if part.len() < size {
@@ -254,7 +254,7 @@ fn decompress(
     out.decompress_part(Codec::Deflate, range.clone(), skip, size).map_err(damaged)
 }
 
-/// The member has not the size that its header says.
+/// The member does not have the size that its header says.
 fn wrong_plain_size(sizes: Sizes, found: u64, is_end: bool) -> String {
     let more = if is_end { "" } else { " and more" };
     format!("expected {} bytes after decompression, found {found}{more}", sizes.plain)

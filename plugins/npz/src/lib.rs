@@ -7,11 +7,11 @@
 //! **Stored** arrays are spans of the chunk, and may have any size. **Deflated** ones are decompressed
 //! by the host, so their compressed bytes must be in one chunk.
 //!
-//! **State between calls.** What is being read, and what is left of it. A chunk starts with a record
-//! of the archive (a header, an entry of the directory), with a row, or inside a member that is
-//! skipped. The last byte or row of a member is consumed only when the byte after the member is
-//! there. So an input that ends too early always has an unconsumed byte, at which the error is
-//! reported.
+//! **State between calls.** The state is the part that is being read, and the rest of it. A chunk
+//! starts with a record of the archive (a header, an entry of the directory), with a row, or inside
+//! a member that is skipped. The last byte or row of a member is consumed only when the byte after
+//! the member has arrived. So an input that ends too early always has an unconsumed byte, at which
+//! the error is reported.
 
 mod archive;
 mod crc32;
@@ -46,7 +46,7 @@ enum Role {
     OfRows,
     /// It is the first one of a sample.
     OfSample,
-    /// Its rows would be the records, but there was one of the same name.
+    /// Its rows would be the records, but there was an array with the same name.
     Twice,
     /// Its rows would be the records, but there was this other array.
     Second { first: String },
@@ -93,7 +93,7 @@ impl Decoder for Npz {
             head: Head::new(info).of_decoder("npz"),
             emit,
             verify: options.is_on("verify"),
-            // Offsets in the sandbox have 32 bits, one of which says that bytes are decompressed ones.
+            // Offsets in the sandbox have 32 bits, one of which marks decompressed bytes.
             max_record: info.max_record.min(i32::MAX as u64),
             offset: 0,
             may_end: false,
@@ -280,7 +280,7 @@ impl Npz {
         }
     }
 
-    /// Notes that a member is being read or skipped: no call of `decode` comes back to its role.
+    /// Records that a member is being read or skipped: no later call of `decode` asks for its role.
     fn begin(&mut self, member: &Member) {
         let is_chosen = matches!(self.role(member), Role::OfRows);
         let archive = self.archive.get_or_insert_default();
@@ -299,7 +299,7 @@ impl Npz {
         DecodeError::skippable(member.at, of_member(&member.name, why), next)
     }
 
-    /// The size of a member's data; or what must be returned because it can't be known yet.
+    /// The size of a member's data; or the result to return because it can't be known yet.
     fn known_size(
         &mut self,
         member: &Member,

@@ -1,4 +1,4 @@
-//! A member of an archive: its header, with its place in the chunk.
+//! A member of an archive: its header, with its position in the chunk.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) header: LocalHeader,
 }
 
-/// Why a wanted member can't be read.
+/// The reason why a wanted member can't be read.
 pub(crate) enum MemberError {
     /// It is damaged.
     Damaged(String),
@@ -30,7 +30,7 @@ pub(crate) enum MemberError {
 pub(crate) enum DataSize {
     /// This number of bytes.
     Known(u64),
-    /// At least `need` bytes from the start of the data must be in view.
+    /// At least `need` bytes from the start of the data must be there.
     Cut { need: usize },
 }
 
@@ -61,7 +61,8 @@ impl Member {
 
     /// The range of its data in the chunk, of which this size is known.
     pub(crate) fn range(&self, size: u64) -> Range<usize> {
-        // It fits: the caller checked that the data is in the chunk, or not longer than max_record.
+        // The value fits: the caller checked that the data is in the chunk, or not longer than
+        // max_record.
         self.data..self.data + size as usize
     }
 
@@ -85,8 +86,8 @@ impl Member {
         Ok(())
     }
 
-    /// The size of the data in the archive. If it is not in the header, it follows from the array's
-    /// own header.
+    /// The size of the data in the archive. If the header does not contain it, it follows from the
+    /// array's own header.
     pub(crate) fn data_size(&self, chunk: &[u8]) -> Result<DataSize, MemberError> {
         if !self.header.is_streamed() {
             return Ok(DataSize::Known(self.sizes().compressed));
@@ -136,16 +137,16 @@ pub(crate) fn header_error(error: HeaderError) -> MemberError {
     }
 }
 
-/// The bytes after the data of a member: the descriptor, if it has one, and a byte after it.
+/// The bytes after the data of a member: the descriptor, if there is one, and a byte after it.
 pub(crate) enum Tail {
     /// The size of the descriptor, and the checksum and sizes of the member.
     Whole(usize, Sizes),
-    /// At least `need` bytes after the data must be in view.
+    /// At least `need` bytes after the data must be there.
     Cut { need: usize },
 }
 
-/// Reads what follows the data of a member. The byte after it must be there, so that something is
-/// left where the error is, if the input ends after this member.
+/// Reads the bytes after the data of a member. The byte after them must be there, so that the error
+/// has a position if the input ends after this member.
 pub(crate) fn read_tail(bytes: &[u8], descriptor: Option<Descriptor>, sizes: Sizes) -> Tail {
     let (size, sizes) = match descriptor.map(|descriptor| descriptor.read(bytes)) {
         None => (0, sizes),

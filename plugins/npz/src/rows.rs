@@ -19,7 +19,7 @@ impl Npz {
         out: &mut Records,
     ) -> Result<Step, DecodeError> {
         let (at, held) = (member.at, chunk.len() - member.at);
-        // If its size is not known before, it follows from the array's header.
+        // If its size is not known yet, it follows from the array's header.
         let known = (!member.header.is_streamed()).then(|| member.sizes().compressed);
         let data = &chunk[member.data..];
         let own = known.map_or(data.len(), |size| size.min(data.len() as u64) as usize);
@@ -69,7 +69,7 @@ impl Npz {
         if let Some(crc) = &mut crc {
             crc.update(&data[..header.size]);
         }
-        // It fits: max_record does.
+        // The value fits: max_record does.
         let (left, row) = (layout.records, layout.record as usize);
         let (sizes, descriptor) = (member.sizes(), member.descriptor());
         let rows = StoredRows {
@@ -111,10 +111,10 @@ impl Npz {
     ) -> Result<Step, DecodeError> {
         let row = rows.row;
         let held = chunk.len() - at;
-        // The last row is emitted when the member was checked, and another one when the byte after it
-        // is there.
+        // The last row is emitted when the member was checked, and another row when the byte after
+        // it has arrived.
         let count = ((held.saturating_sub(1) / row) as u64).min(rows.left - 1);
-        // It fits: the rows are in the chunk.
+        // The value fits: the rows are in the chunk.
         let last = at + count as usize * row;
         rows.emit(chunk, at..last, out)?;
         let need = if rows.left > 1 {
@@ -189,7 +189,7 @@ impl StoredRows {
         }
     }
 
-    /// Compares the member, of which all was read, with its checksum and sizes.
+    /// Compares the member, which was read completely, with its checksum and sizes.
     fn check(&self, sizes: Sizes) -> Result<(), String> {
         let Sizes { crc32, compressed, plain } = sizes;
         if (compressed, plain) != (self.size, self.size) {

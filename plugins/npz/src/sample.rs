@@ -18,15 +18,15 @@ struct Members {
     archive: Archive,
     /// The wanted arrays.
     found: Vec<Option<SampleMember>>,
-    /// Bytes that the wanted ones have after decompression.
+    /// Total size in bytes of the wanted ones after decompression.
     inflated: u64,
-    /// Why there is no record.
+    /// The reason why there is no record.
     problem: Option<String>,
 }
 
 struct SampleMember {
     member: Member,
-    /// Bytes of its data in the archive.
+    /// Size of its data in the archive, in bytes.
     size: u64,
     sizes: Sizes,
 }
@@ -41,8 +41,8 @@ struct Value {
 }
 
 impl Npz {
-    /// Emits the record of the archive whose first wanted member is at `start`, if all members are in
-    /// the chunk. Until then they are shown again.
+    /// Emits the record of the archive whose first wanted member is at `start`, if all members are
+    /// in the chunk. Until then they are passed again.
     pub(crate) fn sample(
         &mut self,
         chunk: &[u8],
@@ -109,7 +109,7 @@ impl Npz {
             if whole.max(all.inflated) > self.max_record {
                 return Err(self.too_large(start, all, &member, size, whole));
             }
-            // It fits: max_record does.
+            // The value fits: max_record does.
             let data_end = start + whole as usize;
             let tail = match chunk.get(data_end..) {
                 Some(rest) => read_tail(rest, member.descriptor(), member.sizes()),
@@ -160,7 +160,7 @@ impl Npz {
         DecodeError::fatal(at, message)
     }
 
-    /// Notes the members of a sample, after which no arrays of this archive are wanted.
+    /// Records the members of a sample, after which no arrays of this archive are wanted.
     fn end_sample(&mut self, all: Members) {
         let archive = self.archive.insert(all.archive);
         archive.is_done = true;
@@ -280,7 +280,7 @@ impl SampleMember {
             return Ok(None);
         }
         let plain = self.sizes.plain;
-        // It fits: max_record does. One byte more shows whether there are more.
+        // The value fits: max_record does. One byte more shows whether the data is longer.
         let block = out.decompress_part(Codec::Deflate, self.range(), 0, plain as usize + 1);
         let block = block.map_err(MemberError::Damaged)?;
         let found = block.bytes.len() as u64;
@@ -297,7 +297,7 @@ impl SampleMember {
         )))
     }
 
-    /// Reads the array, and compares it with what is wanted for the field of this index.
+    /// Reads the array, and compares it with the field of this index.
     fn value(
         &self,
         chunk: &[u8],

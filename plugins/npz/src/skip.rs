@@ -1,4 +1,4 @@
-//! Members that are not wanted are skipped, whatever their size.
+//! Skips unwanted members of any size.
 
 use pipemill_plugin::{DecodeError, Progress};
 
@@ -40,7 +40,7 @@ impl Npz {
         Ok(Step::GoOn(member.data))
     }
 
-    /// Skips the data of a member, except for its last byte if what follows is not in view.
+    /// Skips the data of a member, except for its last byte if the bytes after it have not arrived.
     pub(crate) fn skip(
         &mut self,
         skip: Skip,
@@ -52,7 +52,7 @@ impl Npz {
         let Skip { left, descriptor } = skip;
         let held = chunk.len() - at;
         let (step, left, need) = if held as u64 >= left {
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             let data_end = at + left as usize;
             match read_tail(&chunk[data_end..], descriptor, NO_SIZES) {
                 Tail::Whole(size, _) => return Ok(Step::GoOn(data_end + size)),

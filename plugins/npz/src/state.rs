@@ -28,12 +28,12 @@ pub struct Npz {
     pub(crate) state: State,
     /// The fields of the records, once they are known.
     pub(crate) schema: Option<Vec<Field>>,
-    /// Bytes that were decompressed in the running call of `decode`, and bytes of the spans that
-    /// refer to them.
+    /// Number of bytes that were decompressed in the running call of `decode`, with the bytes of
+    /// the spans that refer to them.
     pub(crate) made: u64,
 }
 
-/// The records that an archive becomes.
+/// The records of an archive.
 #[derive(Debug)]
 pub(crate) enum Emit {
     /// The rows of the array of this name; without a name, of the only array.
@@ -75,11 +75,11 @@ pub(crate) struct StoredRows {
     pub(crate) layout: ArrayLayout,
     /// Number of rows that were not read yet, at least 1.
     pub(crate) left: u64,
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     pub(crate) row: usize,
-    /// Bytes of the member's data.
+    /// Size of the member's data in bytes.
     pub(crate) size: u64,
-    /// The checksum of what was read of the member; `None` if it is not checked.
+    /// The checksum of the part of the member that was read; `None` if it is not checked.
     pub(crate) crc: Option<Crc32>,
     pub(crate) sizes: Sizes,
     pub(crate) descriptor: Option<Descriptor>,
@@ -93,7 +93,7 @@ pub(crate) struct InflatedRows {
     pub(crate) left: u64,
     /// Number of rows of a part.
     pub(crate) part_rows: u64,
-    /// Decompressed bytes that are done with.
+    /// Number of decompressed bytes that are finished.
     pub(crate) done: u64,
     /// Their checksum; `None` if it is not checked.
     pub(crate) crc: Option<Crc32>,
@@ -102,25 +102,25 @@ pub(crate) struct InflatedRows {
 /// A member that is skipped.
 #[derive(Debug)]
 pub(crate) struct Skip {
-    /// Bytes of data that are left, at least 1.
+    /// Remaining bytes of data, at least 1.
     pub(crate) left: u64,
     pub(crate) descriptor: Option<Descriptor>,
 }
 
 /// The result of a step.
 pub(crate) enum Step {
-    /// Decoding goes on at this place.
+    /// Decoding continues at this offset.
     GoOn(usize),
     /// More bytes are needed, or another call: `decode` returns this.
     Return(Progress),
 }
 
-/// Everything up to `at` is done with, and `need` bytes from there on are needed.
+/// Everything up to `at` is finished, and `need` bytes from there on are needed.
 pub(crate) fn wants(at: usize, need: usize) -> Step {
     Step::Return(Progress::consumed(at).and_wants(need))
 }
 
-/// As [`wants`]; but if no more bytes follow, an error: `expected` was expected after `held` bytes.
+/// As [`wants`]; but an error if no more bytes follow: `expected` was expected after `held` bytes.
 pub(crate) fn more_bytes(
     at: usize,
     need: usize,

@@ -49,7 +49,7 @@ struct WantedArray {
 }
 
 impl WantedArrays {
-    /// The arrays that the option names. An error is a text for the operator.
+    /// The arrays that the option names. An error is a message for the operator.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let specs = FIELDS.parse_with_bool_arrays(text)?;
         let arrays: Vec<_> = specs.into_iter().map(WantedArray::new).collect();
@@ -77,15 +77,15 @@ impl WantedArrays {
         self.arrays.iter().position(|one| one.array == array)
     }
 
-    /// The name of an array that is not there, but must be.
+    /// The name of an array that is missing, but required.
     pub(crate) fn missing<T>(&self, found: &[Option<T>]) -> Option<&str> {
         let mut arrays = self.arrays.iter().zip(found);
         let missing = arrays.find(|(one, found)| !one.optional && found.is_none());
         missing.map(|(one, _)| &*one.array)
     }
 
-    /// Compares an array with what is known of its field. The error says what was expected and what
-    /// was found.
+    /// Compares an array with the known facts of its field. The error says what was expected and
+    /// what was found.
     pub(crate) fn check(
         &self,
         index: usize,
@@ -115,7 +115,7 @@ impl WantedArrays {
     }
 
     /// Learns the types that the operator did not give from the first archive, and sets the schema.
-    /// `found` has a layout for each array that is there. The error says why it refuses the archive.
+    /// `found` has a layout for each present array. The error says why it refuses the archive.
     pub(crate) fn learn(
         &mut self,
         found: &[Option<&ArrayLayout>],
@@ -166,7 +166,7 @@ impl WantedArray {
     }
 }
 
-/// The text for an array that is not there.
+/// The text for a missing array.
 pub(crate) fn missing_message(name: &str, found: &str) -> String {
     format!(
         "expected an array `{name}`, found only: {found}; mark it with `?` if archives may lack it"

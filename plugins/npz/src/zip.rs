@@ -1,13 +1,13 @@
-//! Reads the records of a zip archive in the order of the file: local headers, data descriptors, and
-//! the directory at the end. Only forms and sizes: what is in a member is not known here.
+//! Reads the records of a zip archive in the order of the file: local headers, data descriptors,
+//! and the directory at the end. It knows only forms and sizes, not the content of a member.
 //!
 //! Follows APPNOTE.TXT 6.3.10 of PKWARE, with zip64.
 
-/// The place and length of a record: the result of reading one.
+/// The position and length of a record: the result of reading one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read<T> {
     Whole(T),
-    /// At least `need` bytes from the start of the record must be in view.
+    /// At least `need` bytes from the start of the record must be there.
     Cut {
         need: usize,
     },
@@ -26,12 +26,12 @@ const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
 const ENCRYPTED: u16 = 1;
 /// Bit of the flags: a data descriptor follows the data.
 const HAS_DESCRIPTOR: u16 = 1 << 3;
-/// The value that stands for a size that is in the zip64 field.
+/// The value that means that a size is in the zip64 field.
 const IN_ZIP64: u32 = u32::MAX;
 /// The extra field that has sizes of 64 bits.
 const ZIP64_FIELD: u16 = 1;
 
-/// How a member is compressed.
+/// The compression of a member.
 pub(crate) const STORED: u16 = 0;
 pub(crate) const DEFLATED: u16 = 8;
 
@@ -51,7 +51,7 @@ pub(crate) fn method_name(method: u16) -> String {
 /// A header before the data of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocalHeader {
-    /// Bytes of the header. The data follows.
+    /// Size of the header in bytes. The data follows.
     pub(crate) size: usize,
     /// Length of the name, which is at [`LocalHeader::NAME`].
     pub(crate) name: usize,
@@ -66,16 +66,16 @@ pub(crate) struct LocalHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) crc32: u32,
-    /// Bytes of the data in the archive.
+    /// Size of the data in the archive, in bytes.
     pub(crate) compressed: u64,
-    /// Bytes of the data after decompression.
+    /// Size of the data after decompression, in bytes.
     pub(crate) plain: u64,
 }
 
 /// The form of a data descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// Bytes of each of its two sizes.
+    /// Size of each of its two sizes, in bytes.
     size_bytes: usize,
 }
 
@@ -92,7 +92,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl LocalHeader {
-    /// Bytes of a header without name and extra fields; where the name is.
+    /// Size of a header without name and extra fields, in bytes; the offset of the name.
     pub(crate) const NAME: usize = 30;
 
     /// Reads a header, whose signature was checked. The error says what was expected.
@@ -146,8 +146,8 @@ fn zip64_field(mut extra: &[u8]) -> Result<Option<&[u8]>, &'static str> {
 }
 
 impl Descriptor {
-    /// Reads the descriptor at the start of `bytes`. Returns its size and what it says. The signature
-    /// before it is optional.
+    /// Reads the descriptor at the start of `bytes`. Returns its size and its content. The
+    /// signature before it is optional.
     pub(crate) fn read(self, bytes: &[u8]) -> Read<(usize, Sizes)> {
         let Some(start) = bytes.get(..SIGNATURE) else { return Read::Cut { need: SIGNATURE } };
         let at = if start == DESCRIPTOR { SIGNATURE } else { 0 };
@@ -170,7 +170,7 @@ impl Descriptor {
 pub(crate) struct DirectoryEnd {
     /// Number of entries.
     pub(crate) entries: u64,
-    /// Bytes of the entries.
+    /// Size of the entries in bytes.
     pub(crate) size: u64,
     /// The start of the entries in the archive.
     pub(crate) offset: u64,
@@ -186,7 +186,7 @@ pub(crate) fn read_entry(bytes: &[u8]) -> Read<usize> {
     if bytes.len() < size { Read::Cut { need: size } } else { Read::Whole(size) }
 }
 
-/// Longest zip64 record at the end, in bytes: far more than any that is written.
+/// Longest zip64 record at the end, in bytes: far longer than any that is written.
 const MAX_ZIP64_END: u64 = 64 << 10;
 
 /// Reads the zip64 record at the end of the directory. Returns its size, too. The error says what was
@@ -208,7 +208,7 @@ pub(crate) fn read_zip64_end(bytes: &[u8]) -> Result<Read<(usize, DirectoryEnd)>
     Ok(Read::Whole((size, DirectoryEnd { entries, size: bytes_of_entries, offset })))
 }
 
-/// Bytes of the record that says where the zip64 record is.
+/// Size in bytes of the record that says where the zip64 record is.
 pub(crate) const ZIP64_LOCATOR_SIZE: usize = 20;
 
 /// Reads the last record of an archive. Returns its size, too.

@@ -1,7 +1,7 @@
-//! Checks that text is UTF-8, and says what it looks like if it is not.
+//! Checks that text is UTF-8, and names the likely encoding if it is not.
 
-/// Offset of the first byte that is not UTF-8; the length of `bytes` if there is none. Without `end`,
-/// a character at the end may be cut.
+/// Offset of the first byte that is not UTF-8; the length of `bytes` if there is none. Without
+/// `end`, a character at the end may be incomplete.
 pub fn valid_up_to(bytes: &[u8], end: bool) -> usize {
     match simdutf8::compat::from_utf8(bytes) {
         Ok(_) => bytes.len(),

@@ -1,12 +1,12 @@
-//! Objects that are plainly something else than records, by their first bytes: for decoders that
-//! take any bytes.
+//! Detects objects of clearly other formats by their first bytes: for decoders that accept any
+//! bytes.
 //!
-//! A signature is here only if data of another kind does not begin like it by chance: it has at
-//! least 32 bits, or it is text that stands in no data. The result depends only on the object, not
-//! on how its bytes arrive: while [`is_undecided`] says so, more bytes are needed.
+//! A signature is listed here only if other data does not begin like it by chance: it has at least
+//! 32 bits, or it is text that no data contains. The result depends only on the object, not on how
+//! its bytes arrive: while [`is_undecided`] says so, more bytes are needed.
 
-/// The format of an object that begins with `head`, if it is plain, and what to do. The text goes
-/// on a sentence: "the object is …".
+/// The format of an object that begins with `head`, if it is clear, and what to do. The text
+/// completes a sentence: "the object is …".
 ///
 /// Ask [`is_undecided`] first, unless `head` is the whole object.
 pub fn foreign(head: &[u8]) -> Option<&'static str> {
@@ -14,23 +14,23 @@ pub fn foreign(head: &[u8]) -> Option<&'static str> {
     SIGNATURES.iter().find(|known| (known.begins)(head) == Begin::Yes).map(|known| known.what)
 }
 
-/// Whether `head` is too short to say what the object is. Text is decided with its first byte that
-/// no signature has, at most after [`MAX_HEAD`] bytes.
+/// Whether `head` is too short to detect the format. Text is decided at its first byte that no
+/// signature has, at most after [`MAX_HEAD`] bytes.
 pub fn is_undecided(head: &[u8]) -> bool {
     head.len() < MAX_HEAD && SIGNATURES.iter().any(|known| (known.begins)(head) == Begin::Cut)
 }
 
-/// Bytes of an object after which it is always known what it is.
+/// Number of bytes of an object after which the decision is always possible.
 pub const MAX_HEAD: usize = 64;
 
-/// How an object begins, compared with a signature.
+/// The beginning of an object, compared with a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begin {
-    /// Other than the signature.
+    /// It differs from the signature.
     No,
-    /// Like the signature, but it may go on in another way.
+    /// It matches the signature so far, but is incomplete.
     Cut,
-    /// Like the signature.
+    /// It matches the signature.
     Yes,
 }
 
@@ -105,7 +105,7 @@ fn with(head: &[u8], magic: &[u8]) -> Begin {
     }
 }
 
-/// Letters that a text may begin with: a control code that is in no text must follow them.
+/// Letters that a text may begin with: a control code that no text contains must follow them.
 fn with_control(head: &[u8], letters: &[u8]) -> Begin {
     match (with(head, letters), head.get(letters.len())) {
         (Begin::Yes, None) => Begin::Cut,
@@ -115,7 +115,7 @@ fn with_control(head: &[u8], letters: &[u8]) -> Begin {
     }
 }
 
-/// Whether the bytes from the start of `head` on fulfil `tests`, one byte each.
+/// Whether the bytes from the start of `head` on fulfil `tests`, with one test for each byte.
 fn each<const N: usize>(head: &[u8], tests: [fn(u8) -> bool; N]) -> Begin {
     match tests.iter().zip(head).all(|(test, byte)| test(*byte)) {
         true if head.len() < N => Begin::Cut,
@@ -124,7 +124,7 @@ fn each<const N: usize>(head: &[u8], tests: [fn(u8) -> bool; N]) -> Begin {
     }
 }
 
-/// The header of RFC 1952. A time may be any; the reserved flags are 0.
+/// The header of RFC 1952. The time is arbitrary; the reserved flags are 0.
 fn gzip(head: &[u8]) -> Begin {
     let any = |_| true;
     each(

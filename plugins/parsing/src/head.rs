@@ -1,9 +1,9 @@
-//! The first bytes of an object: a decoder refuses an object that is plainly something else. See
-//! [`foreign`](crate::foreign) for what is known.
+//! Checks the first bytes of an object: a decoder refuses an object that clearly has another
+//! format. See [`foreign`](crate::foreign) for the known formats.
 //!
-//! A decoder that takes any bytes asks [`Head::check`] before it decodes, and has the option
-//! [`option`]. One whose format has marks of its own passes its first result to [`Head::explain`]:
-//! it reads whatever is valid, and only its error becomes a better one.
+//! A decoder that accepts any bytes calls [`Head::check`] before it decodes, and has the option
+//! [`option`]. A decoder whose format has its own marks passes its first result to
+//! [`Head::explain`]: it reads everything that is valid, and only its error message is improved.
 
 use pipemill_plugin::{DecodeError, OptionSpec, Options, Progress, StreamInfo};
 
@@ -22,13 +22,13 @@ pub fn option() -> OptionSpec {
     )
 }
 
-/// Whether the first bytes of an object are still to be looked at.
+/// Whether the first bytes of an object are still to be examined.
 #[derive(Debug)]
 pub struct Head {
     is_pending: bool,
-    /// Bytes that are skipped first, for a decoder that has an option for that.
+    /// Number of bytes that are skipped first, for a decoder that has an option for that.
     header: Option<u64>,
-    /// The decoder's name, if its own format is one of those that are known.
+    /// The decoder's name, if its own format is one of the known ones.
     decoder: &'static str,
 }
 
@@ -44,7 +44,7 @@ pub enum Checked {
 impl Head {
     /// For a stream whose decoder does not have the [`option`].
     pub fn new(info: &StreamInfo) -> Self {
-        // In the middle of an object, any bytes may stand.
+        // In the middle of an object, any bytes are possible.
         let is_pending = info.restart().is_none_or(|at| at.place == 0);
         Self { is_pending, header: None, decoder: "" }
     }
@@ -55,12 +55,12 @@ impl Head {
         Self { is_pending: head.is_pending && options.is_on(SNIFF), ..head }
     }
 
-    /// A head that is not looked at.
+    /// A head that is not examined.
     pub fn unchecked() -> Self {
         Self { is_pending: false, header: None, decoder: "" }
     }
 
-    /// The same, for the decoder of this name, whose own format is no other format.
+    /// The same, for the decoder of this name, whose own format is accepted.
     pub fn of_decoder(self, decoder: &'static str) -> Self {
         Self { decoder, ..self }
     }
@@ -71,11 +71,11 @@ impl Head {
         Self { header: Some(header), ..self }
     }
 
-    /// Looks at the first bytes, once. `chunk` is the beginning of the object until it says
-    /// [`Checked::Decode`].
+    /// Examines the first bytes, once. `chunk` must be the beginning of the object until the result
+    /// is [`Checked::Decode`].
     ///
     /// # Errors
-    /// The object is plainly something else.
+    /// The object clearly has another format.
     #[inline]
     pub fn check(&mut self, chunk: &[u8], end: bool) -> Result<Checked, DecodeError> {
         // If there are no bytes, the decoder itself says how many it needs.
@@ -101,10 +101,10 @@ impl Head {
     }
 
     /// The result of `decode` for the first bytes of an object, with a better error if the object
-    /// is plainly something else.
+    /// clearly has another format.
     ///
     /// # Errors
-    /// The same as `result`, or that the object is something else.
+    /// The same as `result`, or that the object has another format.
     #[inline]
     pub fn explain(
         &mut self,
@@ -140,7 +140,7 @@ impl Head {
         }
     }
 
-    /// Whether the remedy for this format is the decoder itself.
+    /// Whether the remedy for this format is this decoder.
     fn is_own(&self, what: &str) -> bool {
         let named = what.split("decoder = \"").nth(1).and_then(|rest| rest.split('"').next());
         named == Some(self.decoder)
@@ -158,7 +158,7 @@ fn is_zlib(chunk: &[u8]) -> bool {
     }
 }
 
-/// The error of an object that is wrong from its start, and may be compressed.
+/// The error of an object that is invalid from its start, and may be compressed.
 fn maybe_zlib(result: Result<Progress, DecodeError>) -> DecodeError {
     let why = "it may be compressed with zlib: set compression = \"zlib\"";
     match result {
@@ -221,10 +221,10 @@ mod tests {
         let bad = || Err(DecodeError::fatal(0, "bad record"));
         let error = head().explain(gzip, false, bad()).expect_err("it is gzip");
         assert!(error.message.contains("compression = \"gzip\""), "{}", error.message);
-        // Not before it is known, and not if it is something else.
+        // The error stays while the format is unknown, and if it is not another format.
         assert_eq!(head().explain(&gzip[..4], false, bad()), Ok(Progress::wants(5)));
         assert_eq!(head().explain(b"abc", false, bad()), bad());
-        // An object that the decoder takes is decoded; a later error is its own.
+        // An object that the decoder accepts is decoded; it reports later errors itself.
         let (taken, later) = (Ok(Progress::consumed(3)), Err(DecodeError::fatal(0, "later")));
         let mut one = head();
         assert_eq!(one.explain(gzip, false, taken.clone()), taken);
@@ -232,12 +232,12 @@ mod tests {
         // The decoder waits for a record that never ends.
         assert_eq!(head().explain(gzip, false, Ok(Progress::wants(99))), Ok(Progress::wants(99)));
         assert!(head().explain(gzip, true, Ok(Progress::wants(99))).is_err());
-        // zlib has no sure signature: the error stays, and says what may be.
+        // zlib has no certain signature: the error stays, and mentions it as possible.
         let error = head().explain(b"\x78\x9c\x13\x62", false, bad()).expect_err("it is bad");
         assert!(error.message.starts_with("bad record; it may be compressed with zlib"));
         assert_eq!(head().explain(b"\x78", false, bad()), Ok(Progress::wants(2)));
         assert_eq!(head().explain(b"\x78\x9d\x13", false, bad()), bad());
-        // The decoder knows more of its own format.
+        // The decoder knows its own format better.
         let avro = b"Obj\x01\x04";
         assert!(head().explain(avro, true, bad()).is_err_and(|error| error != bad().unwrap_err()));
         assert_eq!(head().of_decoder("avro").explain(avro, true, bad()), bad());

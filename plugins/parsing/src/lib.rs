@@ -1,9 +1,9 @@
 //! Parsing that several of the built-in decoders share: encodings, field specs, foreign objects,
 //! framings, JSON, newlines, NumPy's arrays, numbers, pointers and protobuf, one module each. It is
-//! no decoder and no public API: other plugins use `pipemill-plugin`.
+//! neither a decoder nor a public API: other plugins use `pipemill-plugin`.
 //!
-//! It is a crate of its own because a decoder cannot be the library of another one: both would
-//! export the interface. A decoder's .wasm holds only the modules that it uses.
+//! It is a separate crate because a decoder cannot be the library of another one: both would export
+//! the interface. A decoder's .wasm holds only the modules that it uses.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,8 @@
 //! Offsets are written eight at a time, even if fewer newlines are left: the inner loop then has a
 //! fixed length and the processor rarely mispredicts a branch.
 
-/// Most bytes that [`Newlines::find`] takes at once: the offsets then stay in the L1 cache.
+/// Largest number of bytes that [`Newlines::find`] takes at once: the offsets then stay in the L1
+/// cache.
 pub const PIECE: usize = 2048;
 /// Bytes compared together: one bit each in a `u64`.
 const BLOCK: usize = 64;
@@ -71,7 +72,7 @@ impl Newlines {
 fn newline_mask(block: &[u8; BLOCK]) -> u64 {
     use std::arch::wasm32::{u8x16, u8x16_bitmask, u8x16_eq, u8x16_splat};
 
-    // Written out because a vector load needs `unsafe`. It compiles to one load.
+    // It is written out because a vector load needs `unsafe`. It compiles to one load.
     let quarter = |b: &[u8; 16]| {
         let bytes = u8x16(
             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
@@ -90,7 +91,7 @@ fn newline_mask(block: &[u8; BLOCK]) -> u64 {
 #[inline(always)]
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 fn newline_mask(block: &[u8; BLOCK]) -> u64 {
-    // In a form that the compiler vectorizes. First, each LF becomes one bit: bit i for byte i of
+    // This form lets the compiler vectorize it. First, each LF becomes one bit: bit i for byte i of
     // its group of eight. Then the multiplication adds the bytes of a group in the top byte.
     let mut bits = [0u8; BLOCK];
     for (index, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {

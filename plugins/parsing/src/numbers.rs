@@ -4,15 +4,15 @@
 //! # Advice for the next person
 //!
 //! **The idea.** Most numbers in files are short plain decimals, as `-12.345`. `plain` reads one
-//! from the 16 bytes that end where it ends, with arithmetic on two `u64`s (SWAR) and two table
+//! from the 16 bytes that end at its end, with arithmetic on two `u64`s (SWAR) and two table
 //! lookups: clear the bytes before the number, find the dot, close its gap, convert eight digits at
 //! a time, divide by a power of ten. Everything else is left to Rust's `parse`.
 //!
-//! **Invariants.** `plain` and `long` may return `None` for any text, but a value that they return is
-//! the nearest one. For `long` the reason stands at `scaled`. For `plain` it holds because the digits (at most 2^53) and the power of ten (at most 10^15)
-//! are exact as `f64`, and one division of exact numbers rounds once. Sign, length and place of the
-//! dot differ from number to number, so no branch may depend on them: one mispredicted branch costs
-//! as much as the rest.
+//! **Invariants.** `plain` and `long` may return `None` for any text, but a value that they return
+//! is the nearest one. For `long` the reason is given at `scaled`. For `plain` it holds because the
+//! digits (at most 2^53) and the power of ten (at most 10^15) are exact as `f64`, and one division
+//! of exact numbers rounds once. Sign, length and position of the dot vary from number to number,
+//! so no branch may depend on them: one mispredicted branch costs as much as the rest.
 //!
 //! **Changing it.** The tests compare every result with Rust's `parse`, for edge cases, random
 //! decimals, values half between two floats and random text, after different preceding bytes.
@@ -89,7 +89,7 @@ impl Number for f32 {
         match decimal(bytes, start, end) {
             // Rounding twice, to `f64` and then to `f32`, is wrong only if the `f64` is exactly
             // half between two `f32`s: only there can the first rounding have moved the value onto
-            // the middle from one side. Subnormals have no part in this: the smallest value of
+            // the middle from one side. Subnormals don't occur here: the smallest value of
             // `decimal` except 0 is 1e-19.
             Some(value) if value.to_bits() & 0x1fff_ffff != 0x1000_0000 => Some(value as f32),
             _ => rarely::<Self>(bytes, start, end),
@@ -97,7 +97,7 @@ impl Number for f32 {
     }
 }
 
-/// Parses a number that is not plain, or that is none.
+/// Parses a number that is not plain, or a text that is not a number.
 #[cold]
 #[inline(never)]
 fn rarely<N: Number>(bytes: &[u8], start: usize, end: usize) -> Option<N> {
@@ -185,7 +185,7 @@ const TENS: [u64; 20] = {
     all
 };
 
-/// What the part of a number before the dot is less than, by the digits after the dot, if the number
+/// Upper bound of the part of a number before the dot, by the digits after the dot, if the number
 /// has at most 19 digits.
 const LIMITS: [u64; 20] = {
     let mut all = [0; 20];
@@ -219,13 +219,13 @@ const RECIPROCALS: [u64; 20] = {
     all
 };
 
-/// The nearest value of `value` divided by this power of ten, which is less than 20. `None` for a few
-/// values that are close to the middle of two.
+/// The nearest value of `value` divided by this power of ten, which is less than 20. `None` for a
+/// few values that are close to the middle between two floats.
 ///
 /// A reciprocal is too small by less than 1, and the product by less than 2. So twice the value,
 /// without its power of two, is less than 3 above the product, and the value is at least `low`, and
-/// less than `low + 2`. Rounding never changes an order: if both are rounded to the same `f64`, the value is,
-/// too. The multiplication with a power of two is exact.
+/// less than `low + 2`. Rounding never changes an order: if both are rounded to the same `f64`, the
+/// value is, too. The multiplication with a power of two is exact.
 #[inline(always)]
 fn scaled(value: u64, power: usize) -> Option<f64> {
     if value == 0 {
@@ -286,7 +286,7 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 /// A dot in each byte, XORed with `ZEROS`.
 const DOTS: u64 = 0x1e1e_1e1e_1e1e_1e1e;
 
-/// Masks of the bytes before the dot, by the place of the dot in 16 bytes; 16 means no dot. Each
+/// Masks of the bytes before the dot, by the position of the dot in 16 bytes; 16 means no dot. Each
 /// mask is the low and the high `u64`.
 const BELOW: [(u64, u64); 17] = masks(true);
 /// Masks of the bytes after the dot, likewise.
@@ -338,8 +338,8 @@ fn not_digits(word: u64) -> u64 {
     (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080
 }
 
-/// The number that eight digits make, the first one in the lowest byte. If a byte is no digit, the
-/// result has no meaning.
+/// The number that eight digits make, the first one in the lowest byte. If a byte is not a digit,
+/// the result has no meaning.
 #[inline(always)]
 fn eight(word: u64) -> u64 {
     let pairs = word.wrapping_mul(10).wrapping_add(word >> 8);

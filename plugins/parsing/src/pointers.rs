@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::field_spec::{FieldSpec, SpecOption};
 
-/// The node of a value that is not in the tree, because nobody wants it.
+/// The node of a value that is not in the tree because it is not wanted.
 pub const NO_NODE: usize = usize::MAX;
 
 /// A tree of keys. All nodes below a node have the numbers that follow it.
@@ -66,12 +66,12 @@ impl PointerTree {
         self.nodes.len()
     }
 
-    /// The node at the end of one of the paths that the tree was made from.
+    /// The node at the end of one of the paths from which the tree was made.
     pub fn at(&self, path: &[String]) -> usize {
         path.iter().fold(Self::ROOT, |node, key| self.key(node, key.as_bytes()))
     }
 
-    /// Whether values inside of this node's value are wanted. [`NO_NODE`] has none.
+    /// Whether this node's value contains wanted values. [`NO_NODE`] contains none.
     #[inline(always)]
     pub fn has_children(&self, node: usize) -> bool {
         self.nodes.get(node).is_some_and(|node| !node.children.is_empty())
@@ -116,7 +116,7 @@ pub fn pointer_keys(pointer: &str) -> Option<Vec<String>> {
     keys.map(unescape).collect()
 }
 
-/// A key without escapes; `None` if it has one that is not valid.
+/// A key without escapes; `None` if it has an invalid one.
 fn unescape(key: &str) -> Option<String> {
     let mut parts = key.split('~');
     let mut text = parts.next()?.to_owned();
@@ -131,10 +131,10 @@ fn unescape(key: &str) -> Option<String> {
     Some(text)
 }
 
-/// The name of the field that a pointer selects: the one that the spec gives, else the last key.
+/// The name of the field that a pointer selects: the name in the spec, otherwise the last key.
 ///
 /// # Errors
-/// A text for the operator, if that is empty.
+/// The error is a message for the operator, if that is empty.
 pub fn field_name(
     option: &SpecOption,
     spec: &FieldSpec,
@@ -151,7 +151,7 @@ pub fn field_name(
 /// single value.
 ///
 /// # Errors
-/// A text for the operator, if the shape has several dimensions.
+/// The error is a message for the operator, if the shape has several dimensions.
 pub fn array_size(
     option: &SpecOption,
     spec: &FieldSpec,

@@ -1,6 +1,6 @@
 //! Bytes of the input in messages.
 
-/// How many bytes of the input a message shows.
+/// Number of bytes of the input that a message shows.
 const MAX_SHOWN: usize = 24;
 
 /// The bytes for a message: escaped and shortened; `nothing` if there are none.

@@ -1,5 +1,5 @@
 //! Writers of the formats, for the tests and examples of the decoders. They follow the definition
-//! of a format, can also write what is not valid, and are not fast.
+//! of a format, can also write invalid data, and are not fast.
 
 use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{Setup, assert_all_splits, crc32c, decode_whole};
@@ -16,7 +16,7 @@ pub fn write_varint(message: &mut Vec<u8>, mut value: u64) {
     message.push(value as u8);
 }
 
-/// Protobuf varints, one after the other.
+/// A sequence of protobuf varints.
 pub fn varints(values: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut message = Vec::new();
     values.into_iter().for_each(|value| write_varint(&mut message, value));
@@ -71,10 +71,10 @@ pub fn tfrecord_file(payloads: &[impl AsRef<[u8]>]) -> Vec<u8> {
     file
 }
 
-/// Objects that are plainly something else than records, and what a message says of them.
+/// Objects of clearly other formats, and the descriptions of them in messages.
 pub fn other_formats() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |head: &[u8], more: usize| {
-        // Bytes without a pattern, as compressed ones are.
+        // Bytes without a pattern, like compressed ones.
         let more = (0..more as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8);
         head.iter().copied().chain(more).collect::<Vec<u8>>()
     };
@@ -93,11 +93,11 @@ pub fn other_formats() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Asserts that a decoder refuses each of [`other_formats`] with what it is, at any split, whatever
-/// is chosen for bad records. `own` is what the message would say of its own format.
+/// Asserts that a decoder refuses each of [`other_formats`] and names the format, at any split,
+/// with any policy for bad records. `own` is what the message would say about its own format.
 ///
 /// # Panics
-/// If it takes one.
+/// It fails if the decoder accepts one.
 pub fn assert_refuses_other_formats<D: Decoder>(setup: &Setup, own: &str) {
     for (what, object) in other_formats().into_iter().filter(|(what, _)| *what != own) {
         let outcome = assert_all_splits::<D>(&setup.clone().skipping(), &object);
@@ -107,10 +107,10 @@ pub fn assert_refuses_other_formats<D: Decoder>(setup: &Setup, own: &str) {
     }
 }
 
-/// Asserts that a decoder that takes any bytes takes [`other_formats`] with the option `sniff`.
+/// Asserts that a decoder that accepts any bytes accepts [`other_formats`] with the option `sniff`.
 ///
 /// # Panics
-/// If it refuses one.
+/// It fails if the decoder refuses one.
 pub fn assert_takes_other_formats<D: Decoder>(setup: &Setup) {
     let mut setup = setup.clone();
     setup.options.push(("sniff".to_owned(), "false".to_owned()));
@@ -124,7 +124,7 @@ pub fn assert_takes_other_formats<D: Decoder>(setup: &Setup) {
 /// The records of a `.plain` fixture: each one is a length (`u32`, little-endian), then the bytes.
 ///
 /// # Panics
-/// If the last record is cut.
+/// It fails if the last record is cut.
 pub fn read_plain(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -137,7 +137,7 @@ pub fn read_plain(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// A decimal next to the middle between the float32 of these bits, at least 1e-6 and below 1e13,
 /// and the next one: `away` units of its last digit from it. It has at most 14 digits. If numbers
-/// are not read exactly, such a one first becomes the wrong float.
+/// are not read exactly, such a number is rounded to the wrong float.
 pub fn near_middle(bits: u32, away: i64) -> String {
     let [below, above] = [bits, bits + 1].map(|bits| f64::from(f32::from_bits(bits)));
     let middle = (below + above) / 2.0;

@@ -1,5 +1,5 @@
-//! Tests the reader against a simple model of the wire format: what was written is read, in one
-//! piece or several, and no input makes the reader panic or read beyond the message.
+//! Tests the reader against a simple model of the wire format: written data is read, in one piece
+//! or several, and no input makes the reader panic or read beyond the message.
 
 use pipemill_parsing::protobuf::{
     MessageMap, MessageReader, Pieces, WireField, WireType, add_varints, append_varints,
@@ -104,7 +104,7 @@ proptest! {
                     last = field.value.end;
                 }
                 Ok(None) => {
-                    // A group is skipped, also the last one.
+                    // A group is skipped, even the last one.
                     let is_group = bytes[last..end].first().is_some_and(|tag| tag & 7 == 3);
                     prop_assert!(last == end || is_group, "{last} of {end}");
                     break;
@@ -134,8 +134,7 @@ proptest! {
         prop_assert_eq!(payload, b"before".iter().copied().chain(wanted).collect::<Vec<_>>());
     }
 
-    /// Several maps in a row, with keys in any order, keys that come twice, and keys that are not
-    /// wanted.
+    /// Several maps in a row, with keys in any order, duplicate keys, and unwanted keys.
     #[test]
     fn maps(maps in prop::collection::vec(prop::collection::vec((0usize..8, 0u8..9), 0..20), 1..5)) {
         let keys = ["b", "", "a", "abc", "ab"];

@@ -1,5 +1,5 @@
-//! The messages for a record that is refused: what was expected, what was found, and what to write
-//! in the options.
+//! The messages for a refused record: what was expected, what was found, and what to write in the
+//! options.
 
 use pipemill_parsing::field_spec::{display_type, type_name};
 use pipemill_parsing::protobuf::{MessageReader, WireError, read_map_entry};
@@ -10,17 +10,17 @@ use crate::record::{Record, RecordBytes};
 use crate::settings::Column;
 use crate::tensor::Tensor;
 
-/// Why a record is refused.
+/// The reason why a record is refused.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// It is not a valid message. `at` counts from the start of the record.
+    /// It is an invalid message. `at` counts from the start of the record.
     Invalid { at: usize, joined: bool, error: WireError },
     /// It does not have the fields that the options or the first record require. The text is the
     /// error message.
     Mismatch(String),
 }
 
-/// How many keys of a record a message lists.
+/// Number of a record's keys that a message lists.
 const MAX_LISTED: usize = 20;
 
 impl Refused {
@@ -74,7 +74,7 @@ fn display_tensor(column: &Column, tensor: &Tensor) -> String {
     }
 }
 
-/// The form that a column must have, in words, and whether it was learned.
+/// The required form of a column in words, and whether it was learned.
 fn display_expected(column: &Column, form: &ColumnForm) -> String {
     let expected = match form {
         ColumnForm::Nothing => "no value".to_owned(),

@@ -22,7 +22,7 @@ use crate::tensor::Tensor;
 /// The largest number that fits into the int64 of a key or a shape.
 const MAX_KEY: u64 = i64::MAX as u64;
 
-/// Emits the fields of a record, but not its end.
+/// Emits the fields of a record, but does not end it.
 #[inline]
 pub(crate) fn record(
     settings: &Settings,
@@ -75,8 +75,8 @@ fn emit_range(range: Range<usize>, source: &RecordBytes, out: &mut Records) {
     }
 }
 
-/// The elements of a tensor, little-endian. They are borrowed if the input has them so, in one
-/// piece.
+/// The elements of a tensor, little-endian. They are borrowed if the input has them in this form,
+/// in one piece.
 fn values<'a>(
     tensor: &Tensor,
     scalar: Scalar,
@@ -165,7 +165,7 @@ impl ColumnEmitter<'_> {
     }
 
     /// Whether the shape that the tensor names fits its number of elements, and is the same as
-    /// `shape`. A named shape of one dimension is the same as any.
+    /// `shape`. A named shape of one dimension matches any shape.
     fn has_shape(&self, shape: &[u32]) -> bool {
         let named = &self.tensor.shape;
         let same = named.len() == shape.len()

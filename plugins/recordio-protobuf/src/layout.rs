@@ -37,8 +37,8 @@ impl Layout {
         Ok(Self { forms: columns.map(learn).collect::<Result<_, _>>()? })
     }
 
-    /// The layout that was learned before, as the fields of the stream that is begun again tell. `None`
-    /// if they are not those of a layout with these options.
+    /// The layout that was learned before, from the fields of the stream that is continued. `None`
+    /// if the fields don't belong to a layout with these options.
     pub(crate) fn learned_before(settings: &Settings, before: &[Field]) -> Option<Self> {
         let mut rest = before;
         let form = |column: &Column| {
@@ -55,8 +55,8 @@ impl Layout {
         fields.iter().map(what).eq(before.iter().map(what)).then_some(layout)
     }
 
-    /// Whether a stream that begins again can learn the layout from its fields. The host tells one in
-    /// each line.
+    /// Whether a stream that begins again can learn the layout from its fields. The host passes
+    /// each in one line.
     pub(crate) fn can_be_told(&self, settings: &Settings) -> bool {
         let fields = self.fields(settings);
         let told = Self::learned_before(settings, &fields);

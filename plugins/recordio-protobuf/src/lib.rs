@@ -2,8 +2,8 @@
 //! messages of type `aialgs.data.Record`. Tensors become fields of numbers, with a type and a
 //! shape. The framing and the wire format are in `pipemill_parsing`.
 //!
-//! Types and shapes that the options do not name are learned from the first valid record. They hold
-//! for the rest of the object: a record of another type or shape is an error, because a schema
+//! Types and shapes that the options do not name are learned from the first valid record. They
+//! apply to the rest of the object: a record of another type or shape is an error, because a schema
 //! never changes.
 
 mod column_form;
@@ -38,9 +38,9 @@ pub struct RecordIoProtobuf {
     layout: Option<Layout>,
     /// Whether another stream, which may not see the first record, can know them, too.
     can_begin_again: bool,
-    /// The record that is being read. A field so that its memory is reused.
+    /// The record that is being read. It is a member so that its memory is reused.
     record: Record,
-    /// The joined parts of a record. A field so that its memory is reused.
+    /// The joined parts of a record. It is a member so that its memory is reused.
     joined: Vec<u8>,
     /// Largest record in bytes.
     max_record: u64,
@@ -96,7 +96,7 @@ impl Decoder for RecordIoProtobuf {
 }
 
 impl RecordIoProtobuf {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {
@@ -125,7 +125,7 @@ impl RecordIoProtobuf {
         }
     }
 
-    /// Emits the fields of the record with this payload, but not its end.
+    /// Emits the fields of the record with this payload, but does not end it.
     #[inline]
     fn emit_record(
         &mut self,

@@ -1,4 +1,4 @@
-//! Parses one `aialgs.data.Record`: where its parts are.
+//! Parses one `aialgs.data.Record`: finds its parts.
 //!
 //! `Record{map<string, Value> features: 1, map<string, Value> label: 2, string uid: 3,
 //! string metadata: 4}`.
@@ -22,7 +22,7 @@ pub(crate) struct RecordBytes<'a> {
     pub(crate) in_chunk: bool,
 }
 
-/// The record that was parsed last. One value serves all records, so that its memory is reused.
+/// The last record that was parsed. One value serves all records, so that its memory is reused.
 /// Ranges count in the bytes that the record was parsed from.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -36,7 +36,7 @@ pub(crate) struct Record {
     /// The range of the whole record.
     pub(crate) payload: Range<usize>,
     template: TemplateCache,
-    /// The ranges of all values, for the template. A field so that its memory is reused.
+    /// The ranges of all values, for the template. It is a member so that its memory is reused.
     holes: Vec<Range<usize>>,
 }
 
@@ -70,8 +70,8 @@ impl Record {
         Ok(())
     }
 
-    /// Moves all ranges from the record before to this one, which matches the template. Returns
-    /// false if the record must be parsed nevertheless; some ranges are wrong then.
+    /// Moves all ranges from the previous record to this one, which matches the template. Returns
+    /// false if the record must be parsed anyway; some ranges are wrong then.
     #[inline]
     fn move_to(&mut self, bytes: &[u8], payload: &Range<usize>) -> bool {
         let (from, to) = (self.payload.start, payload.start);

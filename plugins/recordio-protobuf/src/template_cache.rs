@@ -2,23 +2,23 @@
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** The records of a file nearly always differ only in their numbers and texts: every
+//! **The idea.** The records of a file almost always differ only in their numbers and texts: every
 //! tag, every length and every key is the same and at the same offset. So the last record that was
 //! parsed is kept as a template: its length, and its bytes without the values (the *holes*). If the
-//! next record matches the template, it need not be parsed: each value is where it was in the
-//! record before, moved by the distance of the two records ([`crate::record`] does that). Comparing
-//! a kilobyte is much cheaper than parsing it.
+//! next record matches the template, it need not be parsed: each value has the same offset as in
+//! the previous record ([`crate::record`] moves the ranges). Comparing a kilobyte is much cheaper
+//! than parsing it.
 //!
 //! **Invariants.** No byte in a hole may have any influence on how the record is parsed. That is
 //! true for floats, bytes and texts, whose length is outside the hole. It is not true for varints,
-//! so [`crate::tensor::Tensor::move_by`] also checks that the hole still holds as many whole
-//! varints. A record with a sparse tensor, an empty one or a tensor in several pieces never becomes
-//! a template: see `Record::find_holes`. A wrong match would give wrong records without an error,
-//! so if you add a value that is read from a record, add it to `find_holes` and `move_to`, or
-//! refuse to make a template.
+//! so [`crate::tensor::Tensor::move_by`] also checks that the hole still holds the same number of
+//! complete varints. A record with a sparse tensor, an empty one or a tensor in several pieces
+//! never becomes a template: see `Record::find_holes`. A wrong match would give wrong records
+//! without an error, so if you add a value that is read from a record, add it to `find_holes` and
+//! `move_to`, or refuse to make a template.
 //!
-//! **Cost.** A file of records that all differ must not pay for the cache. So a template is kept
-//! only after two records of the same length in a row, and only up to [`MAX_TEMPLATE`] bytes.
+//! **Cost.** A file whose records all differ must not pay for the cache. So a template is kept only
+//! after two consecutive records of the same length, and only up to [`MAX_TEMPLATE`] bytes.
 //!
 //! **Changing it.** The property test `similar_records_decode_as_if_alone` in
 //! `tests/decoder/splits.rs` flips bytes in copies of one record, and compares each result with the
@@ -41,7 +41,7 @@ pub(crate) struct TemplateCache {
     /// The ranges between the holes, counted from the start of the record. Empty if there is no
     /// template.
     ranges: Vec<Range<usize>>,
-    /// The bytes of all ranges, one after the other.
+    /// The bytes of all ranges, joined.
     bytes: Vec<u8>,
 }
 

@@ -16,7 +16,7 @@ use pipemill_plugin::Scalar;
 /// The field numbers of the oneof in `Value`.
 const CASES: [u32; 4] = [2, 3, 7, 9];
 
-/// The value that was parsed last. One value serves all records, so that its memory is reused.
+/// The last value that was parsed. One value serves all records, so that its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Tensor {
     /// Type of an element; `None` if the record has no value.
@@ -62,7 +62,7 @@ impl Tensor {
     }
 
     /// Moves the values to the next record, which matches the template: `moved` gives their new
-    /// range. Returns false if the tensor must be parsed nevertheless.
+    /// range. Returns false if the tensor must be parsed anyway.
     #[inline(always)]
     pub(crate) fn move_by(
         &mut self,
@@ -71,7 +71,7 @@ impl Tensor {
     ) -> bool {
         let Some(range) = self.values.single() else { return false };
         self.values = moved(&range).into();
-        // The bytes of a varint tell where it ends, so the new bytes may hold another number of
+        // The bytes of a varint determine its end, so the new bytes may hold another number of
         // varints, or end inside one.
         self.scalar != Some(Scalar::Int32)
             || is_whole(&bytes[moved(&range)]) && count_varints(bytes, &self.values) == self.count
@@ -144,7 +144,7 @@ impl Tensor {
     }
 }
 
-/// Whether the bytes end with a whole varint.
+/// Whether the bytes end with a complete varint.
 fn is_whole(list: &[u8]) -> bool {
     list.last().is_none_or(|last| *last < 0x80)
 }

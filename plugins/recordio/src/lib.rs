@@ -1,4 +1,4 @@
-//! RecordIO of MXNet and dmlc: one field `data` per record. The decoder does not look at the
+//! RecordIO of MXNet and dmlc: one field `data` per record. The decoder does not examine the
 //! payload (images, protobuf). The framing is in `pipemill_parsing::framing::recordio`.
 
 use pipemill_parsing::framing::recordio::{Framing, NextRecord};
@@ -50,7 +50,7 @@ impl Decoder for RecordIo {
 }
 
 impl RecordIo {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let mut at = 0;
         loop {

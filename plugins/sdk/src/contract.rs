@@ -5,10 +5,11 @@ use crate::{Field, OptionSpec, Options, Records, Scalar};
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
 /// **The rule.** However the input is split into chunks, the records and the errors are the same.
-/// Keep no part of a record between calls: leave its bytes unconsumed. They are shown again,
+/// Keep no part of a record between calls: leave its bytes unconsumed. The host passes them again,
 /// followed by more bytes.
 pub trait Decoder: Sized + 'static {
-    /// The options that the operator may set. The host refuses others before it opens a stream.
+    /// The options that the operator may set. The host refuses other options before it opens a
+    /// stream.
     fn options() -> Vec<OptionSpec> {
         Vec::new()
     }
@@ -16,19 +17,19 @@ pub trait Decoder: Sized + 'static {
     /// Starts a stream.
     ///
     /// # Errors
-    /// A text for the operator: what is wrong and what would be right.
+    /// The error is a message for the operator: what is wrong and what would be right.
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
 
-    /// The fields of every record. Called once, after `open`. Return `None` if only the input tells
+    /// The fields of every record. Called once, after `open`. Return `None` if only the input shows
     /// the fields, as the header of a file does: then call [`Records::set_schema`] before the first
     /// record.
     fn schema(&self) -> Option<Vec<Field>>;
 
-    /// Emits the records that lie whole in `chunk` into `out`, and returns how many bytes are done
-    /// with.
+    /// Emits the records that are completely in `chunk` into `out`, and returns how many bytes are
+    /// finished.
     ///
     /// With `end`, no byte follows `chunk`. The host then reports unconsumed bytes as an input that
-    /// ends inside a record. An empty object is shown once, as an empty chunk with `end`.
+    /// ends inside a record. An empty object is passed once, as an empty chunk with `end`.
     ///
     /// # Errors
     /// The bytes at [`DecodeError::offset`] are not a valid record, or the decoder refuses the
@@ -40,55 +41,56 @@ pub trait Decoder: Sized + 'static {
         out: &mut Records,
     ) -> Result<Progress, DecodeError>;
 
-    /// Says whether decoding can begin again. It is called after `open`, and after each call of
+    /// Says whether decoding can restart. It is called after `open`, and after each call of
     /// `decode` for the end of the bytes that this call consumed.
     ///
-    /// `Some(header)` says: a new stream that is shown the first `header` bytes of the object, and
-    /// then the bytes from that place on, emits the same records from there on as this one. The
-    /// first `header` bytes alone hold no record. The new stream has the same options and finds
-    /// [`StreamInfo::restart`], and consumes these bytes before it is shown what comes after them; only
-    /// its line and record numbers in messages may differ. A format whose records stand alone says
-    /// `Some(0)`, one with a header the size of it.
+    /// `Some(header)` says: a new stream that gets the first `header` bytes of the object, and then
+    /// the bytes from that position on, emits the same records from there on as this one. The first
+    /// `header` bytes alone hold no record. The new stream has the same options and finds
+    /// [`StreamInfo::restart`], and consumes these bytes before it gets the bytes after them; only
+    /// its line and record numbers in messages may differ. A format with independent records
+    /// returns `Some(0)`, a format with a header the size of the header.
     ///
-    /// `None`, the default, says that decoding can't begin at that place.
+    /// `None`, the default, says that decoding can't restart at that position.
     fn restart(&self) -> Option<u64> {
         None
     }
 
-    /// Looks for the next record after an error with [`Resume::Scan`]. `chunk` starts at the place
-    /// that the error named. It is called again with the bytes after the consumed ones, until it
-    /// finds the start of a record or the input ends.
+    /// Searches for the next record after an error with [`Resume::Scan`]. `chunk` starts at the
+    /// position that the error named. It is called again with the bytes after the consumed ones,
+    /// until it finds the start of a record or the input ends.
     ///
-    /// Without an error, a new stream with [`StreamInfo::restart`] may be asked for a record from any
-    /// place on, so that several workers can decode a long object. The answer is a guess there: it is
-    /// compared with where a decoder comes to that reads the object from its start.
+    /// Without an error, a new stream with [`StreamInfo::restart`] may be asked for a record from
+    /// any position on, so that several workers can decode a long object. The answer is a guess
+    /// there: it is compared with the position that a decoder reaches which reads the object from
+    /// its start.
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let _ = end;
         Resync { consumed: chunk.len(), found: false }
     }
 }
 
-/// The result of a call of [`Decoder::decode`]: how far the decoder came.
+/// The result of a call of [`Decoder::decode`]: how much was decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the chunk that are done with. They are not shown again.
+    /// Number of bytes of the chunk that are finished. They are not passed again.
     pub consumed: usize,
-    /// The least number of bytes, counted from the first unconsumed one, with which the next call
-    /// can get further. 0 if that is not known; 1 asks for a call at once with the bytes that are
-    /// left.
+    /// The smallest number of bytes, counted from the first unconsumed one, with which the next
+    /// call can make progress. 0 if that is not known; 1 requests a call at once with the remaining
+    /// bytes.
     pub need: usize,
-    /// The bytes after the consumed ones have more records than were emitted. `decode` is called
-    /// again with exactly these bytes, and with an empty payload. The call must have emitted a
-    /// record or consumed something.
+    /// Whether the bytes after the consumed ones have more records than were emitted. If so,
+    /// `decode` is called again with exactly these bytes, and with an empty payload. The call must
+    /// have emitted a record or consumed something.
     pub more: bool,
 }
 
 impl Progress {
-    /// These bytes are done with. How many the next record needs is not known.
+    /// These bytes are finished. The number of bytes that the next record needs is not known.
     pub fn consumed(bytes: usize) -> Self {
         Self { consumed: bytes, need: 0, more: false }
     }
-    /// Nothing is done with, and the next call can get further with this many bytes.
+    /// Nothing is finished, and the next call can make progress with this many bytes.
     pub fn wants(bytes: usize) -> Self {
         Self { consumed: 0, need: bytes, more: false }
     }
@@ -96,7 +98,7 @@ impl Progress {
     pub fn and_wants(self, bytes: usize) -> Self {
         Self { need: bytes, ..self }
     }
-    /// These bytes are done with, and the rest of the chunk has more records: see
+    /// These bytes are finished, and the rest of the chunk has more records: see
     /// [`more`](Self::more).
     pub fn more(consumed: usize) -> Self {
         Self { consumed, need: 0, more: true }
@@ -108,9 +110,10 @@ impl Progress {
 pub struct DecodeError {
     /// The start of the bad record, counted from the start of the chunk.
     pub offset: usize,
-    /// Says what was expected and what was found. The host adds channel, epoch, object and place.
+    /// Says what was expected and what was found. The host adds channel, epoch, object and
+    /// position.
     pub message: String,
-    /// The place where decoding can go on if the operator chose to skip bad records.
+    /// The position at which decoding can continue if the operator chose to skip bad records.
     pub resume: Resume,
 }
 
@@ -130,8 +133,8 @@ impl DecodeError {
         Self { offset, message: message.into(), resume: Resume::Scan(from) }
     }
     /// An input that the decoder does not support, or that does not fit the options: an unknown
-    /// codec, a column that the header does not have. The channel fails, whatever the operator
-    /// chose for bad records.
+    /// codec, a column that the header does not have. The channel fails, regardless of the
+    /// operator's policy for bad records.
     pub fn refused(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), resume: Resume::Refused }
     }
@@ -147,25 +150,25 @@ impl DecodeError {
     }
 }
 
-/// The place where decoding can go on after an error. Places count from the start of the chunk and
-/// may be after its end.
+/// The position at which decoding can continue after an error. Positions count from the start of
+/// the chunk and may be after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// The next record starts at this place.
+    /// The next record starts at this position.
     At(u64),
-    /// [`Decoder::resync`] searches for the next record from this place on.
+    /// [`Decoder::resync`] searches for the next record from this position on.
     Scan(u64),
     /// The rest of the object can't be decoded.
     None,
     /// The decoder does not support the input, or the input does not fit the options. The channel
-    /// fails, whatever the operator chose for bad records.
+    /// fails, regardless of the operator's policy for bad records.
     Refused,
 }
 
 /// The result of a call of [`Decoder::resync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resync {
-    /// Bytes of the chunk in which no record starts.
+    /// Number of bytes of the chunk in which no record starts.
     pub consumed: usize,
     /// Whether a record starts right after the consumed bytes.
     pub found: bool,
@@ -184,9 +187,9 @@ pub struct StreamInfo {
     pub max_record: u64,
     /// Stored size of the object in bytes, if it is known. A compressed object has more bytes.
     pub size: Option<u64>,
-    /// Content type of the object, if its store has told one.
+    /// Content type of the object, if its store has reported one.
     pub content_type: Option<String>,
-    /// Entity tag of the object, if its store has told one.
+    /// Entity tag of the object, if its store has reported one.
     pub etag: Option<String>,
     /// More facts about the stream, as keys and values. Ignore keys that you do not know.
     pub extensions: Vec<(String, String)>,
@@ -199,9 +202,9 @@ impl StreamInfo {
         Some(Restart { header: header.parse().ok()?, place: place.parse().ok()? })
     }
 
-    /// The fields of the channel's objects before this one, or of the stream that this one begins
-    /// again: their names, types and shapes, and nothing else of them. `None` if there is no such
-    /// object, or if the host has types that this SDK does not know.
+    /// The fields of the channel's objects before this one, or of the stream that this one
+    /// continues: only their names, types and shapes. `None` if there is no such object, or if the
+    /// host has types that this SDK does not know.
     pub fn fields_before(&self) -> Option<Vec<Field>> {
         self.extension("schema")?.split_terminator('\n').map(field_before).collect()
     }
@@ -223,12 +226,12 @@ fn field_before(line: &str) -> Option<Field> {
     Some(Field::new(name, Scalar::from_word(word)?).shaped(shape))
 }
 
-/// The beginning of a stream that is not the object's start. The stream is shown the first `header`
+/// The beginning of a stream that is not the object's start. The stream gets the first `header`
 /// bytes of the object, and then the bytes from `place` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// The value that [`Decoder::restart`] returned at that place.
+    /// The value that [`Decoder::restart`] returned at that position.
     pub header: u64,
-    /// Bytes of the object before that place.
+    /// Number of bytes of the object before that position.
     pub place: u64,
 }

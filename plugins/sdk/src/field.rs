@@ -107,7 +107,7 @@ impl Scalar {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Name by which consumers ask for it; unique in its schema.
+    /// Name by which consumers request it; unique in its schema.
     pub name: String,
     /// Type of an element.
     pub scalar: Scalar,
@@ -116,7 +116,7 @@ pub struct Field {
     pub shape: Vec<u32>,
     /// Whether a record may lack the field.
     pub nullable: bool,
-    /// The meaning of the values; empty if nothing is said. `field` in the interface
+    /// The meaning of the values; empty if it is not known. `field` in the interface
     /// (`decoder.wit`) lists the words.
     pub logical: String,
     /// If not empty, the values are indices into this list, which consumers see as text.
@@ -165,8 +165,7 @@ impl Field {
         self.logical = word.into();
         self
     }
-    /// The same field with the texts that its values stand for. Its type must be an unsigned
-    /// integer.
+    /// The same field with the texts for its values. Its type must be an unsigned integer.
     pub fn categories<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
         self.categories = texts.into_iter().map(Into::into).collect();
         self

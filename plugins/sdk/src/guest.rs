@@ -11,9 +11,10 @@ use crate::{
     Resume, StreamInfo,
 };
 
-/// The allocator of std takes all memory by letting the module's memory grow. For each object, which has an
-/// instance of its own, that would interrupt the other cores: it takes as long as to decode a short object.
-/// This one first uses the memory after the module's data, which the linker adds with `--initial-heap`.
+/// The allocator of std takes all memory by growing the module's memory. For each object, which has
+/// its own instance, that would interrupt the other cores: it takes as long as decoding a short
+/// object. This one first uses the memory after the module's data, which the linker adds with
+/// `--initial-heap`.
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
@@ -168,7 +169,7 @@ impl<D: Decoder> Stream<D> {
     /// Decodes a chunk in the window: `length` bytes at the address `at`.
     ///
     /// # Safety
-    /// They are the plugin's, and nobody changes them during the call.
+    /// The bytes belong to the plugin, and nobody changes them during the call.
     #[cfg(target_arch = "wasm32")]
     pub unsafe fn decode_in_window(
         &self,
@@ -176,15 +177,15 @@ impl<D: Decoder> Stream<D> {
         length: u32,
         end: bool,
     ) -> Result<wit::Progress, wit::DecodeError> {
-        // SAFETY: the caller vouches for it. The host gives a chunk only after memory was set aside,
-        // so the address is not 0.
+        // SAFETY: the caller vouches for it. The host passes a chunk only after memory was
+        // reserved, so the address is not 0.
         let chunk = unsafe { std::slice::from_raw_parts(at as *const u8, length as usize) };
         self.decode_chunk(chunk, end)
     }
 }
 
-/// Sets memory aside for the window. Returns its address, or 0 if there is none. Memory that the
-/// plugin takes later lies elsewhere.
+/// Reserves memory for the window. Returns its address, or 0 if there is none. Memory that the
+/// plugin allocates later is elsewhere.
 #[cfg(target_arch = "wasm32")]
 pub fn set_aside(bytes: u32) -> u32 {
     const PAGE: usize = 64 << 10;

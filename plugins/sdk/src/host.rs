@@ -17,7 +17,7 @@ pub enum Level {
     Error,
 }
 
-/// How a block is compressed.
+/// The compression of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// DEFLATE without a header (RFC 1951).
@@ -51,18 +51,19 @@ impl Codec {
 /// The functions of the host that a decoder may call. Inside the sandbox they are the component's
 /// imports; natively, a test implements them. `decoder.wit` explains each.
 pub trait Host {
-    /// Takes the fields of every record, once, before the first record. The default ignores them.
+    /// Receives the fields of every record, once, before the first record. The default ignores
+    /// them.
     fn set_schema(&mut self, fields: &[Field]) {
         let _ = fields;
     }
-    /// Takes a fact about the object. The default ignores it.
+    /// Receives a fact about the object. The default ignores it.
     fn set_metadata(&mut self, key: &str, value: &str) {
         let _ = (key, value);
     }
-    /// Takes this number of records.
+    /// Receives this number of records.
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]);
-    /// Takes bytes of the chunk that can't be decoded. Returns whether the decoder goes on after
-    /// them. The default returns false.
+    /// Receives bytes of the chunk that can't be decoded. Returns whether the decoder continues
+    /// after them. The default returns false.
     fn bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
         let _ = (bytes, message);
         false
@@ -82,7 +83,7 @@ pub trait Host {
     /// last.
     ///
     /// # Errors
-    /// Says what is wrong with the block.
+    /// The error says what is wrong with the block.
     ///
     /// # Panics
     /// The default has no codecs.

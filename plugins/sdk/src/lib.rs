@@ -83,8 +83,8 @@ macro_rules! export {
                 ) -> Result<decoder0_1_0::decoder::Progress, decoder0_1_0::decoder::DecodeError>
                 {
                     let stream: &$crate::guest::Stream<$decoder> = stream.get();
-                    // SAFETY: the host says where in the window the chunk lies, and changes nothing
-                    // of it before the call returns.
+                    // SAFETY: the host passes the chunk's address in the window, and does not
+                    // change it before the call returns.
                     unsafe { stream.decode_in_window(at, length, end) }
                 }
             }

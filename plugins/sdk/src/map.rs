@@ -1,5 +1,5 @@
 //! Decoders made of decoders: [`Map`] passes each record of an inner decoder through a function,
-//! [`Tap`] looks at each.
+//! [`Tap`] observes each.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -59,43 +59,43 @@ pub trait MapRecords: Sized + 'static {
         Vec::new()
     }
 
-    /// The options of the inner decoder that this map sets, with their values: the operator is not
-    /// offered them. The values may depend on `own`, the values of [`options`](Self::options); the
+    /// The options of the inner decoder that this map sets, with their values: the operator can't
+    /// set them. The values may depend on `own`, the values of [`options`](Self::options); the
     /// names must not. The default sets none.
     fn inner_options(own: &Options) -> Vec<(&'static str, String)> {
         let _ = own;
         Vec::new()
     }
 
-    /// Starts a stream. `options` are the own ones and those of the inner decoder that the operator
-    /// may set.
+    /// Starts a stream. `options` are its own options and the inner decoder's options that the
+    /// operator may set.
     ///
     /// # Errors
-    /// A text for the operator.
+    /// The error is a message for the operator.
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
 
-    /// The fields of the records that [`map`](Self::map) emits. `inner` are those of the inner
+    /// The fields of the records that [`map`](Self::map) emits. `inner` are the fields of the inner
     /// decoder.
     ///
     /// # Errors
-    /// A text for the operator: the fields of the inner decoder do not suit.
+    /// The error is a message for the operator: the fields of the inner decoder are unsuitable.
     fn schema(&self, inner: &[Field]) -> Result<Vec<Field>, String>;
 
-    /// Emits what becomes of a record: one record, several or none. It may depend on the records
-    /// before this one, but never on which of them came in the same call.
+    /// Emits the result for a record: one record, several or none. It may depend on earlier
+    /// records, but never on which of them came in the same call.
     ///
     /// # Errors
-    /// A text that says what is wrong with the record. It is then a bad record, to which the
+    /// The error says what is wrong with the record. It is then a bad record, to which the
     /// operator's policy applies.
     fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String>;
 
-    /// Emits what is left when the input has ended: records that were held back, or a sum. `at` is
-    /// the end of the input, for [`Records::end_record`]. It is called once, after the last record. It
-    /// is not called if the input ends in an error, or if the inner decoder has told no fields, as one
-    /// of an empty file may. The default emits nothing.
+    /// Emits the rest when the input has ended: records that were held back, or a sum. `at` is the
+    /// end of the input, for [`Records::end_record`]. It is called once, after the last record. It
+    /// is not called if the input ends in an error, or if the inner decoder has not declared its
+    /// fields, as for an empty file. The default emits nothing.
     ///
     /// # Errors
-    /// A text that says what is wrong with the input as a whole, for example that something is
+    /// The error says what is wrong with the input as a whole, for example that something is
     /// missing.
     fn end(&mut self, at: usize, out: &mut Records) -> Result<(), String> {
         let _ = (at, out);
@@ -103,17 +103,17 @@ pub trait MapRecords: Sized + 'static {
     }
 
     /// Whether a new value of this type, which has not seen the records so far, would emit the same
-    /// for all later ones. Only then decoding can begin again at this place: see
-    /// [`Decoder::restart`]. The default says so of a type without fields, which can remember
+    /// for all later ones. Decoding can restart at this position only if so: see
+    /// [`Decoder::restart`]. The default returns true for a type without fields, which can remember
     /// nothing.
     fn can_restart(&self) -> bool {
         size_of::<Self>() == 0
     }
 }
 
-/// A look at each record of an inner decoder, which are passed on unchanged.
+/// Observes each record of an inner decoder; the records are passed on unchanged.
 pub trait TapRecords: Sized + 'static {
-    /// The decoder whose records are looked at, as [`MapRecords::Inner`].
+    /// The decoder whose records are observed, as [`MapRecords::Inner`].
     type Inner: Decoder;
 
     /// Options in addition to those of the inner decoder. The default has none.
@@ -121,20 +121,20 @@ pub trait TapRecords: Sized + 'static {
         Vec::new()
     }
 
-    /// Starts a stream. `options` are the own ones and those of the inner decoder.
+    /// Starts a stream. `options` are its own options and those of the inner decoder.
     ///
     /// # Errors
-    /// A text for the operator.
+    /// The error is a message for the operator.
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String>;
 
-    /// Looks at a record before it is passed on.
+    /// Observes a record before it is passed on.
     ///
     /// # Errors
-    /// A text that says what is wrong with the record. It is then a bad record, and not passed on.
+    /// The error says what is wrong with the record. It is then a bad record, and not passed on.
     fn record(&mut self, record: &InnerRecord<'_>) -> Result<(), String>;
 
-    /// Like [`MapRecords::can_restart`]: whether a new value of this type would find the same of
-    /// all later records.
+    /// Like [`MapRecords::can_restart`]: whether a new value of this type would observe all later
+    /// records in the same way.
     fn can_restart(&self) -> bool {
         size_of::<Self>() == 0
     }
@@ -194,7 +194,7 @@ impl InnerRecord<'_> {
     /// a part of the chunk or of a decompressed block.
     ///
     /// # Panics
-    /// If there is no such field, or if it is absent and that of `out` is not nullable.
+    /// If there is no such field, or if it is absent and the field of `out` is not nullable.
     pub fn pass(&self, index: usize, out: &mut Records) {
         match self.spans[index] {
             u64::MAX => out.absent(),
@@ -219,7 +219,7 @@ pub struct Map<M: MapRecords> {
     captured: Rc<RefCell<Captured>>,
     /// Whether `out` has its schema.
     has_schema: bool,
-    /// In a chunk that the inner decoder has not done with: the end of the last bad place.
+    /// In a chunk that the inner decoder has not finished: the end of the last bad place.
     bad_end: Option<usize>,
     /// Whether the input has ended, and the map knows it.
     has_ended: bool,
@@ -229,7 +229,7 @@ impl<M: MapRecords> Decoder for Map<M> {
     fn options() -> Vec<OptionSpec> {
         let mut options = M::options();
         let own: Vec<_> = options.iter().map(|option| option.name).collect();
-        // Without a value of a required option there are none: only the names are needed.
+        // Without the values of required options this is empty, but only the names are needed.
         let standard = Options::new(&options, &[]).unwrap_or_default();
         let set: Vec<_> = M::inner_options(&standard).into_iter().map(|(name, _)| name).collect();
         let inner = M::Inner::options().into_iter().filter(|option| !set.contains(&option.name));
@@ -270,7 +270,7 @@ impl<M: MapRecords> Decoder for Map<M> {
             let more = result.as_ref().is_ok_and(|progress| progress.more);
             let emitted = self.map_all(chunk, at..at + decoded, more, out)?;
             match result {
-                // Nothing was emitted: the host would take it for a standstill.
+                // Nothing was emitted, which the host would take for a standstill.
                 Ok(Progress { consumed, more: true, .. }) if !emitted => at += consumed,
                 Ok(Progress { consumed, more: true, .. }) => {
                     let consumed = at + consumed;
@@ -324,7 +324,7 @@ impl<M: MapRecords> Map<M> {
         })
     }
 
-    /// Lets the map emit what is left at the end of the input, once.
+    /// Makes the map emit the rest at the end of the input, once.
     fn end(&mut self, at: usize, out: &mut Records) -> Result<(), DecodeError> {
         if std::mem::replace(&mut self.has_ended, true) || !self.has_schema {
             return Ok(());
@@ -332,8 +332,8 @@ impl<M: MapRecords> Map<M> {
         self.map.end(at, out).map_err(|why| DecodeError::fatal(at, why))
     }
 
-    /// Maps the captured records: those of the bytes `decoded` of the chunk. `more` says that the
-    /// inner decoder has not done with it. Returns whether that made any records.
+    /// Maps the captured records of the bytes `decoded` of the chunk. `more` says that the inner
+    /// decoder has not finished the chunk. Returns whether that made any records.
     fn map_all(
         &mut self,
         chunk: &[u8],
@@ -349,7 +349,7 @@ impl<M: MapRecords> Map<M> {
             self.has_schema = true;
         }
         let (before, starts) = (out.count(), &captured.starts);
-        // Records of a block begin where the block does, also those of other calls.
+        // Records of a block begin where the block does, even records of other calls.
         let in_block = more || self.bad_end.is_some();
         let mut bad_end = self.bad_end.take().unwrap_or(0);
         let rows = captured.spans.chunks_exact(captured.fields.len().max(1));
@@ -363,7 +363,7 @@ impl<M: MapRecords> Map<M> {
                 out.bad(start..next, why)?;
                 continue;
             }
-            // Each bad record of a block gets a byte of its own.
+            // Each bad record of a block gets its own byte.
             let place = start.max(bad_end);
             bad_end = place + 1;
             if bad_end > chunk.len() || !out.takes_bad(place..bad_end, &why) {
@@ -375,7 +375,7 @@ impl<M: MapRecords> Map<M> {
     }
 }
 
-/// The records of an inner decoder, unchanged, after a look at each. See [`TapRecords`].
+/// The records of an inner decoder, unchanged, each observed before. See [`TapRecords`].
 pub type Tap<T> = Map<TapAll<T>>;
 
 /// Passes each record on, after [`TapRecords::record`] has seen it.
@@ -412,8 +412,8 @@ struct Captured {
     starts: Vec<u32>,
     /// The inner decoder's payload.
     payload: Vec<u8>,
-    /// The parts of it that were decompressed: where they start in it, and where in the payload that
-    /// the host has.
+    /// The parts of it that were decompressed: their starts in it, and their starts in the host's
+    /// payload.
     decompressed: Vec<(Range<usize>, usize)>,
 }
 
@@ -425,8 +425,8 @@ impl Captured {
         self.decompressed.clear();
     }
 
-    /// The place of these bytes of the payload in the payload that the host has. `None` if it does
-    /// not have them in one piece.
+    /// The position of these bytes of the payload in the host's payload. `None` if it does not have
+    /// them in one piece.
     fn in_host(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let after = self.decompressed.partition_point(|(part, _)| part.start <= bytes.start);
         let (part, at) = self.decompressed.get(after.checked_sub(1)?)?;
@@ -435,14 +435,14 @@ impl Captured {
     }
 }
 
-/// The host of the inner decoder: it keeps the records, and passes all else on.
+/// The host of the inner decoder: it keeps the records, and forwards everything else.
 struct Capture {
     captured: Rc<RefCell<Captured>>,
     host: SharedHost,
 }
 
 impl Capture {
-    /// The same spans as the host counts them.
+    /// The same spans in the host's coordinates.
     fn spans_in_host(&self, spans: &[u64]) -> Vec<u64> {
         let captured = self.captured.borrow();
         let in_host = |span: &u64| match span >> 63 {
@@ -466,7 +466,7 @@ impl Host for Capture {
         captured.payload.extend_from_slice(payload);
         captured.starts.extend_from_slice(starts);
     }
-    /// The inner decoder returns the error: its records before it must be mapped first.
+    /// The error is returned by the inner decoder: its records before it must be mapped first.
     fn bad(&mut self, _: Range<usize>, _: &str) -> bool {
         false
     }

@@ -14,7 +14,7 @@ pub enum OptionKind {
     Int,
     /// One of these words.
     Choice(Vec<&'static str>),
-    /// Words with commas between them.
+    /// Words, separated by commas.
     List,
 }
 
@@ -27,7 +27,7 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// The value if the operator sets none.
     pub default: Option<&'static str>,
-    /// Whether the operator must set it. Then it has no default.
+    /// Whether the operator must set it. If so, it has no default.
     pub required: bool,
     /// One line of help for the operator.
     pub help: &'static str,
@@ -60,14 +60,15 @@ impl OptionSpec {
     pub fn list(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self::new(name, OptionKind::List, default, help)
     }
-    /// Not an option, but the endings of names that are this decoder's own, as `".pstr,.pstring"`.
-    /// Channels that name no decoder go by them, if the plugin is on the search path.
+    /// Not an option, but the name endings of this decoder's own objects, such as
+    /// `".pstr,.pstring"`. They select the decoder for channels that name none, if the plugin is on
+    /// the search path.
     pub fn endings(endings: &'static str) -> Self {
         Self::list("detect.endings", Some(endings), "endings of names that this decoder reads")
     }
-    /// Not an option, but the first bytes that are this decoder's own, in hexadecimal, as
-    /// `"50535452"`. An object that begins so is this decoder's, and one with an ending of
-    /// [`endings`](Self::endings) that does not begin so is refused.
+    /// Not an option, but the first bytes of this decoder's own objects in hexadecimal, such as
+    /// `"50535452"`. An object that begins with them is this decoder's; an object with an ending of
+    /// [`endings`](Self::endings) that does not begin with them is refused.
     pub fn magic(bytes: &'static str) -> Self {
         Self::list("detect.magic", Some(bytes), "first bytes of what this decoder reads")
     }
@@ -97,7 +98,8 @@ impl Options {
     /// Adds the defaults of `specs` to the values in `given`.
     ///
     /// # Errors
-    /// A text for the operator: an option is not declared, does not accept its value, or is missing.
+    /// The error is a message for the operator: an option is not declared, does not accept its
+    /// value, or is missing.
     pub fn new(specs: &[OptionSpec], given: &[(String, String)]) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for spec in specs {
@@ -153,7 +155,7 @@ impl Options {
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
-    /// The value of an option as a number; `None` if it has no value, or one that is no number.
+    /// The value of an option as a number; `None` if it has no value, or one that is not a number.
     pub fn int(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(|value| value.parse().ok())
     }

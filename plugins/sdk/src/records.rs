@@ -22,7 +22,7 @@ pub fn pack(range: Range<usize>) -> u64 {
     (range.start as u64) << 32 | (range.end - range.start) as u64
 }
 
-/// The bytes of a span, without the bit that says that they are in the payload.
+/// The bytes of a span, without the bit that marks bytes of the payload.
 pub fn unpack(span: u64) -> Range<usize> {
     let start = ((span & !IN_PAYLOAD) >> 32) as usize;
     start..start + (span & 0xffff_ffff) as usize
@@ -39,14 +39,14 @@ pub struct Block {
     at: usize,
 }
 
-/// Bytes that are decompressed in one call of the host: what it does at most.
+/// Number of bytes that are decompressed in one call of the host: the host's limit.
 const PART_BYTES: usize = 1 << 20;
 
-/// The host of a call, and the length of the payload that it has. Records of a decoder and of the
-/// decoder that wraps it share it.
+/// The host of a call, and the length of its payload. Records of a decoder and of the decoder that
+/// wraps it share it.
 pub(crate) struct HostLink {
     pub(crate) host: Box<dyn Host>,
-    /// Bytes of the call's payload.
+    /// Number of bytes of the call's payload.
     pub(crate) payload: usize,
 }
 
@@ -83,13 +83,13 @@ pub struct Records {
     names: Vec<String>,
     /// Whether each field is nullable.
     nullable: Vec<bool>,
-    /// Bytes that the host has in the payload of the running call of `decode`.
+    /// Number of bytes that the host has in the payload of the running call of `decode`.
     base: usize,
-    /// Records that were passed to the host.
+    /// Number of records that were passed to the host.
     passed_on: u64,
     /// Whether the host asked for `starts`.
     offsets: bool,
-    /// The last answer to the host whether decoding can begin again.
+    /// The last answer to the host whether decoding can restart.
     restart: Option<u64>,
     spans: Vec<u64>,
     payload: Vec<u8>,
@@ -101,7 +101,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records for `host`. With `offsets`, the host also gets the place where each record starts.
+    /// Records for `host`. With `offsets`, the host also gets the start of each record.
     pub fn new(host: Box<dyn Host>, offsets: bool) -> Self {
         Self {
             host: Rc::new(RefCell::new(HostLink { host, payload: 0 })),
@@ -133,8 +133,8 @@ impl Records {
         self.host.borrow_mut().host.set_schema(fields);
     }
 
-    /// Emits a record of one field whose bytes are a part of the chunk. `start` is where the record
-    /// begins in the chunk, its framing included.
+    /// Emits a record of one field whose bytes are a part of the chunk. `start` is the start of the
+    /// record in the chunk, including its framing.
     ///
     /// # Panics
     /// The same as [`end_record`](Self::end_record).
@@ -165,12 +165,12 @@ impl Records {
         self.end_record(start);
     }
 
-    /// Emits many records whose fields all are parts of the chunk. `records` has for each record where
-    /// it begins, its framing included. `starts` and `ends` have for each field, record by record,
-    /// where it starts and what follows it.
+    /// Emits many records whose fields all are parts of the chunk. `records` has the start of each
+    /// record, including its framing. `starts` and `ends` have the start and the end of each field,
+    /// record by record.
     ///
     /// # Panics
-    /// If it is called inside a record, or if the records have not one start and one end for each
+    /// If it is called inside a record, or if the records don't have one start and one end for each
     /// field of the schema.
     pub fn spans(&mut self, records: &[u32], starts: &[u32], ends: &[u32]) {
         let fields = records.len() * self.fields;
@@ -265,8 +265,8 @@ impl Records {
     /// Ends the record, after its last field. `start` is as for [`span`](Self::span).
     ///
     /// # Panics
-    /// If the record has not one value, or [`absent`](Self::absent), for each field of the schema,
-    /// or if the schema is not set.
+    /// If the record does not have one value, or [`absent`](Self::absent), for each field of the
+    /// schema, or if the schema is not set.
     #[inline]
     pub fn end_record(&mut self, start: usize) {
         if self.spans.len() - self.record_span != self.fields {
@@ -282,13 +282,13 @@ impl Records {
         }
     }
 
-    /// Removes the fields of the record that was not ended.
+    /// Removes the fields of the unfinished record.
     pub fn abandon_record(&mut self) {
         self.spans.truncate(self.record_span);
         self.payload.truncate(self.record_payload);
     }
 
-    /// Number of fields added to the record that was not ended.
+    /// Number of fields of the unfinished record.
     #[inline]
     pub fn fields_so_far(&self) -> usize {
         self.spans.len() - self.record_span
@@ -301,7 +301,7 @@ impl Records {
         panic!("the field `{name}` is absent, but it is not declared nullable: see Field::nullable")
     }
 
-    /// A record was ended that has not the fields of the schema.
+    /// A record was ended that does not have the fields of the schema.
     #[cold]
     #[inline(never)]
     fn wrong_fields(&self) -> ! {
@@ -356,19 +356,19 @@ impl Records {
         IN_PAYLOAD | pack(block.at + range.start..block.at + range.end)
     }
 
-    /// Tells the consumers a fact about the object: the writer's schema, the link type. Only before
-    /// the first record. A key that was set before gets the new value.
+    /// Reports a fact about the object to the consumers: the writer's schema, the link type. Call
+    /// it only before the first record. A key that was set before gets the new value.
     pub fn set_metadata(&mut self, key: &str, value: &str) {
         self.host.borrow_mut().host.set_metadata(key, value);
     }
 
     /// Reports bytes of the chunk that can't be decoded, and after which the next record starts.
-    /// Return the error, with `?`; if there is none, go on with the next record in the same call.
-    /// The fields of a record that was not ended are dropped.
+    /// Return the error, with `?`; if there is none, continue with the next record in the same
+    /// call. The fields of an unfinished record are dropped.
     ///
     /// # Errors
-    /// The host wants to have the error as the result of this call of `decode`: the operator did not
-    /// choose to skip bad records, or there were too many.
+    /// The host wants the error as the result of this call of `decode`: the operator did not choose
+    /// to skip bad records, or there were too many.
     pub fn bad(
         &mut self,
         bytes: Range<usize>,
@@ -381,7 +381,7 @@ impl Records {
         Err(DecodeError::skippable(bytes.start, message, bytes.end as u64))
     }
 
-    /// Reports bad bytes. Returns whether the decoder goes on after them.
+    /// Reports bad bytes. Returns whether the decoder continues after them.
     pub(crate) fn takes_bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
         self.flush();
         self.host.borrow_mut().host.bad(bytes, message)
@@ -389,11 +389,11 @@ impl Records {
 
     /// Decompresses a block: these bytes of the chunk. The host does it, at native speed. The
     /// result is the whole block, unless it has more bytes than `limits.output` leaves for this
-    /// call: then [`Block::last`] is false, and [`decompress_part`](Self::decompress_part) with
-    /// [`Progress::more`](crate::Progress::more) goes on.
+    /// call: [`Block::last`] is false then, and [`decompress_part`](Self::decompress_part) with
+    /// [`Progress::more`](crate::Progress::more) continues.
     ///
     /// # Errors
-    /// A text that says what is wrong with the block.
+    /// The error says what is wrong with the block.
     ///
     /// # Panics
     /// If it is called inside a record.
@@ -402,9 +402,9 @@ impl Records {
     }
 
     /// Like [`decompress`](Self::decompress), but at most `max` of the decompressed bytes, after
-    /// the first `skip`. For blocks of any size: decompress a part, emit the records that lie whole
-    /// in it, return [`Progress::more`](crate::Progress::more), and go on after the last of them in
-    /// the next call. Going through a block in this way costs as much as decompressing it once.
+    /// the first `skip`. For blocks of any size: decompress a part, emit the records that are
+    /// complete in it, return [`Progress::more`](crate::Progress::more), and continue after the
+    /// last of them in the next call. This costs as much as decompressing the block once.
     ///
     /// # Errors
     /// The same as [`decompress`](Self::decompress).
@@ -441,14 +441,14 @@ impl Records {
         Ok(part)
     }
 
-    /// A call of `decode` begins: its payload is empty.
+    /// Begins a call of `decode`: its payload is empty.
     #[doc(hidden)]
     pub fn begin_call(&mut self) {
         self.base = 0;
         self.host.borrow_mut().payload = 0;
     }
 
-    /// Tells the host where decoding can begin again, if that has changed.
+    /// Reports to the host where decoding can restart, if that has changed.
     #[doc(hidden)]
     pub fn tell_restart(&mut self, restart: Option<u64>) {
         if self.restart != restart {

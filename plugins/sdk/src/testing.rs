@@ -29,11 +29,11 @@ pub struct Outcome {
     /// end of the input), message. Without skipping there is at most one error, with 0 bytes
     /// skipped.
     pub errors: Vec<(u64, u64, String)>,
-    /// Whether the last error refuses the input: then no error after it is skipped.
+    /// Whether the last error refuses the input: if so, no error after it is skipped.
     pub refused: bool,
     /// The schema, if the decoder set one.
     pub schema: Option<Vec<Field>>,
-    /// The facts about the object that the decoder told, sorted by key.
+    /// The facts about the object that the decoder reported, sorted by key.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -42,11 +42,11 @@ pub struct Outcome {
 pub struct Setup {
     /// Options of the decoder: names and values.
     pub options: Vec<(String, String)>,
-    /// Whether to go on after errors that the decoder can skip.
+    /// Whether to continue after errors that the decoder can skip.
     pub skip: bool,
     /// Largest record, in bytes.
     pub max_record: u64,
-    /// Decompresses a block, for a decoder that asks its host to. `None` if the decoder does not.
+    /// Decompresses a block, for decoders with compressed blocks. `None` for other decoders.
     pub decompress: Option<Decompress>,
     /// The extensions of the stream info: keys and values.
     pub extensions: Vec<(String, String)>,
@@ -55,11 +55,11 @@ pub struct Setup {
 /// Decompresses a whole block. The error says what is wrong with it.
 pub type Decompress = fn(Codec, &[u8]) -> Result<Vec<u8>, String>;
 
-/// Bytes of a block that the test host gives at a time. It is small, so that tests meet blocks of
-/// several parts.
+/// Number of bytes of a block that the test host returns at a time. It is small, so that tests meet
+/// blocks of several parts.
 const MAX_PART_BYTES: usize = 4 << 10;
 
-/// Places at which [`assert_any_split`] lets decoding begin again.
+/// Number of positions at which [`assert_any_split`] restarts decoding.
 const MAX_RESTARTS: usize = 6;
 
 impl Setup {
@@ -79,7 +79,7 @@ impl Setup {
         self.decompress = Some(decompress);
         self
     }
-    /// The same setup, but decoding goes on after errors.
+    /// The same setup, but decoding continues after errors.
     pub fn skipping(mut self) -> Self {
         self.skip = true;
         self
@@ -101,8 +101,8 @@ pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
     D::open(&Options::new(&D::options(), &setup.options)?, &info)
 }
 
-/// Opens a decoder, shows it one chunk that is not the end of the input, and returns what `decode`
-/// returned. For tests of [`Progress::need`].
+/// Opens a decoder, passes it one chunk that is not the end of the input, and returns the result of
+/// `decode`. For tests of [`Progress::need`].
 ///
 /// # Errors
 /// The error of `decode`.
@@ -115,7 +115,7 @@ pub fn decode_once<D: Decoder>(setup: &Setup, chunk: &[u8]) -> Result<Progress, 
     run.decode_shown(false)
 }
 
-/// Decodes the input, shown as one chunk.
+/// Decodes the input as one chunk.
 ///
 /// # Panics
 /// The same as [`decode_split`].
@@ -123,8 +123,7 @@ pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
     decode_split::<D>(setup, input, &[])
 }
 
-/// Decodes the input. It arrives in pieces of these sizes in bytes; the last piece is all that is
-/// left.
+/// Decodes the input. It arrives in pieces of these sizes in bytes; the last piece is the rest.
 ///
 /// # Panics
 /// If the decoder breaks the contract, or refuses the setup.
@@ -144,7 +143,7 @@ pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) ->
     }
 }
 
-/// The places at which decoding can begin again, when the input arrives in pieces of these sizes.
+/// The places at which decoding can restart, when the input arrives in pieces of these sizes.
 ///
 /// # Panics
 /// The same as [`decode_split`].
@@ -154,7 +153,7 @@ pub fn restarts<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec
     run.restarts
 }
 
-/// Asserts that decoding can begin again at the places of [`restarts`]. Returns the places.
+/// Asserts that decoding can restart at the places of [`restarts`]. Returns the places.
 ///
 /// # Panics
 /// The same as [`assert_restart`].
@@ -172,8 +171,8 @@ pub fn assert_restarts<D: Decoder>(
     restarts
 }
 
-/// The extension that tells the streams of later objects, and those that begin inside of this one, the
-/// fields of the records before.
+/// The extension that passes the fields of earlier records to the streams of later objects, and to
+/// streams that begin inside this one.
 pub fn schema_extension(fields: &[Field]) -> (String, String) {
     let line = |field: &Field| {
         let sizes: Vec<_> = field.shape.iter().map(u32::to_string).collect();
@@ -183,12 +182,12 @@ pub fn schema_extension(fields: &[Field]) -> (String, String) {
     ("schema".to_owned(), fields.iter().map(line).collect())
 }
 
-/// Asserts that decoding can begin again at a place: it gives the records and the errors of `whole`
-/// after that place. The input after the place arrives in pieces of these sizes. The messages of
+/// Asserts that decoding can restart at a place: it gives the records and the errors of `whole`
+/// after that place. The input after the position arrives in pieces of these sizes. The messages of
 /// errors may differ, because lines count from the place.
 ///
 /// # Panics
-/// If the place gives something else; also as [`decode_split`].
+/// If the position gives another result; also as [`decode_split`].
 pub fn assert_restart<D: Decoder>(
     setup: &Setup,
     input: &[u8],
@@ -209,7 +208,7 @@ pub fn assert_restart<D: Decoder>(
     }
     let shown = [&input[..header], &input[place..]].concat();
     let rest = decode_split::<D>(&setup, &shown, sizes);
-    // Places in the input. Nothing comes of the header.
+    // Positions in the input. The header gives no record.
     let moved = |at: u64| at as i64 - header as i64 + place as i64;
     let starts: Vec<_> = rest.starts.iter().map(|start| moved(*start)).collect();
     let whole_starts: Vec<_> = whole.starts[records..].iter().map(|start| *start as i64).collect();
@@ -225,7 +224,7 @@ pub fn assert_restart<D: Decoder>(
 }
 
 /// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
-/// that decoding can begin again at some of the places that the decoder names. Returns the outcome.
+/// that decoding can restart at some of the places that the decoder names. Returns the outcome.
 ///
 /// # Panics
 /// If the outcomes differ; also as [`decode_split`] and [`assert_restart`].
@@ -275,7 +274,7 @@ fn crc(bytes: &[u8], polynomial: u32) -> u32 {
 /// The calls that the decoder made of its host.
 #[derive(Default)]
 struct Collected {
-    /// The chunk that the decoder is shown.
+    /// The chunk of the decoder.
     chunk: Vec<u8>,
     /// The start of the chunk in the input.
     base: u64,
@@ -283,7 +282,7 @@ struct Collected {
     payload: Vec<u8>,
     schema: Option<Vec<Field>>,
     metadata: BTreeMap<String, String>,
-    /// The decoder's last answer whether decoding can begin again.
+    /// The decoder's last answer whether decoding can restart.
     restart: Option<u64>,
     records: Vec<Record>,
     starts: Vec<u64>,
@@ -357,7 +356,7 @@ impl Host for Collector {
     ) -> Result<(Vec<u8>, bool), String> {
         let own = &mut *self.0.borrow_mut();
         let block = &own.chunk[unpack(span)];
-        // The first block may be empty, and is decompressed all the same.
+        // The first block may be empty, but it is decompressed anyway.
         if own.block.as_ref().is_none_or(|(known, _)| known != block) {
             let decompress = own.decompress.expect("Setup::decompress is set");
             own.block = Some((block.to_vec(), decompress(codec, block)?));
@@ -380,7 +379,7 @@ struct Run<'a, D> {
     records: Records,
     collected: Rc<RefCell<Collected>>,
     input: &'a [u8],
-    /// Sizes of the pieces that were not shown yet, the last one first.
+    /// Sizes of the pieces that were not passed yet, the last one first.
     sizes: Vec<usize>,
     /// The start of the next chunk: all bytes before it are consumed.
     start: usize,
@@ -389,16 +388,16 @@ struct Run<'a, D> {
     skip: bool,
     /// Whether the decoder refused the input.
     refused: bool,
-    /// The place where decoding can begin again.
+    /// The place where decoding can restart.
     restarts: Vec<RestartPlace>,
 }
 
-/// A place at which decoding can begin again: see [`Decoder::restart`].
+/// A place at which decoding can restart: see [`Decoder::restart`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPlace {
-    /// Bytes of the input that are shown first.
+    /// Number of bytes of the input that are passed first.
     pub header: usize,
-    /// The place from which the input is shown then.
+    /// The position from which the input is passed then.
     pub place: usize,
     /// Number of records before it.
     pub records: usize,
@@ -436,7 +435,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         self.shown == self.input.len()
     }
 
-    /// The next piece arrives.
+    /// Makes the next piece arrive.
     fn show_more(&mut self) {
         let step = self.sizes.pop().unwrap_or(usize::MAX);
         self.shown = self.shown.saturating_add(step).min(self.input.len());
@@ -483,8 +482,8 @@ impl<'a, D: Decoder> Run<'a, D> {
                     let nothing_left = self.start == self.input.len();
                     assert!(self.start > at || nothing_left, "no progress after an error");
                     self.error(at, self.start - at, error.message);
-                    // As in the host: after the rest was given up, and after an error at the end,
-                    // the decoder is not called again.
+                    // As in the host, the decoder is not called again after the rest was given up,
+                    // nor after an error at the end.
                     if error.resume == Resume::None || (end && nothing_left) {
                         return;
                     }
@@ -500,7 +499,7 @@ impl<'a, D: Decoder> Run<'a, D> {
             let before = self.collected.borrow().records.len();
             let progress = self.decode_shown(end)?;
             if progress.more {
-                // The rest of the chunk, with no byte after it, is shown at once.
+                // The rest of the chunk, with no byte after it, is passed at once.
                 let emitted = self.collected.borrow().records.len() > before;
                 assert!(emitted || progress.consumed > 0, "more, but nothing emitted or consumed");
                 self.start += progress.consumed;
@@ -521,7 +520,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         }
     }
 
-    /// Notes the place up to which the input was consumed, if decoding can begin again there.
+    /// Notes the place up to which the input was consumed, if decoding can restart there.
     fn note_restart(&mut self) {
         let (records, errors, header) = {
             let collected = self.collected.borrow();
@@ -535,7 +534,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         self.restarts.push(RestartPlace { header, place: self.start, records, errors });
     }
 
-    /// Calls `decode` once, with all that has arrived and is not consumed.
+    /// Calls `decode` once, with all bytes that have arrived and are not consumed.
     fn decode_shown(&mut self, end: bool) -> Result<Progress, DecodeError> {
         let chunk = &self.input[self.start..self.shown];
         {
@@ -557,7 +556,7 @@ impl<'a, D: Decoder> Run<'a, D> {
         result
     }
 
-    /// Lets pieces arrive up to `place` or the end of the input. Returns the place that was
+    /// Makes pieces arrive up to `place` or the end of the input. Returns the position that was
     /// reached.
     fn show_up_to(&mut self, place: usize) -> usize {
         let place = place.min(self.input.len());
@@ -567,7 +566,8 @@ impl<'a, D: Decoder> Run<'a, D> {
         place
     }
 
-    /// Calls `resync` until it finds a record or the input ends. Returns where it ended.
+    /// Calls `resync` until it finds a record or the input ends. Returns the offset at which it
+    /// ended.
     fn search(&mut self, mut at: usize) -> usize {
         loop {
             let resync = self.decoder.resync(&self.input[at..self.shown], self.ended());

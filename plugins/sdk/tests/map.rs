@@ -1,4 +1,5 @@
-//! Decoders made of decoders: the records of an inner decoder through a function, for any split.
+//! Decoders made of decoders: the records of an inner decoder, passed through a function, for any
+//! split.
 
 use pipemill_plugin::testing::{
     Outcome, Setup, assert_all_splits, assert_restarts, decode_whole, restarts,
@@ -8,8 +9,7 @@ use pipemill_plugin::{
     Progress, Records, Resume, Resync, Scalar, StreamInfo, Tap, TapRecords,
 };
 
-/// Lines that end at LF. A line that begins with `!` is bad; the search for the next one is
-/// `resync`'s.
+/// Lines that end at LF. A line that begins with `!` is bad; `resync` searches for the next one.
 struct Lines;
 
 impl Decoder for Lines {
@@ -52,7 +52,7 @@ impl Decoder for Lines {
     }
 }
 
-/// Leaves out lines that begin with `#`, doubles those that begin with `+`, and takes `?` for bad.
+/// Drops lines that begin with `#`, doubles lines that begin with `+`, and refuses `?`.
 struct Chosen {
     suffix: String,
 }
@@ -126,8 +126,8 @@ fn bad_records_of_both_are_skipped_or_end_the_stream() {
     assert_eq!((texts(&outcome), outcome.errors.len()), (vec!["a A a. -".to_owned()], 1));
 }
 
-/// Adds up the lengths of lines, and says at the end how long they are. It looks at fields by name,
-/// and sets the option of the inner decoder.
+/// Adds up the lengths of lines, and emits the sum at the end. It reads fields by name, and sets
+/// the option of the inner decoder.
 struct Sums {
     total: usize,
 }
@@ -164,7 +164,7 @@ impl MapRecords for Sums {
     }
 }
 
-/// Passes lines on that begin with a letter. It remembers nothing of them.
+/// Passes on lines that begin with a letter. It remembers nothing of them.
 struct Lettered {
     only: String,
 }
@@ -251,7 +251,7 @@ fn options_of_both_are_known_and_others_are_not() {
     assert_eq!(texts(&outcome), ["x X x! -"]);
 }
 
-/// A whole object that is one compressed block of lines. All is decompressed in small parts.
+/// A whole object that is one compressed block of lines. It is decompressed in small parts.
 struct Blocks {
     skip: usize,
 }
@@ -308,7 +308,7 @@ impl TapRecords for NoQuestions {
     }
 }
 
-/// Not a compressed block at all: its decompressed bytes are ten of each byte.
+/// This is not a compressed block at all: its decompressed bytes are ten of each byte.
 fn tenfold(_: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
     Ok(block.iter().flat_map(|byte| [*byte; 10]).collect())
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use pipemill_plugin::{Codec, Field, Host, Level, Records, unpack};
 
-/// A host that takes all.
+/// A host that accepts everything.
 struct Anything;
 
 impl Host for Anything {
@@ -33,12 +33,12 @@ fn whole_records_are_passed_on() {
         out.absent();
         out.end_record(at);
     }
-    // A record that was not ended is left out.
+    // An unfinished record is dropped.
     out.field(0..1);
     out.flush();
 }
 
-/// A host that keeps what it takes: the spans, and where records start.
+/// A host that keeps what it receives: the spans, and the starts of records.
 struct KeptPlaces(Rc<RefCell<(Vec<u64>, Vec<u32>)>>);
 
 impl Host for KeptPlaces {
@@ -125,7 +125,7 @@ fn an_absent_field_that_is_not_nullable() {
     records().absent();
 }
 
-/// A host that keeps what it was given, and that has a payload before the decoder's.
+/// A host that keeps what it receives, and that has a payload before the decoder's.
 #[derive(Clone, Default)]
 struct Kept(Rc<RefCell<Vec<EmittedLists>>>);
 

@@ -1,12 +1,12 @@
-//! The native test host does as the real one: here, what it does after errors.
+//! Tests that the native test host behaves as the real one: here, after errors.
 
 use pipemill_plugin::testing::{Setup, assert_all_splits, decode_whole};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Options, Progress, Records, Resync, StreamInfo,
 };
 
-/// A record of each byte. Says `!` that the rest can't be decoded, `?` that the search goes on after
-/// it; and it wants at least one record.
+/// A record for each byte. `!` means that the rest can't be decoded, `?` that the search continues
+/// after it; it wants at least one record.
 struct Bytes {
     has_records: bool,
     gave_up: bool,

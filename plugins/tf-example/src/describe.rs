@@ -14,7 +14,7 @@ use crate::settings::Feature;
 /// The field numbers of the oneof in `Feature`: `bytes_list`, `float_list`, `int64_list`.
 pub(crate) const CASES: [u32; 3] = [1, 2, 3];
 
-/// How many features of a record a message lists.
+/// Number of features of a record that a message lists.
 const MAX_LISTED: usize = 20;
 
 /// The field number, in the oneof, of the list that holds values of this type.

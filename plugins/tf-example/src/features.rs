@@ -19,7 +19,7 @@ use crate::sequence::Steps;
 use crate::settings::Feature;
 use crate::values::{Refused, check_text, read_numbers};
 
-/// The wanted features, and buffers that are reused from record to record.
+/// The wanted features, and buffers that are reused for each record.
 #[derive(Debug)]
 pub(crate) struct Features {
     wanted: Vec<Feature>,
@@ -34,7 +34,7 @@ pub(crate) struct Features {
     feature: OneOf,
     /// The numbers of that feature.
     numbers: Pieces,
-    /// Buffer for where the elements of a list of bytes are.
+    /// Buffer for the ranges of the elements of a list of bytes.
     values: Vec<Range<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl Features {
         self.wanted.iter().map(field).collect()
     }
 
-    /// Emits the record with this payload. The record starts at `start`, its framing included.
+    /// Emits the record with this payload. The record starts at `start`, including its framing.
     #[inline]
     pub(crate) fn emit(
         &mut self,
@@ -102,7 +102,7 @@ impl Features {
         while let Some(field) = example.next()? {
             let map = match field.number {
                 1 => &mut self.map,
-                // In an `Example` it would be an unknown field.
+                // An `Example` has no such field, so there it would be unknown.
                 2 if field.bytes().is_ok() => {
                     if !std::mem::replace(&mut self.is_sequence, true) {
                         self.lists.clear();
@@ -186,7 +186,7 @@ fn emit_bytes(
     Ok(())
 }
 
-/// Emits a list of bytes or text. `values` is a buffer for where its elements are.
+/// Emits a list of bytes or text. `values` is a buffer for the ranges of its elements.
 fn emit_list(
     wanted: &Feature,
     chunk: &[u8],

@@ -15,8 +15,9 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 
-/// Records that one call of the host checks. More would be slow for a file with many bad records,
-/// because after each error a batch is checked again. Fewer would make the calls cost too much.
+/// Number of records that one call of the host checks. A larger number would be slow for a file
+/// with many bad records, because after each error a batch is checked again. With a smaller one the
+/// calls would cost too much.
 const BATCH: usize = 128;
 
 /// The `tf-example` decoder.
@@ -70,7 +71,7 @@ impl Decoder for TfExample {
 }
 
 impl TfExample {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         let Self { framing, features, .. } = self;
         framing.decode(chunk, out, |out, start, payload| features.emit(chunk, start, payload, out))

@@ -16,7 +16,7 @@ use crate::describe::{self, CASES, case_of};
 use crate::settings::Feature;
 use crate::values::{Refused, check_text, read_numbers};
 
-/// Buffers that are reused from record to record.
+/// Buffers that are reused for each record.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     feature: OneOf,
@@ -127,9 +127,9 @@ fn read_step(
 
 /// The number of values of the steps.
 struct StepSizes {
-    /// The product of the sizes that the shape says.
+    /// The product of the sizes in the shape.
     fixed: usize,
-    /// The values of each step; `None` if the first step says it.
+    /// The number of values of each step; `None` if the first step determines it.
     wanted: Option<usize>,
 }
 
@@ -141,7 +141,7 @@ impl StepSizes {
         Self { fixed, wanted: (!sizes.contains(&0)).then_some(fixed) }
     }
 
-    /// Checks that this step has the values that all have.
+    /// Checks that this step has as many values as all others.
     fn check(&mut self, wanted: &Feature, step: usize, count: usize) -> Result<(), Refused> {
         let is_right = match self.wanted {
             Some(wanted) => count == wanted,

@@ -25,7 +25,7 @@ const FEATURES: SpecOption = SpecOption {
     lists: true,
 };
 
-/// The features that the operator wants. An error is a text for the operator.
+/// The features that the operator wants. An error is a message for the operator.
 pub(crate) fn features(options: &Options) -> Result<Vec<Feature>, String> {
     let text = options.text("features");
     if text.trim().is_empty() {

@@ -6,10 +6,10 @@ use pipemill_plugin::Scalar;
 use crate::describe;
 use crate::settings::Feature;
 
-/// Why a record is refused.
+/// The reason why a record is refused.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// It is not a valid message.
+    /// It is an invalid message.
     Invalid(WireError),
     /// It does not have the features that the operator named. The text is the error message.
     Mismatch(String),

@@ -1,4 +1,4 @@
-//! TFRecord of TensorFlow: one field `data` per record. The decoder does not look at the payload
+//! TFRecord of TensorFlow: one field `data` per record. The decoder does not examine the payload
 //! (`tf.train.Example`). The framing is in `pipemill_parsing::framing::tfrecord`.
 
 use pipemill_parsing::framing::tfrecord::Framing;
@@ -7,7 +7,8 @@ use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
 
-/// Records that one call of the host checks. Their spans and checksums fit into the L2 cache.
+/// Number of records that one call of the host checks. Their spans and checksums fit into the L2
+/// cache.
 const BATCH: usize = 2048;
 
 /// The `tfrecord` decoder.
@@ -53,7 +54,7 @@ impl Decoder for TfRecord {
 }
 
 impl TfRecord {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(&mut self, chunk: &[u8], out: &mut Records) -> Result<Progress, DecodeError> {
         self.framing.decode(chunk, out, |out, start, payload| {
             out.span(start, payload);

@@ -1,4 +1,4 @@
-//! The errors of an object. After each one, nothing of the object is left to decode.
+//! The errors of an object. After each one, nothing of the object can be decoded.
 
 use pipemill_parsing::field_spec::type_name;
 use pipemill_plugin::DecodeError;
@@ -44,7 +44,7 @@ pub(crate) fn negative_count(count: i32) -> DecodeError {
     DecodeError::fatal(0, format!("expected the number of tokens in llm.c's header, found {count}"))
 }
 
-/// The object has fewer tokens than llm.c's header says. The last record, or what is there of it,
+/// The object has fewer tokens than llm.c's header says. The last record, or its existing part,
 /// starts at `at`.
 #[cold]
 pub(crate) fn cut_short(count: u64, at: usize) -> DecodeError {

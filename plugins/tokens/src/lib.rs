@@ -1,11 +1,11 @@
-//! Token files for language models: integers one after the other, as nanoGPT and llm.c write them. A
-//! record is a window of `length` tokens, in one field `tokens`. Windows do not overlap.
+//! Token files for language models: a sequence of integers, as nanoGPT and llm.c write it. A record
+//! is a window of `length` tokens, in one field `tokens`. Windows do not overlap.
 //!
-//! Records and raw headers are those of [`pipemill_fixed`], which this decoder wraps. It adds what
-//! `fixed` does not have: the header of llm.c, and a last record that is too short.
+//! [`pipemill_fixed`], which this decoder wraps, handles records and raw headers. This decoder adds
+//! what `fixed` does not have: the header of llm.c, and a last record that is too short.
 //!
-//! **State between calls.** As `fixed`; for llm.c also how many bytes the object still has by its
-//! header.
+//! **State between calls.** The state is that of `fixed`; for llm.c also the number of bytes of the
+//! object that are left according to its header.
 
 mod errors;
 mod llm_c;
@@ -29,12 +29,12 @@ pub struct Tokens {
     /// Finds the records.
     records: Fixed,
     rules: Rules,
-    /// The rest of the object that is known so far.
+    /// The known rest of the object.
     rest: Rest,
-    /// Bytes of the object between its header and the bytes that are shown after it: see
+    /// Number of bytes of the object between its header and the bytes that are passed after it: see
     /// [`Decoder::restart`].
     skipped: u64,
-    /// Whether a header is shown alone first.
+    /// Whether a header is passed alone first.
     is_restart: bool,
 }
 
@@ -47,9 +47,9 @@ enum Rest {
     LlmC,
     /// The tokens of a file whose header was read.
     LlmCTokens {
-        /// Bytes that are not consumed yet.
+        /// Number of bytes that are not consumed yet.
         left: u64,
-        /// Tokens that the object has, as its header says.
+        /// Number of tokens of the object, according to its header.
         count: u64,
     },
 }
@@ -102,7 +102,7 @@ impl Decoder for Tokens {
         };
         let head = match rest {
             Rest::ToTheEnd => Head::sniffing(options, info).skipping(header),
-            // Its header is checked.
+            // The header is checked separately.
             _ => Head::new(info).of_decoder("tokens"),
         };
         let field = Field::new("tokens", scalar).shaped([length]).logical("tokens");
@@ -152,7 +152,7 @@ impl Tokens {
     ) -> Result<Progress, DecodeError> {
         let progress = self.records.decode(chunk, end, out)?;
         let consumed = progress.consumed;
-        // Less than a header is left only before the end: else `fixed` has returned an error.
+        // Less than a header is left only before the end: otherwise `fixed` has returned an error.
         if !end {
             return Ok(progress);
         }
@@ -181,7 +181,8 @@ impl Tokens {
                     self.rest = Rest::LlmCTokens { left, count };
                     self.decode_llm_c(chunk, end, left, count, out)
                 }
-                // One byte more than the header, so that a file without a token has its error there.
+                // One byte more than the header is needed, so that a file without a token has its
+                // error there.
                 None => Ok(Progress::wants(llm_c::HEADER_BYTES + usize::from(!self.is_restart))),
             },
             Rest::LlmCTokens { left, count } => self.decode_llm_c(chunk, end, left, count, out),
@@ -199,8 +200,8 @@ impl Tokens {
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
         let all_in_view = chunk.len() as u64 >= left;
-        // If more bytes must come, the last one is not shown. So the record that it ends stays, and
-        // an object that is cut there has its error at that record, however the input was split.
+        // If more bytes must come, the last one is held back. So the record that it ends stays, and
+        // an object that is cut there has its error at that record, regardless of the split.
         let shown = if all_in_view { left as usize } else { chunk.len().saturating_sub(1) };
         let consumed = self.records.decode(&chunk[..shown], false, out)?.consumed;
         if !all_in_view {
@@ -222,8 +223,8 @@ impl Tokens {
 }
 
 impl Rules {
-    /// Handles the last `bytes` bytes of an object, which are fewer than a record has. They start at
-    /// `at`. Returns how many of them are done with.
+    /// Handles the last `bytes` bytes of an object, which are less than a record. They start at
+    /// `at`. Returns how many of them are finished.
     fn tail(&self, at: usize, bytes: usize, out: &mut Records) -> Result<usize, DecodeError> {
         let tokens = bytes / self.token_bytes();
         if bytes == 0 {

@@ -1,6 +1,6 @@
 //! The header of llm.c's token files: 256 int32, little-endian. The first is the magic, the second
-//! the version, the third the number of tokens; the others are 0 and not checked. The magic tells
-//! the type of the tokens.
+//! the version, the third the number of tokens; the others are 0 and not checked. The magic
+//! determines the type of the tokens.
 //!
 //! The source is `write_datafile` in `dev/data/data_common.py` of <https://github.com/karpathy/llm.c>.
 
@@ -10,19 +10,19 @@ use pipemill_plugin::{DecodeError, Scalar};
 use crate::errors;
 use crate::rules::Rules;
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub(crate) const HEADER_BYTES: usize = 1024;
 
-/// Magic, version, type of the tokens, and the tokenizer that they are of.
+/// Magic, version, type of the tokens, and their tokenizer.
 const FORMATS: [(i32, i32, Scalar, &str); 2] =
     [(20_240_520, 1, Scalar::Uint16, "GPT-2"), (20_240_801, 7, Scalar::Uint32, "Llama 3")];
 
-/// The number of tokens after the header at the start of `chunk`. `None` if more bytes must come, or
-/// if the object is empty. `is_alone`: the header is shown without the bytes after it, which come
-/// later.
+/// The number of tokens after the header at the start of `chunk`. `None` if more bytes must come,
+/// or if the object is empty. `is_alone` says that the header is passed without the bytes after it,
+/// which come later.
 ///
 /// # Errors
-/// It is no such header, it does not fit the options, or the input ends inside it.
+/// It is not such a header, it does not fit the options, or the input ends inside it.
 pub(crate) fn token_count(
     rules: &Rules,
     chunk: &[u8],

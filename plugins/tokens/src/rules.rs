@@ -1,4 +1,4 @@
-//! The size of a record, as the options say it.
+//! The size of a record, according to the options.
 
 use pipemill_parsing::field_spec::element_size;
 use pipemill_plugin::Scalar;
@@ -7,14 +7,14 @@ use pipemill_plugin::Scalar;
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) scalar: Scalar,
-    /// Tokens of a record.
+    /// Number of tokens of a record.
     pub(crate) length: u32,
-    /// Whether a last record that is too short is left out. Otherwise it is an error.
+    /// Whether a last record that is too short is dropped. Otherwise it is an error.
     pub(crate) drop_tail: bool,
 }
 
 impl Rules {
-    /// Bytes of a token.
+    /// Size of a token in bytes.
     pub(crate) fn token_bytes(&self) -> usize {
         element_size(self.scalar).unwrap_or(1)
     }

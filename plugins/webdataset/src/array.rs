@@ -1,7 +1,7 @@
 //! Members that are arrays of NumPy: the data of an array, without its header, is a field.
 //!
-//! Arrays of a field mostly have the same header in every sample. So the last header is kept: a
-//! member that starts with the same bytes, and is as long, is not read again.
+//! Arrays of a field usually have the same header in every sample. So the last header is kept: a
+//! member that starts with the same bytes and has the same length is not parsed again.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use pipemill_plugin::Records;
 /// The arrays of a field.
 #[derive(Debug)]
 pub(crate) struct Arrays {
-    /// The type that they must have.
+    /// Their required type.
     pub(crate) field_type: FieldType,
     /// The last one that was sound.
     last: Option<LastArray>,
@@ -22,7 +22,7 @@ pub(crate) struct Arrays {
 struct LastArray {
     /// The bytes of its header.
     header: Vec<u8>,
-    /// Bytes of the member.
+    /// Size of the member in bytes.
     size: usize,
     layout: ArrayLayout,
 }
@@ -35,7 +35,7 @@ impl Arrays {
     /// Emits the array in this range of the chunk.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub(crate) fn emit(
         &mut self,
         chunk: &[u8],

@@ -1,4 +1,4 @@
-//! The errors of an archive or a sample: their messages, and where decoding can go on.
+//! The errors of an archive or a sample: their messages, and where decoding can continue.
 
 use pipemill_plugin::DecodeError;
 
@@ -88,7 +88,7 @@ pub(crate) fn too_large(start: usize, key: &[u8], size: u64, max: u64, data: usi
     DecodeError::searchable(start, message, data as u64)
 }
 
-/// The sample is whole, but can't be a record. The next member starts at `next`. `comes_again`:
+/// The sample is complete, but can't be a record. The next member starts at `next`. `comes_again`:
 /// another sample of the archive had the same key.
 #[cold]
 pub(crate) fn invalid_sample(
@@ -122,7 +122,7 @@ pub(crate) fn invalid_sample(
         }
         SampleError::Key => "expected a key in UTF-8; set key = false to do without it".to_owned(),
         SampleError::Value(field, why) => match &field.form {
-            // It names the pointer, too.
+            // The message also names the pointer.
             Form::Json(_, json) => format!("`{}`: {why}", json.selector),
             _ => format!("member `{}`: {why}", field.extensions.join(";")),
         },

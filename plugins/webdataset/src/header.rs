@@ -32,23 +32,25 @@ pub(crate) enum EntryType {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
     pub(crate) entry_type: EntryType,
-    /// Bytes of data after the header, without padding.
+    /// Size in bytes of the data after the header, without padding.
     pub(crate) size: u64,
     /// Length of the name in bytes. The name is at the start of the block.
     pub(crate) name: usize,
-    /// Length of the prefix in bytes, which is at [`PREFIX`]. The path is prefix, slash, name.
+    /// Length of the prefix in bytes, which is at [`PREFIX`]. The path is the prefix, a slash and
+    /// the name.
     pub(crate) prefix: usize,
-    /// Whether it is what writers older than ustar store for a directory: a file whose name ends
-    /// with a slash. If the header has the whole name, it has no data, whatever its size says.
+    /// Whether the entry is a directory in the form of writers older than ustar: a file whose name
+    /// ends with a slash. If the header has the whole name, it has no data, even if its size is not
+    /// 0.
     pub(crate) is_old_directory: bool,
 }
 
-/// Why a block is no header.
+/// The reason why a block is not a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// The sum of its bytes is `found`, but the header says `stored`, which may be no number.
+    /// The sum of its bytes is `found`, but the header says `stored`, which may not be a number.
     Checksum { found: u32, stored: Option<u32> },
-    /// The size is no number.
+    /// The size is not a number.
     Size,
 }
 
@@ -87,7 +89,7 @@ impl Header {
             b'S' => EntryType::Sparse,
             _ => EntryType::Other,
         };
-        // GNU tar has another magic, and other values where the prefix is.
+        // GNU tar has another magic, and other values in the place of the prefix.
         let has_prefix = block[MAGIC..MAGIC + 6] == *b"ustar\0";
         let prefix = if has_prefix { length(&block[PREFIX..PREFIX + 155]) } else { 0 };
         let size = if entry_type == EntryType::NoData { 0 } else { size };

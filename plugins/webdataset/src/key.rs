@@ -2,7 +2,7 @@
 //! webdataset's `base_plus_ext` and `tar_file_iterator`.
 
 /// Offset of the dot between key and extension: the first dot of the file name. `None` for a member
-/// that belongs to no sample. Files that macOS adds are no data: see [`is_of_macos`].
+/// that belongs to no sample. Files that macOS adds are not data: see [`is_of_macos`].
 ///
 /// If the file name starts with a dot, its folder is the key, unless the name of the folder has a
 /// dot.
@@ -22,8 +22,8 @@ pub(crate) fn dot(path: &[u8]) -> Option<usize> {
     (!is_meta(path)).then_some(dot)
 }
 
-/// Whether the file is one that macOS puts next to data: `._a.jpg` has the attributes of `a.jpg`,
-/// `.DS_Store` those of a folder. webdataset makes a sample of them where they lie in a folder.
+/// Whether the file is one that macOS adds: `._a.jpg` has the attributes of `a.jpg`, `.DS_Store`
+/// has those of a folder. webdataset makes a sample of them if they are in a folder.
 pub(crate) fn is_of_macos(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     name.starts_with(b"._") || name == b".DS_Store"
@@ -35,8 +35,7 @@ fn is_meta(path: &[u8]) -> bool {
     first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__")
 }
 
-/// Whether an extension is the wanted one, which is in lower case. Upper and lower case are the
-/// same.
+/// Whether an extension is the wanted one, which is in lower case. Case does not matter.
 pub(crate) fn is_same(found: &[u8], wanted: &str) -> bool {
     if found.is_ascii() {
         return found.eq_ignore_ascii_case(wanted.as_bytes());
@@ -83,7 +82,7 @@ mod tests {
             ("___/a.jpg", Some(("___/a", "jpg"))),
             ("x/__meta__/a.jpg", Some(("x/__meta__/a", "jpg"))),
             ("__a.jpg", Some(("__a", "jpg"))),
-            // Here it differs from webdataset.
+            // This differs from webdataset.
             ("._a.jpg", None),
             ("dir/._a.jpg", None),
             ("a/b/._a.jpg", None),

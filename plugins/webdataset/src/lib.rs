@@ -1,20 +1,20 @@
 //! WebDataset: tar archives in which consecutive files with one key (the path up to the first dot
-//! of the file name) make up a sample. Fields are the members that the option `fields` names by
-//! their extensions, and the key. Bytes, text and arrays of NumPy are spans of the chunk; numbers that
+//! of the file name) form a sample. Fields are the members that the option `fields` names by their
+//! extensions, and the key. Bytes, text and arrays of NumPy are spans of the chunk; numbers that
 //! are written as text, and values of JSON texts, are converted.
 //!
 //! The tar formats are those of POSIX, GNU and older writers, with long names and large sizes. The
-//! rules for keys are webdataset's own: see `key`. Directories, links and other entries that are no
-//! files are skipped, and so are files without an extension and files that webdataset treats as
+//! rules for keys are those of webdataset: see `key`. Directories, links and other entries that are
+//! not files are skipped, and so are files without an extension and files that webdataset treats as
 //! metadata.
 //!
-//! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the places where decoding
-//! goes on after an error and the bytes that a search skips are always whole blocks. So every chunk
-//! starts with a block, and no state is needed to know where blocks start.
+//! **Alignment.** Headers are at multiples of 512 bytes. Consumed bytes, the positions where
+//! decoding continues after an error and the bytes that a search skips are always complete blocks.
+//! So every chunk starts with a block, and no state is needed to know where blocks start.
 //!
-//! **Reading twice.** A sample ends at another key, at the end mark or with the input, so the whole sample and the
-//! header after it must be in the chunk. Until then the sample is shown again; only its headers are
-//! read again. `need` is exact, so this happens at most once per member.
+//! **Reading twice.** A sample ends at another key, at the end mark or with the input, so the whole
+//! sample and the header after it must be in the chunk. Until then the sample is passed again; only
+//! its headers are read again. `need` is exact, so this happens at most once per member.
 
 mod array;
 mod errors;
@@ -48,7 +48,8 @@ pub struct WebDataset {
     wanted: Wanted,
     /// Largest sample in bytes, with its headers.
     max_record: u64,
-    /// Bytes left to skip of a member that belongs to no sample. Whole blocks.
+    /// Number of remaining bytes of a skipped member that belongs to no sample. They are complete
+    /// blocks.
     to_skip: u64,
     /// Whether the end mark of an archive was read last.
     at_end: bool,
@@ -59,9 +60,9 @@ pub struct WebDataset {
     recent: RecentKeys,
     /// The counts that are logged at the end of the archive.
     counts: Counts,
-    /// The sample that is being read. A field only so that its memory is reused.
+    /// The sample that is being read. It is a member so that its memory is reused.
     sample: Sample,
-    /// Buffer for paths in two pieces. A field only so that its memory is reused.
+    /// Buffer for paths in two pieces. It is a member so that its memory is reused.
     joined: Vec<u8>,
 }
 
@@ -103,7 +104,7 @@ impl Decoder for WebDataset {
     }
 
     fn restart(&self) -> Option<u64> {
-        // After an end mark, other blocks may follow than elsewhere.
+        // After an end mark, the rules for the next blocks differ.
         (self.to_skip == 0 && !self.at_end).then_some(0)
     }
 
@@ -124,14 +125,14 @@ impl Decoder for WebDataset {
 
 /// The result of [`WebDataset::sample`].
 enum NextStep {
-    /// Decoding goes on at this place.
+    /// Decoding continues at this offset.
     GoOn(usize),
     /// More bytes are needed: `decode` returns this.
     Return(Progress),
 }
 
 impl WebDataset {
-    /// Emits the records that lie whole in the chunk.
+    /// Emits the records that are completely in the chunk.
     fn decode_records(
         &mut self,
         chunk: &[u8],
@@ -151,8 +152,8 @@ impl WebDataset {
         }
     }
 
-    /// Skips what is left of a member that belongs to no sample. Returns where it ends, or the
-    /// progress if its end is not in the chunk.
+    /// Skips the rest of a member that belongs to no sample. Returns its end, or the progress if
+    /// its end is not in the chunk.
     ///
     /// Its last block is skipped only if the block after it is in the chunk, or if the input ends
     /// after it. So an input that ends inside the member has unconsumed bytes, and the host reports
@@ -162,7 +163,7 @@ impl WebDataset {
         let block = BLOCK as u64;
         let is_last = end && held as u64 == self.to_skip;
         if self.to_skip == 0 || is_last || held as u64 >= self.to_skip.saturating_add(block) {
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             let end = at + self.to_skip as usize;
             self.to_skip = 0;
             return Ok(end);
@@ -174,8 +175,8 @@ impl WebDataset {
         Err(Progress::consumed(at + step).and_wants(need))
     }
 
-    /// Emits the sample that starts at `start`, if it is whole. If the member there belongs to no
-    /// sample, sets `to_skip` instead.
+    /// Emits the sample that starts at `start`, if it is complete. If the member there belongs to
+    /// no sample, sets `to_skip` instead.
     fn sample(
         &mut self,
         chunk: &[u8],
@@ -205,8 +206,9 @@ impl WebDataset {
                 NextMember::Zeros if self.at_end => return Ok(NextStep::GoOn(at + BLOCK)),
                 NextMember::Zeros if is_open => {
                     self.emit(chunk, at, out)?;
-                    // The mark is consumed by another call. So what a call consumes after the start of
-                    // a sample is this sample, which a decoder that wraps this one relies on.
+                    // The mark is consumed by a separate call. So the bytes that a call consumes
+                    // after the start of a sample are this sample, which a decoder that wraps this
+                    // one relies on.
                     return Ok(NextStep::Return(Progress::consumed(at).and_wants(1)));
                 }
                 NextMember::Zeros => {
@@ -248,7 +250,7 @@ impl WebDataset {
                 let progress = Progress::consumed(start).and_wants(need.unwrap_or(usize::MAX));
                 return Ok(NextStep::Return(progress));
             }
-            // It fits: the chunk is not shorter, as checked above.
+            // The value fits: the chunk is not shorter, as checked above.
             at = start + size as usize;
             self.add(role, &member);
         }
@@ -269,8 +271,8 @@ impl WebDataset {
         }
     }
 
-    /// Warns of an archive that ends after a whole member, without an end mark. Other readers of tar
-    /// take it, too.
+    /// Warns of an archive that ends after a complete member, without an end mark. Other readers of
+    /// tar accept it, too.
     fn check_end_mark(&mut self, out: &mut Records) {
         if self.has_members && !self.at_end {
             self.at_end = true;
@@ -311,8 +313,8 @@ impl WebDataset {
         }
     }
 
-    /// Bytes of the sample, from `start` to the end of this member. An error if they are more than
-    /// `max_record`.
+    /// Size of the sample in bytes, from `start` to the end of this member. An error if they are
+    /// more than `max_record`.
     fn check_size(&mut self, start: usize, member: &Member) -> Result<u64, DecodeError> {
         let (size, max) = (member.size_from(start), self.max_record);
         if size > max {
@@ -335,7 +337,7 @@ impl WebDataset {
         })
     }
 
-    /// An archive ended: the next one may have the same keys.
+    /// The archive ended: the next one may have the same keys.
     fn end_archive(&mut self, out: &mut Records) {
         self.recent.clear();
         self.counts.tell(out);
@@ -345,14 +347,14 @@ impl WebDataset {
 /// The counts of an archive, for the log.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Samples whose key another sample had before.
+    /// Number of samples whose key an earlier sample had.
     again: u64,
-    /// Files of macOS that were left out.
+    /// Number of files of macOS that were left out.
     of_macos: u64,
 }
 
 impl Counts {
-    /// A sample has a key that another one had before. The first one is told at once.
+    /// Counts a sample whose key an earlier sample had. The first one is logged at once.
     #[cold]
     fn comes_again(&mut self, key: &[u8], out: &mut Records) {
         self.again += 1;
@@ -366,7 +368,7 @@ impl Counts {
         }
     }
 
-    /// Tells the counts, and begins again.
+    /// Logs the counts, and resets them.
     fn tell(&mut self, out: &mut Records) {
         if let Self { again: again @ 2.., .. } = self {
             let message = format!(

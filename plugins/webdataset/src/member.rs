@@ -7,8 +7,8 @@ use std::ops::Range;
 use crate::header::{BLOCK, EntryType, Header, HeaderError, PREFIX, is_zero};
 
 /// Largest size, in bytes, of the extra headers of one member. Real ones are smaller, even with a
-/// long name and all attributes of the file. Larger ones come from damage. With the member's own
-/// header this is less than the 1 MiB of framing that the host allows.
+/// long name and all attributes of the file. Larger ones are damaged. With the member's own header
+/// this is less than the 1 MiB of framing that the host allows.
 pub(crate) const MAX_EXTRA_HEADERS: u64 = 960 << 10;
 
 /// The result of [`read_member`].
@@ -18,7 +18,7 @@ pub(crate) enum NextMember {
     Member(Member),
     /// A block of zeros: a part of the end mark.
     Zeros,
-    /// The chunk ends inside the headers. At least `need` bytes from their start must be in view.
+    /// The chunk ends inside the headers. At least `need` bytes from their start are needed.
     Cut { need: usize },
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub(crate) path: Option<MemberPath>,
     /// The start of the data.
     pub(crate) data: usize,
-    /// Bytes of data, without padding.
+    /// Size of the data in bytes, without padding.
     pub(crate) size: u64,
 }
 
@@ -60,7 +60,7 @@ impl Member {
         Some(offset(part.start)?..offset(part.end)?)
     }
 
-    /// Bytes from `start` to the next member. `start` is not after the data.
+    /// Number of bytes from `start` to the next member. `start` is not after the data.
     pub(crate) fn size_from(&self, start: usize) -> u64 {
         let blocks = self.size.div_ceil(BLOCK as u64);
         let headers = (self.data - start) as u64;
@@ -73,18 +73,18 @@ impl Member {
 pub(crate) enum MemberPath {
     /// The path is in one piece.
     Whole(Range<usize>),
-    /// The path is prefix, slash, name.
+    /// The path is the prefix, a slash and the name.
     Split(Range<usize>, Range<usize>),
 }
 
-/// Why no member can be read. `at` is the offset, in the chunk, of the header that is not valid.
+/// The reason why no member can be read. `at` is the offset of the invalid header in the chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MemberError {
-    /// The block is no header.
+    /// The block is not a header.
     Header { at: usize, error: HeaderError },
     /// The extra headers, up to this one, have at least `size` bytes.
     TooLong { at: usize, size: u64 },
-    /// The pax records are not valid.
+    /// The pax records are invalid.
     Pax { at: usize },
     /// The pax records for all members set `key`, which is not supported.
     Global { at: usize, key: &'static str },
@@ -95,7 +95,7 @@ pub(crate) enum MemberError {
 }
 
 impl MemberError {
-    /// Whether the block at `start`, where a member was expected, is no header.
+    /// Whether the block at `start`, where a member was expected, is not a header.
     pub(crate) fn is_no_header(&self, start: usize) -> bool {
         matches!(self, Self::Header { at, .. } if *at == start)
     }
@@ -135,7 +135,7 @@ pub(crate) fn read_member(chunk: &[u8], start: usize) -> Result<NextMember, Memb
         if header.size > MAX_EXTRA_HEADERS || so_far + header.size > MAX_EXTRA_HEADERS {
             return Err(MemberError::TooLong { at, size: so_far.saturating_add(header.size) });
         }
-        // It fits: it is below the limit.
+        // The value fits: it is below the limit.
         let end = data + header.size as usize;
         let next = data + (header.size as usize).next_multiple_of(BLOCK);
         let Some(text) = chunk.get(data..end) else {
@@ -191,7 +191,7 @@ impl ExtraHeaders {
     }
 
     /// Reads pax records, `length key=value\n` each. `text` is at `at` in the chunk. `None` if they
-    /// are not valid.
+    /// are invalid.
     fn read_pax(&mut self, text: &[u8], at: usize) -> Option<()> {
         let mut from = 0;
         while from < text.len() {

@@ -1,24 +1,24 @@
-//! The most recent keys of an archive's samples, in a bounded memory. A key that comes
+//! The most recent keys of an archive's samples, in a limited amount of memory. A key that occurs
 //! again after another sample began shows that the members of a sample are not adjacent.
 
-/// Most places for keys: 1 MiB. If there are more keys, a new one takes the place of an old one.
+/// Largest size of the table in keys: 1 MiB. If there are more keys, a new one replaces an old one.
 const MAX_PLACES: usize = 1 << 17;
-/// Places for keys at first.
+/// Initial size of the table in keys.
 const FIRST_PLACES: usize = 256;
-/// Places that are looked at for a key.
+/// Number of slots of the table that are searched for a key.
 const MAX_STEPS: usize = 32;
 
-/// The hashes of the keys. A false alarm takes two keys with the same hash of 64 bits.
+/// The hashes of the keys. A false alarm requires two keys with the same hash of 64 bits.
 #[derive(Debug, Default)]
 pub(crate) struct RecentKeys {
     /// A table whose size is a power of two; 0 is a free place.
     places: Vec<u64>,
-    /// Keys in the table.
+    /// Number of keys in the table.
     count: usize,
 }
 
 impl RecentKeys {
-    /// Remembers a key. Whether it was there before.
+    /// Remembers a key. Returns whether it was there before.
     pub(crate) fn insert(&mut self, key: &[u8]) -> bool {
         if self.count * 4 >= self.places.len() && self.places.len() < MAX_PLACES {
             self.grow();

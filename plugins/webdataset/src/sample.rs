@@ -31,7 +31,7 @@ struct SampleMember {
     data: Range<usize>,
 }
 
-/// Why a sample can't be a record.
+/// The reason why a sample can't be a record.
 #[derive(Debug)]
 pub(crate) enum SampleError<'a> {
     /// Two members have this extension, here in lower case.
@@ -40,7 +40,7 @@ pub(crate) enum SampleError<'a> {
     Missing(&'a WantedMember),
     /// The key is not UTF-8.
     Key,
-    /// The value of this field is not valid: what was expected and what was found.
+    /// The value of this field is invalid: what was expected and what was found.
     Value(&'a WantedMember, String),
     /// The member with these extensions is not JSON: what was expected and what was found.
     Json(String, String),
@@ -61,7 +61,7 @@ impl Sample {
         self.members.push(SampleMember { extension, data });
     }
 
-    /// The extensions of the members, as they are written.
+    /// The extensions of the members, unchanged.
     pub(crate) fn extensions<'a>(&self, chunk: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.members.iter().map(|member| &chunk[member.extension.clone()])
     }
@@ -116,7 +116,7 @@ impl Sample {
         })
     }
 
-    /// An extension that two members have, wanted or not: nobody knows which member is meant.
+    /// An extension that two members have, wanted or not: it is not known which member is meant.
     fn twice(&self, chunk: &[u8]) -> Option<Vec<u8>> {
         // Most samples have few members with ASCII extensions. Comparing all pairs is fastest then.
         let is_first = |(index, one): (usize, &[u8])| {
@@ -160,13 +160,13 @@ fn emit_value<'a>(
     }
 }
 
-/// Bytes of the byte order mark of UTF-8 that a text begins with. Editors of Windows write it.
+/// Size of a byte order mark of UTF-8 at the start of a text. Editors of Windows write it.
 fn bom(text: &[u8]) -> usize {
     const BOM: &[u8] = b"\xef\xbb\xbf";
     if text.starts_with(BOM) { BOM.len() } else { 0 }
 }
 
-/// Emits text as it is. The error says what was expected and what was found.
+/// Emits text unchanged. The error says what was expected and what was found.
 fn emit_utf8(chunk: &[u8], data: Range<usize>, out: &mut Records) -> Result<(), String> {
     if let Err(error) = str::from_utf8(&chunk[data.clone()]) {
         return Err(format!(

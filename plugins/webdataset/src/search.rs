@@ -1,6 +1,6 @@
 //! Searches for the next sample after an error, block by block.
 //!
-//! After damage nobody knows which members are missing, nor to which sample they belonged. The
+//! After damage it is not known which members are missing, nor to which sample they belonged. The
 //! first member that is found may belong to a sample that has lost members, so that sample is
 //! skipped. The search ends at the first member with another key.
 //!
@@ -18,7 +18,7 @@ use crate::member::{Member, NextMember, read_member};
 pub(crate) struct Search {
     /// The key of the sample that is skipped, once it is known.
     key: Option<Vec<u8>>,
-    /// Bytes left to skip of a member. Whole blocks.
+    /// Number of remaining bytes of a skipped member. They are complete blocks.
     to_skip: u64,
     /// Buffer for paths in two pieces.
     joined: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// Starts a search after an error. `key` is the key of the sample to skip, if it is known;
-    /// `to_skip` is how many bytes are left of the current member.
+    /// `to_skip` is the number of remaining bytes of the current member.
     pub(crate) fn begin(&mut self, key: Option<&[u8]>, to_skip: u64) {
         self.key = key.map(<[u8]>::to_vec);
         self.to_skip = to_skip;
@@ -38,7 +38,7 @@ impl Search {
             let blocks = (chunk.len() - at) / BLOCK * BLOCK;
             let step = self.to_skip.min(blocks as u64);
             self.to_skip -= step;
-            // It fits: the chunk is not shorter.
+            // The value fits: the chunk is not shorter.
             at += step as usize;
             if self.to_skip > 0 {
                 return Resync { consumed: at, found: false };

@@ -1,15 +1,16 @@
-//! Bytes after the end mark of an archive that are no tar. Some writers fill up their last record
-//! of blocks with what their memory had, and other readers of tar never look at it.
+//! Bytes after the end mark of an archive that are not tar blocks. Some writers fill up their last
+//! record of blocks with arbitrary memory, and other readers of tar never read it.
 //!
-//! It may also be another archive that is damaged. So it is ignored only if it is short and has no
-//! header in it.
+//! They may also be another archive that is damaged. So they are ignored only if they are short and
+//! contain no header.
 
 use pipemill_plugin::{Level, Progress, Records};
 
 use crate::header::BLOCK;
 use crate::member::{NextMember, read_member};
 
-/// Most bytes that are ignored: more than writers fill up. GNU tar's records have 10 KiB.
+/// Largest number of bytes that are ignored: more than writers fill up. GNU tar's records have 10
+/// KiB.
 const MAX_TRAILING: usize = 64 << 10;
 
 /// The bytes from `at` on follow an end mark, and do not start with a header. Returns the progress
@@ -32,7 +33,7 @@ pub(crate) fn ignore(chunk: &[u8], at: usize, end: bool, out: &mut Records) -> O
     Some(Progress::consumed(chunk.len()))
 }
 
-/// Whether a header is at `at`, even one that can't be read.
+/// Whether there is a header at `at`, even one that can't be read.
 fn is_header(chunk: &[u8], at: usize) -> bool {
     match read_member(chunk, at) {
         Ok(NextMember::Zeros) => false,

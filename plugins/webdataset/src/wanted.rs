@@ -70,11 +70,11 @@ pub(crate) enum Form {
     Number(Scalar),
     /// An array of NumPy.
     Array(Arrays),
-    /// A value of a JSON text: an index of [`Wanted::texts`], and what is wanted of it.
+    /// A value of a JSON text: an index of [`Wanted::texts`], and the wanted value.
     Json(usize, JsonField),
 }
 
-/// A member that is a JSON text, and its values in the sample that was parsed last.
+/// A member that is a JSON text, and its values in the last sample that was parsed.
 #[derive(Debug)]
 pub(crate) struct JsonMember {
     pub(crate) extensions: Vec<String>,
@@ -98,7 +98,7 @@ enum Format {
 }
 
 impl Format {
-    /// The format that the last part of an extension says.
+    /// The format that the last part of an extension shows.
     fn of(extension: &str) -> Self {
         match extension.rsplit('.').next() {
             Some("json") => Self::Json,
@@ -109,7 +109,7 @@ impl Format {
 }
 
 impl Wanted {
-    /// The fields that the options name. An error is a text for the operator.
+    /// The fields that the options name. An error is a message for the operator.
     pub(crate) fn new(options: &Options) -> Result<Self, String> {
         let text = options.get("fields").ok_or_else(|| {
             "which members of a sample are wanted must be said: set the option `fields`, as in \
@@ -151,7 +151,7 @@ fn check_duplicates(specs: &[Selected]) -> Result<(), String> {
     Ok(())
 }
 
-/// The members of which values are wanted, each once. `nan` is the option of this name.
+/// The members that contain wanted values, each once. `nan` is the option of this name.
 fn json_members(specs: &[Selected], nan: bool) -> Vec<JsonMember> {
     let mut all: Vec<(&[String], Vec<Vec<String>>)> = Vec::new();
     for Selected { extensions, pointer, .. } in specs {

@@ -1,4 +1,4 @@
-//! A batch of records in shared memory, and what C reads of it.
+//! A batch of records in shared memory, and its access from C.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -14,8 +14,9 @@ use crate::guard::{guarded, or_default};
 use crate::schema::{Field, Schema};
 use crate::text;
 
-/// Records of one epoch, in shared memory. Any thread may read it, several at once, too. Give it
-/// back with `pipemill_release`; all pointers that were got from it end then.
+/// Records of one epoch, in shared memory. Any thread may read it, several threads concurrently,
+/// too. Return it with `pipemill_release`; all pointers that were obtained from it are invalid
+/// then.
 pub struct Batch {
     ring: ring::Batch,
     schema: Arc<Schema>,
@@ -25,21 +26,21 @@ pub struct Batch {
 /// Bytes in the shared memory, or none.
 #[repr(C)]
 pub struct Bytes {
-    /// The first byte; null where there is no such value. Not aligned. No zero byte follows.
+    /// The first byte; null if there is no such value. It is not aligned. No zero byte follows.
     pub data: *const u8,
     /// Number of bytes.
     pub length: usize,
 }
 
-/// The values of one field in all records of a batch, where they lie evenly spaced in the memory.
+/// The values of one field in all records of a batch, if they are evenly spaced in the memory.
 #[repr(C)]
 pub struct Column {
-    /// The value of the first record. Null where the values are not evenly spaced or not equally
-    /// long, where a record does not have the field, and where there is no record.
+    /// The value of the first record. Null if the values are not evenly spaced or not equally long,
+    /// if a record does not have the field, and if there is no record.
     pub data: *const u8,
-    /// Bytes from one value to the next.
+    /// Distance in bytes from one value to the next.
     pub stride: usize,
-    /// Bytes of each value.
+    /// Size of each value in bytes.
     pub bytes: usize,
     /// Whether each value is aligned for its C type. Otherwise copy it with `memcpy` before you use
     /// it.
@@ -130,13 +131,13 @@ pub extern "C" fn pipemill_batch_records(batch: Option<&Batch>) -> usize {
 }
 
 /// Number of real records. The records after them are copies of the last real one, which fill the
-/// batch where the tail is "pad". Everywhere else, all records are real.
+/// batch if the tail is "pad". In all other cases, all records are real.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_valid(batch: Option<&Batch>) -> usize {
     or_default(|| batch.map_or(0, |batch| batch.ring.valid()))
 }
 
-/// Name of the object (a file, an S3 key) that the first record comes from, in UTF-8.
+/// Name of the object (a file, an S3 key) that contains the first record, in UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_object(batch: Option<&Batch>) -> Bytes {
     or_default(|| {
@@ -144,7 +145,7 @@ pub extern "C" fn pipemill_batch_object(batch: Option<&Batch>) -> Bytes {
     })
 }
 
-/// Facts about the object that its decoder told: a JSON object of texts, or no bytes.
+/// Facts about the object that its decoder reported: a JSON object of texts, or no bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_metadata(batch: Option<&Batch>) -> Bytes {
     or_default(|| {
@@ -164,7 +165,7 @@ pub extern "C" fn pipemill_batch_fields(batch: Option<&Batch>) -> usize {
     or_default(|| batch.map_or(0, |batch| batch.schema.fields.len()))
 }
 
-/// The description of a field. Null where there is no such field. It lives as long as the batch.
+/// The description of a field. Null if there is no such field. It lives as long as the batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_field(batch: Option<&Batch>, field: usize) -> *const Field {
     guarded(
@@ -173,8 +174,8 @@ pub extern "C" fn pipemill_batch_field(batch: Option<&Batch>, field: usize) -> *
     )
 }
 
-/// Number of the field of this name, from 0. -1 where there is none: then `*error` names those that
-/// there are, unless `error` is null.
+/// Number of the field with this name, from 0. -1 if there is none: `*error` then names the
+/// existing fields, unless `error` is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_find_field(
     batch: Option<&Batch>,
@@ -188,8 +189,8 @@ pub extern "C" fn pipemill_find_field(
     })
 }
 
-/// The bytes of one field of one record, in the shared memory. `data` is null where the record does
-/// not have the field, and where there is no such record or field.
+/// The bytes of one field of one record, in the shared memory. `data` is null if the record does
+/// not have the field, and if there is no such record or field.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_value(
     batch: Option<&Batch>,
@@ -203,22 +204,22 @@ pub extern "C" fn pipemill_batch_value(
     })
 }
 
-/// One field of all records, in the shared memory, where they are evenly spaced: always so for
-/// numbers of a fixed size that no record lacks when `batch` is set; usually so otherwise. It looks
-/// at each record: call it once a batch.
+/// One field of all records, in the shared memory, if they are evenly spaced: always so for
+/// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It examines each
+/// record: call it once per batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_column(batch: Option<&Batch>, field: usize) -> Column {
     or_default(|| batch.and_then(|batch| batch.column(field)).unwrap_or_default())
 }
 
 /// An array with the start of one field in the payload, in bytes, for each record;
-/// `PIPEMILL_ABSENT` where a record does not have the field. Null where there is no such field.
+/// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_offsets(batch: Option<&Batch>, field: usize) -> *const u32 {
     part(batch, field, ring::Batch::offsets)
 }
 
-/// An array with the length of one field, in bytes, for each record. Null where there is no such
+/// An array with the length of one field, in bytes, for each record. Null if there is no such
 /// field.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_lengths(batch: Option<&Batch>, field: usize) -> *const u32 {
@@ -234,25 +235,25 @@ fn part(
     guarded(|_| null(), || known.map_or(null(), |batch| of(&batch.ring, field).as_ptr()))
 }
 
-/// All bytes of the batch, in which the offsets count: the fields, and what lies between them in
+/// All bytes of the batch, to which the offsets refer: the fields, and the bytes between them in
 /// the input.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_payload(batch: Option<&Batch>) -> Bytes {
     or_default(|| batch.map_or_else(Bytes::default, |batch| Bytes::of(batch.ring.payload())))
 }
 
-/// ACKs the batch: the program has processed it, and the host gives it to nobody else. The batch
+/// ACKs the batch: the program has processed it, and the host delivers it to nobody else. The batch
 /// stays readable. `pipemill_next` does this for the batch that it returned before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_ack(batch: Option<&Batch>) {
     or_default(|| batch.map_or((), |batch| batch.ring.ack()));
 }
 
-/// Gives the batch back, and ACKs it if that was not done. Null is allowed. Pointers that were got
-/// from it must not be used any more.
+/// Returns the batch, and ACKs it if that was not done. Null is allowed. Pointers that were
+/// obtained from it must not be used any more.
 ///
 /// A program that ends without this, and without an ACK, has not processed the batch: the host
-/// gives it to another consumer.
+/// delivers it to another consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_release(batch: Option<Box<Batch>>) {
     guarded(|_| (), || drop(batch));
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
     use crate::reader::Reader;
 
-    /// C may pass them from thread to thread, so Rust has to agree.
+    /// C may pass them between threads, so Rust must agree.
     #[test]
     fn handles_may_go_to_other_threads() {
         fn any_thread<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! The error that C gets: its kind, and its text for a person.
+//! The error for C: its kind, and its text for a person.
 
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
@@ -13,20 +13,21 @@ use crate::text;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Nothing: there is no error.
+    /// There is no error.
     #[default]
     None = 0,
     /// An argument is wrong: it is null or out of its range, or another thread uses the reader.
     Argument,
-    /// No host answers at the socket, or it is another user's.
+    /// No host answers at the socket, or it belongs to another user.
     Connect,
-    /// The host refused this consumer: there is no such channel, or it may not read it like that.
+    /// The host refused this consumer: there is no such channel, or the consumer may not read it
+    /// with these options.
     Refused,
     /// The host hung up before the end of the stream: it has crashed or was killed.
     HostDied,
-    /// The host sent what the protocol does not allow, or its memory can't be mapped.
+    /// The host sent something that the protocol does not allow, or its memory can't be mapped.
     Protocol,
-    /// This program was not given all batches of the channel, so it has no state.
+    /// This program did not receive all batches of the channel, so it has no state.
     State,
     /// The process was forked from the one that connected.
     Fork,
@@ -44,11 +45,11 @@ pub enum ErrorKind {
     Limit,
     /// The channel failed: the host itself failed.
     Host,
-    /// The library failed. That is a mistake in pipemill: please report it.
+    /// The library failed. This is a bug in pipemill: please report it.
     Internal,
 }
 
-/// Why a function failed. Give it back with `pipemill_error_free`.
+/// Why a function failed. Return it with `pipemill_error_free`.
 pub struct Error {
     kind: ErrorKind,
     message: CString,
@@ -105,8 +106,9 @@ impl From<ReaderError> for Error {
     }
 }
 
-/// The result of `work`. Where it fails, `otherwise`, and the error is in the slot; else null is.
-/// The slot is where C wants its error: the address of a pointer, which may hold anything, or null.
+/// The result of `work`. If it fails, returns `otherwise`, and the slot has the error; otherwise
+/// the slot is null. The slot is the address of C's error pointer, which may hold anything, or
+/// null.
 pub(crate) fn reported<T>(
     slot: Option<&mut MaybeUninit<*mut Error>>,
     otherwise: T,
@@ -124,7 +126,7 @@ pub(crate) fn reported<T>(
 }
 
 /// The whole text of an error, for a person, in UTF-8: where it happened, what was expected, what
-/// was found and what to do. It lives as long as the error. "no error" where `error` is null.
+/// was found and what to do. It lives as long as the error. "no error" if `error` is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_error_message(error: Option<&Error>) -> *const c_char {
     const NONE: &CStr = c"no error";
@@ -137,7 +139,7 @@ pub extern "C" fn pipemill_error_kind_of(error: Option<&Error>) -> ErrorKind {
     error.map_or(ErrorKind::None, |error| error.kind)
 }
 
-/// Gives an error back. Null is allowed.
+/// Frees an error. Null is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_error_free(error: Option<Box<Error>>) {
     drop(error);

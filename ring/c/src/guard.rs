@@ -3,15 +3,15 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The result of `work`; where it panics, what `otherwise` makes of the panic's text.
+/// The result of `work`; if it panics, the result of `otherwise` for the panic's text.
 ///
-/// The state that a panic leaves behind is never seen again: a reader's lock is poisoned then, and
-/// a batch does not change.
+/// The state that a panic leaves is never seen again: a reader's lock is poisoned then, and a batch
+/// does not change.
 pub(crate) fn guarded<T>(otherwise: impl FnOnce(&str) -> T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| otherwise(text_of(&*panic)))
 }
 
-/// The result of `work`; where it panics, the default.
+/// The result of `work`; if it panics, the default.
 pub(crate) fn or_default<T: Default>(work: impl FnOnce() -> T) -> T {
     guarded(|_| T::default(), work)
 }

@@ -9,52 +9,53 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::text;
 
-/// How the library calls itself in the host's log.
+/// The library's name in the host's log.
 const CLIENT: &str = concat!("c, pipemill ", env!("CARGO_PKG_VERSION"));
-/// Grants that a program may hold by default. A loop over batches needs two.
+/// Number of grants that a program may hold by default. A loop over batches needs two.
 const CREDITS: u32 = 4;
 /// Milliseconds.
 const WAIT: i32 = 10_000;
 
-/// The requests of a consumer. 0 or null is the default of each: begin with
-/// `pipemill_options options = {0};`.
+/// The requests of a consumer. 0 or null is the default of each: begin with `pipemill_options
+/// options = {0};`.
 #[repr(C)]
 pub struct Options {
-    /// How many batches the program may hold at once. 0: four. A loop needs two, the current one
-    /// and the next one; with four it seldom waits for the host.
+    /// Number of batches that the program may hold at once. 0: four. A loop needs two, the current
+    /// one and the next one; with four it seldom waits for the host.
     pub credits: u32,
-    /// Records of each batch, 1 to 1,048,576, where the channel's configuration does not say. The
-    /// first consumer of a channel decides. 0: as the channel says.
+    /// Number of records of each batch, 1 to 1,048,576, if the channel's configuration does not set
+    /// it. The first consumer of a channel decides. 0: the channel's setting.
     pub batch_records: u32,
     /// The fate of the last records if they do not fill a batch: "keep", "drop" or "pad". Null:
-    /// "keep". With `batch_records` only.
+    /// "keep". It applies only with `batch_records`.
     pub tail: *const c_char,
-    /// The unit that has such an end: each "epoch" or each "object". Null: "epoch". With
-    /// `batch_records` only.
+    /// The unit whose last records these are: each "epoch" or each "object". Null: "epoch". It
+    /// applies only with `batch_records`.
     pub batch_across: *const c_char,
     /// With `world`: this program gets the batches whose number modulo `world` is `rank`.
     pub rank: u32,
-    /// How many programs divide the batches, at most 256. 0: no division of this kind.
+    /// Number of programs that divide the batches, at most 256. 0: they are not divided in this
+    /// way.
     pub world: u32,
     /// The value that `pipemill_state` returned, in this or another process: the first batch is the
-    /// next one after it. Null: where the channel is.
+    /// next one after it. Null: the current position of the channel.
     pub state: *const c_char,
-    /// Milliseconds to wait for a host that is not there yet. 0: ten seconds. -1: not at all.
+    /// Milliseconds to wait for a host that has not started yet. 0: ten seconds. -1: not at all.
     pub wait_ms: i32,
-    /// Milliseconds to wait for the release of a batch, where the program holds as many as its
-    /// credits allow and asks for another. 0: ten seconds. -1: for ever.
+    /// Milliseconds to wait for the release of a batch, if the program holds as many as its credits
+    /// allow and asks for another. 0: ten seconds. -1: for ever.
     pub hold_ms: i32,
-    /// Whether the host may be one of any user. By default it has to be one of this user or of
-    /// root: a host's memory is read as it is.
+    /// Whether the host may belong to any user. By default it must belong to this user or to root:
+    /// a host's memory is trusted.
     pub allow_other_users: bool,
 }
 
 /// The checked options.
 pub(crate) struct Wishes {
     pub(crate) hello: Hello,
-    /// None: not at all.
+    /// `None`: not at all.
     pub(crate) wait: Option<Duration>,
-    /// None: for ever.
+    /// `None`: for ever.
     pub(crate) hold: Option<Duration>,
     pub(crate) allow_other_users: bool,
 }

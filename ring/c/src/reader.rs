@@ -1,4 +1,4 @@
-//! A consumer of a channel: connects, asks for what comes next, gives its state.
+//! A consumer of a channel: connects, waits for events, returns its state.
 
 use std::ffi::{CString, c_char};
 use std::io::ErrorKind as Io;
@@ -20,35 +20,34 @@ use crate::options::{Options, Wishes};
 use crate::schema::Schema;
 use crate::text;
 
-/// Between two attempts to reach a host that is not there yet.
+/// Pause between two attempts to reach a host that has not started yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One consumer of one channel. One thread at a time may use it. Give it back with
-/// `pipemill_close`.
+/// One consumer of one channel. One thread at a time may use it. Close it with `pipemill_close`.
 pub struct Reader {
-    /// The socket's. It is closed with the reader and all of its batches.
+    /// The descriptor of the socket. It is closed with the reader and all of its batches.
     descriptor: i32,
     consumer: Mutex<Consumer>,
 }
 
 struct Consumer {
     ring: ring::Reader,
-    /// None: for ever.
+    /// `None`: for ever.
     hold: Option<Duration>,
     /// Number of batches that the program holds.
     held: Arc<AtomicUsize>,
     schema: Option<Arc<Schema>>,
-    /// The value that the last call of `pipemill_state` returned.
+    /// The last result of `pipemill_state`.
     state: CString,
-    /// What the last call of `pipemill_waits_for` returned.
+    /// The last result of `pipemill_waits_for`.
     waits_for: CString,
 }
 
-/// The next thing of a channel: a batch, an end or an error.
+/// The next event of a channel: a batch, an end or an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Nothing: the call failed, and its error says why.
+    /// There is no event: the call failed, and its error says why.
     Failed = 0,
     /// A batch of records.
     Batch,
@@ -65,13 +64,13 @@ pub struct Event {
     pub kind: EventKind,
     /// Number of the epoch, of a batch or of an epoch's end; from 0.
     pub epoch: u32,
-    /// The batch. Give it back with `pipemill_release`. Null for all other kinds.
+    /// The batch. Return it with `pipemill_release`. Null for all other kinds.
     pub batch: *mut Batch,
-    /// For an epoch's end: batches that were delivered, to all consumers together.
+    /// For an epoch's end: number of delivered batches, to all consumers together.
     pub batches: u64,
-    /// For an epoch's end: records in these batches.
+    /// For an epoch's end: number of records in these batches.
     pub records: u64,
-    /// For an epoch's end: part of the epoch was skipped, or not read.
+    /// For an epoch's end: whether part of the epoch was skipped, or not read.
     pub early: bool,
 }
 
@@ -140,7 +139,7 @@ impl Consumer {
     }
 
     /// The host grants nothing to a program that holds as many batches as its credits allow.
-    /// Without this, one that forgets to release them would wait without a word.
+    /// Without this check, a program that forgets to release them would wait silently.
     fn wait_for_credit(&mut self) -> Result<(), Error> {
         let (credits, Some(hold)) = (self.ring.welcome().credits as usize, self.hold) else {
             return Ok(());
@@ -186,7 +185,7 @@ fn socket_or_default(socket: Option<&Path>) -> Result<PathBuf, Error> {
     })
 }
 
-/// A connected reader. Waits for a host that is not there yet.
+/// A connected reader. Waits for a host that has not started yet.
 fn connect(path: &Path, wishes: &Wishes) -> Result<ring::Reader, Error> {
     let wait = wishes.wait;
     let end = wait.map(|wait| Instant::now() + wait);
@@ -220,13 +219,13 @@ fn missing(function: &str) -> Error {
 
 /// Connects to a channel of a host.
 ///
-/// `socket`: path of the host's socket; null for that in the environment variable
+/// `socket`: path of the host's socket; null for the path in the environment variable
 /// `PIPEMILL_SOCKET`, which pipemill sets for the command that it starts. `channel`: its name in
 /// the host's configuration. `options`: null for the default of each.
 ///
-/// Returns null where it fails. Then `*error` says why, unless `error` is null: no host answers, it
-/// is another user's, or it refuses this consumer with a reason. Waits for a host that is not there
-/// yet, ten seconds unless the options say another time.
+/// Returns null if it fails. If so, `*error` says why, unless `error` is null: no host answers, it
+/// belongs to another user, or it refuses this consumer with a reason. Waits for a host that has
+/// not started yet, ten seconds unless the options set another time.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_connect(
     socket: *const c_char,
@@ -241,16 +240,16 @@ pub extern "C" fn pipemill_connect(
     })
 }
 
-/// Waits for what comes next: a batch, the end of an epoch, or the end of the stream.
+/// Waits for the next event: a batch, the end of an epoch, or the end of the stream.
 ///
 /// It first ACKs the batch that the last call returned, if that was not done: the program has
 /// processed it. Batches of earlier calls stay readable until they are released, but each takes one
 /// of the credits.
 ///
-/// The event's kind is `PIPEMILL_EVENT_KIND_FAILED` where it fails. Then `*error` says why, unless
+/// The event's kind is `PIPEMILL_EVENT_KIND_FAILED` if it fails. If so, `*error` says why, unless
 /// `error` is null: the channel failed, the host died, or the program holds too many batches. After
-/// an end or a failure of the channel, every further call gives the same again. A signal does not
-/// end the wait; to wait for something else, too, poll `pipemill_descriptor`.
+/// an end or a failure of the channel, every further call returns the same. A signal does not end
+/// the wait; to wait for something else, too, poll `pipemill_descriptor`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_next(
     reader: Option<&Reader>,
@@ -261,19 +260,19 @@ pub extern "C" fn pipemill_next(
     })
 }
 
-/// The socket, for `poll`: where it is readable, `pipemill_next` does not wait long, because the
-/// host has sent something or hung up. -1 where `reader` is null. Do not read from it or close it.
+/// The socket, for `poll`: if it is readable, `pipemill_next` does not wait long, because the host
+/// has sent something or hung up. -1 if `reader` is null. Do not read from it or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_descriptor(reader: Option<&Reader>) -> i32 {
     reader.map_or(-1, |reader| reader.descriptor)
 }
 
-/// The place where this program goes on if it is started again: after the last batch that it got.
-/// JSON, for `state` of the options, and for `pipemill run --resume`.
+/// The position from which this program resumes if it is started again: after the last batch that
+/// it received. It is JSON, for `state` of the options, and for `pipemill run --resume`.
 ///
-/// It stays valid until the next call of this function, or `pipemill_close`. Null where it fails;
-/// then `*error` says why, unless `error` is null: this program was not given all batches, because
-/// the channel has other consumers.
+/// It is valid until the next call of this function, or `pipemill_close`. Null if it fails; if so,
+/// `*error` says why, unless `error` is null: this program did not receive all batches, because the
+/// channel has other consumers.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_state(
     reader: Option<&Reader>,
@@ -284,13 +283,13 @@ pub extern "C" fn pipemill_state(
     })
 }
 
-/// What the channel waits for, as the host sees it now, in words for a message: the rank that has
-/// left or has not come, the writer of a FIFO, an object. For a program whose `poll` of
-/// `pipemill_descriptor` was in vain for some seconds.
+/// The reason why the channel waits, according to the host, in words for a message: the rank that
+/// has left or has not come, the writer of a FIFO, an object. It is meant for a program whose
+/// `poll` of `pipemill_descriptor` has timed out for some seconds.
 ///
-/// It stays valid until the next call of this function, or `pipemill_close`. Null where the channel
-/// waits for nothing, or the host does not say it within 5 seconds; and where it fails, then
-/// `*error` says why, unless `error` is null: another thread uses the reader, or it is null.
+/// It is valid until the next call of this function, or `pipemill_close`. Null if the channel does
+/// not wait, or the host does not answer within 5 seconds; and if it fails: `*error` then says why,
+/// unless `error` is null: another thread uses the reader, or it is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_waits_for(
     reader: Option<&Reader>,
@@ -301,10 +300,10 @@ pub extern "C" fn pipemill_waits_for(
     })
 }
 
-/// Requests to skip the rest of this epoch. Batches that were granted before still come, and then
-/// the epoch's end. Without effect where it is not the current epoch.
+/// Requests to skip the rest of this epoch. Batches that were granted before still come, followed
+/// by the epoch's end. It has no effect if the epoch is not the current one.
 ///
-/// False where it fails; then `*error` says why, unless `error` is null.
+/// Returns false if it fails; if so, `*error` says why, unless `error` is null.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_end_epoch(
     reader: Option<&Reader>,

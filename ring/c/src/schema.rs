@@ -1,4 +1,4 @@
-//! The fields of a channel's records, as C reads them.
+//! The fields of a channel's records in the form for C.
 
 use std::ffi::{CString, c_char};
 
@@ -74,7 +74,7 @@ pub struct Field {
     pub scalar: Scalar,
     /// The type in words, as in a configuration: "float32".
     pub type_name: *const c_char,
-    /// Bytes of one element: 1, 2, 4 or 8.
+    /// Size of one element in bytes: 1, 2, 4 or 8.
     pub element_bytes: usize,
     /// Number of elements in each dimension. 0 stands for a dimension that follows from the length
     /// of each value. Bytes and text with one dimension are lists: docs/ring.md has their bytes.
@@ -83,18 +83,18 @@ pub struct Field {
     pub dimensions: usize,
     /// Whether a record may lack the field.
     pub nullable: bool,
-    /// The meaning of the values, for example "timestamp[us]"; "" where nothing is said.
+    /// The meaning of the values, for example "timestamp[us]"; "" if it is not known.
     pub logical: *const c_char,
     /// If there are categories, each value is an index into this list of texts.
     pub categories: *const *const c_char,
-    /// Number of categories; mostly 0.
+    /// Number of categories; usually 0.
     pub category_count: usize,
 }
 
-/// The fields, and what their pointers point to.
+/// The fields, and the memory that their pointers point to.
 pub(crate) struct Schema {
     pub(crate) fields: Box<[Field]>,
-    /// Never read: it keeps alive what `fields` points to.
+    /// This is never read: it keeps the targets of the pointers in `fields` alive.
     _texts: Box<[Texts]>,
     source: Box<[ring::Field]>,
 }

@@ -1,4 +1,4 @@
-//! Text that C passes, and text for C.
+//! Text from C, and text for C.
 
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The bytes of a text that C passes. None where it is null.
+/// The bytes of a text from C. `None` if it is null.
 fn bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: it is not null, and the header asks for a text that ends with a zero byte and does
+    // SAFETY: it is not null, and the header requires a text that ends with a zero byte and does
     // not change during the call. No caller keeps it for longer.
     Some(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// A text that C passes as the argument `name`. None where it is null.
+/// The text that C passes as the argument `name`. `None` if it is null.
 pub(crate) fn optional<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, Error> {
     bytes(text).map(str::from_utf8).transpose().map_err(|error| {
         Error::argument(format!(
@@ -26,18 +26,18 @@ pub(crate) fn optional<'a>(name: &str, text: *const c_char) -> Result<Option<&'a
     })
 }
 
-/// A text that C passes as the argument `name`, which has to be there.
+/// The text that C passes as the argument `name`, which is required.
 pub(crate) fn required<'a>(name: &str, text: *const c_char) -> Result<&'a str, Error> {
     optional(name, text)?.ok_or_else(|| Error::argument(format!("{name} is NULL; expected a text")))
 }
 
-/// A path that C passes. None where it is null.
+/// A path from C. `None` if it is null.
 pub(crate) fn path<'a>(text: *const c_char) -> Option<&'a Path> {
     bytes(text).map(|bytes| Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// The text for C. C's ends at the first zero byte, so the character U+FFFD stands for each of
-/// them.
+/// The text for C. A text ends at the first zero byte in C, so the character U+FFFD replaces each
+/// of them.
 pub(crate) fn for_c(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }

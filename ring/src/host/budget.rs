@@ -1,5 +1,5 @@
-//! The memory that a ring's channel may take: what is missing is waited for while consumers have
-//! it, and an error where nobody does.
+//! The memory budget of a ring's channel: missing memory is waited for while consumers hold it, and
+//! is an error if nobody does.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,12 +17,12 @@ impl Ring {
         &self.budget
     }
 
-    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that is not the
-    /// ring's. Waits for consumers, if their batches take what is missing.
+    /// Makes `taken` count `bytes` bytes in the budget, for memory of the writer that does not
+    /// belong to the ring. Waits for consumers if their batches hold the missing memory.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`WriteError::Failed`] where nobody else has what is
-    /// missing.
+    /// As for [`acquire`](Ring::acquire), and [`WriteError::Failed`] if nobody else holds the
+    /// missing memory.
     pub fn take_memory(
         &self,
         taken: &mut Option<TakenMemory>,
@@ -37,8 +37,8 @@ impl Ring {
         })
     }
 
-    /// Allocates memory that counts in the budget. Where that has not enough left, it is tried
-    /// again after each dedicated buffer that is freed.
+    /// Allocates memory that counts in the budget. If the budget does not have enough left, it
+    /// tries again after each dedicated buffer that is freed.
     pub(super) fn allocate<T>(
         &self,
         mut allocation: impl FnMut(&Arc<MemoryBudget>) -> Result<T, MemoryError>,
@@ -51,8 +51,7 @@ impl Ring {
         }
     }
 
-    /// Gives a spare buffer back to the kernel. Waits for one while consumers have batches in
-    /// buffers.
+    /// Returns a spare buffer to the kernel. Waits for one while consumers hold batches in buffers.
     fn free_memory(&self, missing: OverBudget) -> Result<(), WriteError> {
         let mut state = self.lock();
         let freed = loop {
@@ -73,7 +72,7 @@ impl Ring {
         if state.writer_waits.take().is_some() {
             state.look_for_missing(Instant::now());
         }
-        // To unmap a large one takes long.
+        // Unmapping a large one takes long.
         drop(state);
         freed.map(drop)
     }

@@ -8,24 +8,24 @@ use crate::protocol::{Field, MAX_MESSAGE, MAX_SCHEMA, Mode};
 pub struct RingConfig {
     /// Name of the channel.
     pub channel: String,
-    /// Number of slots, 2 or more. Best: the sum of all consumers' credits, and 2 more.
+    /// Number of slots, 2 or more. The best number is the sum of all consumers' credits, plus 2.
     pub slots: u32,
     /// Size of a slot in bytes: a multiple of 4096, above 0 and below 4 GiB.
     pub slot_bytes: usize,
-    /// Number of dedicated buffers that there may be at once, 1 or more.
+    /// Largest number of dedicated buffers at once, 1 or more.
     pub dedicated: u32,
-    /// Grants that a consumer may hold at once where its HELLO does not say, 1 or more.
+    /// Number of grants that a consumer may hold at once if its HELLO does not set it, 1 or more.
     pub credits: u32,
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before the first grant, 1 or more. In `Broadcast` this
-    /// makes sure that all of them see all batches; in `Rank` it is the number of ranks.
+    /// Number of consumers that must be connected before the first grant, 1 or more. In `Broadcast`
+    /// this makes sure that all of them see all batches; in `Rank` it is the number of ranks.
     pub consumers: u32,
 }
 
 impl RingConfig {
-    /// Dedicated buffers of a channel in which only single large records need them: one is filled
-    /// while a consumer has the other.
+    /// Number of dedicated buffers of a channel in which only single large records need them: one
+    /// is filled while a consumer has the other.
     pub const FEW_DEDICATED: u32 = 2;
 }
 
@@ -34,28 +34,28 @@ impl RingConfig {
 pub struct ServerConfig {
     /// Whether processes of other users may connect.
     pub allow_other_users: bool,
-    /// Connections that there may be at once, 1 or more. There may be fewer: at most a quarter of
-    /// the files that this process may open, and then at least 8.
+    /// Largest number of connections at once, 1 or more. The limit may be lower: at most a quarter
+    /// of the files that this process may open, but at least 8.
     pub max_connections: usize,
-    /// What to do about refusals.
+    /// The advice for refusals.
     pub remedies: Remedies,
 }
 
-/// What the host's texts add to refusals of the server, for people: the server knows no
+/// The host's additions to the texts of the server's refusals, for people: the server knows no
 /// configuration. Empty texts add nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remedies {
-    /// To a process of another user, which may not connect.
+    /// For a process of another user, which may not connect.
     pub other_user: &'static str,
-    /// To a consumer, where there are as many as may be.
+    /// For a consumer, if the number of connections is at its limit.
     pub no_room: &'static str,
 }
 
-/// Bytes that a connection takes at most that receives nothing: a schema, and small messages.
+/// Largest number of bytes for a connection that receives nothing: a schema, and small messages.
 const CONNECTION_BYTES: u64 = MAX_SCHEMA as u64 + (16 << 10);
 
 impl ServerConfig {
-    /// Bytes of memory that the connections take at most, in addition to their rings.
+    /// Largest number of bytes of memory for all connections, in addition to their rings.
     pub fn memory(&self) -> u64 {
         self.max_connections as u64 * CONNECTION_BYTES + MAX_MESSAGE as u64
     }
@@ -71,31 +71,31 @@ impl Default for ServerConfig {
     }
 }
 
-/// Why a ring can't be made, or a batch can't be granted.
+/// The reason why a ring can't be made, or a batch can't be granted.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// A setting is out of its range.
+    /// A setting is outside of its range.
     #[error("ring of channel {channel:?}: {what}")]
     Config {
         /// The channel.
         channel: String,
-        /// Which setting, what is expected and what stood there.
+        /// The setting, what was expected and what was found.
         what: String,
     },
     /// The kernel does not give the memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The fields of a channel can't change, because consumers were sent them.
+    /// The fields of a channel can't change, because they were sent to consumers already.
     #[error("the fields of channel {channel:?} changed: expected {expected:?}, found {found:?}")]
     SchemaChanged {
         /// The channel.
         channel: String,
         /// The fields that were set first.
         expected: Vec<Field>,
-        /// The fields that were to be set now.
+        /// The fields that were to be set later.
         found: Vec<Field>,
     },
-    /// The fields don't fit a message: they are too many, or their names too long.
+    /// The fields don't fit a message: there are too many, or their names are too long.
     #[error("the description of the {fields} fields takes {bytes} bytes; a message holds 65536")]
     SchemaTooLong {
         /// Number of fields.
@@ -116,21 +116,21 @@ pub enum RingError {
         fields: usize,
         /// Number of columns of the batch.
         columns: usize,
-        /// Records in the first column.
+        /// Number of records in the first column.
         records: usize,
     },
     /// The batch does not fit its memory.
     #[error("a batch of {bytes} bytes does not fit into {limit} bytes")]
     TooLarge {
-        /// Bytes that it needs.
+        /// Number of bytes that it needs.
         bytes: usize,
-        /// Bytes that there are.
+        /// Number of bytes of the memory.
         limit: usize,
     },
 }
 
-/// What the writer is to do next, in place of filling batches. It is told wherever the writer asks
-/// for memory or grants a batch, and ends a wait there.
+/// The writer's next action, instead of filling batches. Each call of the writer that asks for
+/// memory or grants a batch returns it, and ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Interrupt {
     /// End: [`Ring::stop`](super::Ring::stop) was called.
@@ -146,10 +146,10 @@ pub enum Interrupt {
     Restart,
 }
 
-/// Why the writer gets no memory for a batch, or can't grant one.
+/// The reason why the writer gets no memory for a batch, or can't grant one.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It has something else to do.
+    /// The writer must do something else.
     #[error(transparent)]
     Interrupted(#[from] Interrupt),
     /// The kernel does not give the memory, the size is too large, or the batch is wrong.
@@ -157,7 +157,7 @@ pub enum WriteError {
     Failed(#[from] RingError),
 }
 
-/// A consumer's state goes on after a batch that has not come in its epoch.
+/// A consumer's state continues after a batch that has not come in its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the batch after which a consumer's state goes on has not come in epoch {0}")]
 pub struct PlaceMissing(pub u32);

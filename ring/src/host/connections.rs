@@ -1,5 +1,5 @@
-//! The server's connections: what each is for, how many there may be, and which one has to go where
-//! there are too many.
+//! The server's connections: their purposes, their limit, and which one is closed when the limit is
+//! reached.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ use super::table::ConsumerId;
 use crate::protocol::Pass;
 use crate::socket::Peer;
 
-/// A connection that has said nothing for this long after it was accepted is ended.
+/// A connection without a message for this long after it was accepted is closed.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of the files that this process may open, one in this many may be a connection. The others are
-/// for sources, and for the descriptors on their way to consumers: at most three for each
+/// At most one in this many of the files that this process may open can be a connection. The others
+/// are for sources, and for the descriptors in transit to consumers: at most three for each
 /// connection (the ring and two dedicated buffers), which the kernel counts against the same limit.
 const FILES_PER_CONNECTION: u64 = 4;
-/// This many connections there may always be.
+/// This number of connections is always allowed.
 const MIN_CONNECTIONS: usize = 8;
 
 pub(super) struct Connection {
@@ -29,27 +29,27 @@ pub(super) struct Connection {
     pub(super) role: Role,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 pub(super) enum Role {
-    /// It has said nothing yet. The time at which it was accepted.
+    /// It has sent nothing yet. The time at which it was accepted.
     Silent(Instant),
     StatusClient(StatusAnswer),
-    /// The ring that it reads, and the pass of its program that it is for.
+    /// The ring that it reads, and the pass of its program.
     Consumer(Arc<Ring>, Option<Pass>),
-    /// A newer pass has taken the place of this consumer of the ring. It is to hang up.
+    /// A newer pass has taken the place of this consumer of the ring. It must hang up.
     Departed(Arc<Ring>),
 }
 
-/// All connections, oldest first: ids rise.
+/// All connections, the oldest first: their ids increase.
 pub(super) struct Connections {
     all: BTreeMap<ConsumerId, Connection>,
     limit: usize,
 }
 
 impl Connections {
-    /// At most `max` connections, or fewer where this process may open few files.
+    /// At most `max` connections, or fewer if this process may open only few files.
     pub(super) fn new(max: usize) -> Connections {
-        // Can't fail: the resource is a constant of the kernel.
+        // This can't fail: the resource is a constant of the kernel.
         let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         let fit = usize::try_from(files / FILES_PER_CONNECTION).unwrap_or(usize::MAX);
         let limit = max.min(fit.max(MIN_CONNECTIONS));
@@ -62,12 +62,12 @@ impl Connections {
         Connections { all: BTreeMap::new(), limit }
     }
 
-    /// How many connections there may be.
+    /// The largest number of connections.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether there are as many as there may be.
+    /// Whether the number of connections is at its limit.
     pub(super) fn is_full(&self) -> bool {
         self.all.len() >= self.limit
     }
@@ -88,7 +88,7 @@ impl Connections {
         self.all.get_mut(&id)
     }
 
-    /// The consumers of this ring that are for another pass of the same program, and their passes.
+    /// The consumers of this ring from other passes of the same program, with these passes.
     pub(super) fn other_passes(&self, ring: &Ring, pass: &Pass) -> Vec<(ConsumerId, u64)> {
         let number_of = |connection: &Connection| match &connection.role {
             Role::Consumer(read, Some(of))
@@ -102,18 +102,18 @@ impl Connections {
         all.filter(|(_, number)| *number != pass.number).collect()
     }
 
-    /// The ids of all.
+    /// The ids of all connections.
     pub(super) fn ids(&self) -> Vec<ConsumerId> {
         self.all.keys().copied().collect()
     }
 
-    /// The oldest of those that have said nothing.
+    /// The oldest connection that has sent nothing.
     pub(super) fn oldest_silent(&self) -> Option<ConsumerId> {
         let silent = |connection: &Connection| matches!(connection.role, Role::Silent(_));
         self.all.iter().find(|(_, connection)| silent(connection)).map(|(id, _)| *id)
     }
 
-    /// The status client that has asked for nothing for longest.
+    /// The status client whose last request is the oldest.
     pub(super) fn idlest_status_client(&self) -> Option<ConsumerId> {
         let asked = |(id, connection): (&ConsumerId, &Connection)| match &connection.role {
             Role::StatusClient(answer) => Some((answer.asked(), *id)),
@@ -122,7 +122,7 @@ impl Connections {
         self.all.iter().filter_map(asked).min().map(|(_, id)| id)
     }
 
-    /// Those that have said nothing within [`HELLO_TIMEOUT`].
+    /// The connections that have sent nothing within [`HELLO_TIMEOUT`].
     pub(super) fn overdue(&self, now: Instant) -> Vec<ConsumerId> {
         let overdue = |connection: &Connection| match connection.role {
             Role::Silent(since) => now.saturating_duration_since(since) >= HELLO_TIMEOUT,

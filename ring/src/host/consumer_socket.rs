@@ -16,24 +16,24 @@ use crate::socket::{Peer, send};
 /// The descriptor that is attached to a message. It stays open until the message is sent.
 pub(super) type AttachedFd = Option<Arc<OwnedFd>>;
 
-/// A consumer's socket. The server's thread receives from it; any thread that holds the ring's
+/// The socket of a consumer. The server's thread receives from it; any thread that holds the ring's
 /// lock sends.
 ///
 /// A full socket is not the consumer's fault. Its grants alone can't fill one unless it has very
 /// many credits: they take less than 1 KiB each of the 200 KiB that a socket holds by default. But
-/// a program that is busy for an hour may leave the ends of hundreds of empty epochs unread, and
-/// breaks no rule by that.
+/// a program that is busy for an hour may leave the ends of hundreds of empty epochs unread without
+/// breaking a rule.
 ///
 /// So a message that does not fit waits in `unsent`, in order, and the table learns that this
-/// consumer is blocked. It then grants this consumer nothing and sends no ends to anybody until
-/// there is room. This bounds `unsent` by the messages that one command can cause, also for a
+/// consumer is blocked. The table then grants this consumer nothing and sends no ends to anybody
+/// until there is room. This limits `unsent` to the messages that one command can cause, even for a
 /// consumer that breaks the rules (that guesses the numbers of grants which it never read, and
-/// RELEASEs them): its credits bound what it holds, and a full socket gets no more.
+/// RELEASEs them): its credits limit its grants, and a full socket gets no more.
 #[derive(Debug)]
 pub(super) struct ConsumerSocket {
     pub(super) id: ConsumerId,
     pub(super) peer: Peer,
-    /// What the consumer calls itself.
+    /// The consumer's name for itself.
     pub(super) client: String,
     /// How long the consumer waited for its batches.
     pub(super) waits: ConsumerWaits,
@@ -42,7 +42,7 @@ pub(super) struct ConsumerSocket {
     socket: Arc<OwnedFd>,
     poller: Arc<Epoll>,
     unsent: VecDeque<(Vec<u8>, AttachedFd)>,
-    /// The host has hung up.
+    /// Whether the host has hung up.
     is_ended: bool,
 }
 
@@ -68,7 +68,7 @@ impl ConsumerSocket {
         }
     }
 
-    /// Sends a message, or keeps it where the socket is full. True when it was kept.
+    /// Sends a message, or keeps it if the socket is full. Returns true if it was kept.
     pub(super) fn send(&mut self, message: &[u8], attached: AttachedFd) -> bool {
         if self.unsent.is_empty() && self.send_now(message, &attached) {
             return false;
@@ -80,7 +80,8 @@ impl ConsumerSocket {
         true
     }
 
-    /// Sends the reason to refuse the consumer, and hangs up. The server's thread sees that.
+    /// Sends the reason to refuse the consumer, and hangs up. The server's thread notices the
+    /// hang-up.
     pub(super) fn refuse(&mut self, reason: &str) {
         self.end_with(&protocol::refused(reason));
     }
@@ -91,11 +92,11 @@ impl ConsumerSocket {
             return;
         }
         self.send(message, None);
-        // It fails only where the consumer has hung up.
+        // It fails only if the consumer has hung up.
         let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 
-    /// Sends the messages that were kept. True when none is left.
+    /// Sends the messages that were kept. Returns true if none is left.
     pub(super) fn flush(&mut self) -> bool {
         while let Some((message, attached)) = self.unsent.pop_front() {
             if !self.send_now(&message, &attached) {
@@ -107,15 +108,15 @@ impl ConsumerSocket {
         true
     }
 
-    /// False where the socket is full.
+    /// False if the socket is full.
     fn send_now(&self, message: &[u8], attached: &AttachedFd) -> bool {
         let attached = attached.as_ref().map(|fd| fd.as_fd());
         match send(&self.socket, message, attached, false) {
             Err(Errno::EAGAIN) => return false,
             Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
             Err(errno) => {
-                // A grant that can't be sent must not be lost: end the connection, and the
-                // server's thread takes back all that this consumer held.
+                // A grant that can't be sent must not be lost: this ends the connection, and the
+                // server's thread takes back all grants of this consumer.
                 let Peer { pid, uid } = self.peer;
                 log::warn!("process {pid} (user {uid}): hanging up: sending failed: {errno}");
                 let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
@@ -125,7 +126,7 @@ impl ConsumerSocket {
     }
 
     fn watch(&self, events: EpollFlags) {
-        // Fails only where the server has removed the socket from its poller, to hang up.
+        // This fails only if the server has removed the socket from its poller, to hang up.
         let _ = self.poller.modify(&self.socket, &mut EpollEvent::new(events, self.id));
     }
 }

@@ -1,5 +1,5 @@
-//! The dedicated buffers of a ring: those that hold a batch, and those that are kept for the next
-//! ones.
+//! The dedicated buffers of a ring: the ones that hold a batch, and the ones that are kept for
+//! later batches.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use super::table::SlotId;
 use crate::memory::DedicatedBuffer;
 
-/// A buffer is given back to the kernel after this many batches that did not need it.
+/// A buffer is returned to the kernel after this many batches that did not need it.
 const KEPT_FOR_BATCHES: u64 = 64;
 
-/// The dedicated buffers of a ring, with those that are filled now no more than the ring may have.
+/// The dedicated buffers of a ring, whose number, including those being filled, is limited.
 pub(super) struct DedicatedBuffers {
     /// The number of slots: larger ids are those of dedicated buffers.
     slot_count: u32,
-    /// Those that hold a batch, by slot id less `slot_count`.
+    /// The buffers that hold a batch, by slot id minus `slot_count`.
     full: Box<[Option<DedicatedBuffer>]>,
-    /// Those that nobody needs, with the number of batches that had been pushed when they were
-    /// freed. The last one was freed last.
+    /// The free buffers, with the number of batches that had been pushed when they were freed. The
+    /// last one in the list was freed last.
     spare: VecDeque<(u64, DedicatedBuffer)>,
     /// Number of batches that were pushed.
     pushed: u64,
@@ -30,7 +30,7 @@ impl DedicatedBuffers {
         Self { slot_count, full, spare: VecDeque::new(), pushed: 0 }
     }
 
-    /// A batch is pushed, with its buffer where it has one. Returns a buffer that was not needed
+    /// Records a pushed batch, with its buffer if it has one. Returns a buffer that was not needed
     /// for long.
     pub(super) fn pushed(
         &mut self,
@@ -46,7 +46,7 @@ impl DedicatedBuffers {
         unused.map(|(_, buffer)| buffer)
     }
 
-    /// Nobody needs what this slot holds.
+    /// Frees the buffer of this slot.
     pub(super) fn freed(&mut self, slot: SlotId) {
         let at = slot.checked_sub(self.slot_count);
         if let Some(buffer) = at.and_then(|at| self.full[at as usize].take()) {
@@ -54,14 +54,13 @@ impl DedicatedBuffers {
         }
     }
 
-    /// The descriptor of the buffer of this id, if it is one of a dedicated buffer that holds a
-    /// batch.
+    /// The descriptor of the buffer with this id, if it is a dedicated buffer that holds a batch.
     pub(super) fn fd(&self, slot: SlotId) -> Option<Arc<OwnedFd>> {
         let at = slot.checked_sub(self.slot_count)?;
         self.full[at as usize].as_ref().map(DedicatedBuffer::fd)
     }
 
-    /// A buffer that nobody needs, to be dropped.
+    /// A free buffer, for the caller to drop.
     pub(super) fn drop_spare(&mut self) -> Option<DedicatedBuffer> {
         self.spare.pop_front().map(|(_, buffer)| buffer)
     }
@@ -95,7 +94,8 @@ mod tests {
     const MOST: usize = 3;
 
     proptest! {
-        /// There are never more than the ring may have, and none that was not needed for long.
+        /// Their number never exceeds the ring's limit, and none is kept that was not needed for
+        /// long.
         #[test]
         fn buffers_are_used_again_and_given_back(
             steps in proptest::collection::vec((0_u8..3, 1_usize..20), 1..300),

@@ -1,5 +1,6 @@
-//! What a ring asks of the part of the host that delivers its batches: who is welcome, and where
-//! the channel begins for them. It is told which batches come and which are done.
+//! The interface between a ring and the part of the host that delivers its batches: that part
+//! decides which consumers are welcome, and where the channel begins for them. It learns which
+//! batches come and which are done.
 
 use std::collections::BTreeMap;
 
@@ -7,67 +8,67 @@ use super::config::RingConfig;
 use super::table::{ConsumerId, Table};
 use crate::protocol::{BatchPlace, Hello, Mode, Rank, Resumed, Tail};
 
-/// Decides about consumers, and keeps account of batches. Without one, a ring gives all consumers
-/// what its [`RingConfig`](super::RingConfig) says.
+/// Decides about consumers, and keeps a ledger of batches. Without one, a ring treats all consumers
+/// as its [`RingConfig`](super::RingConfig) says.
 ///
-/// All methods but [`request`](Self::request) are called under the ring's lock: they must not wait,
-/// and must not call the ring.
+/// All methods except for [`request`](Self::request) are called under the ring's lock: they must
+/// not block, and must not call the ring.
 pub trait Delivery: Send + Sync {
-    /// A consumer wants to connect.
+    /// Handles a consumer that wants to connect.
     ///
     /// # Errors
-    /// Why its HELLO asks for what can't be.
+    /// The error is the reason why its HELLO can't be fulfilled.
     fn request<'a>(&'a self, hello: &'a Hello) -> Result<Box<dyn Request + 'a>, String>;
 
-    /// Lets the channel restart where it is configured to begin, because what a consumer requested
-    /// has failed.
+    /// Restarts the channel at its configured beginning, because a consumer's request has failed.
     fn restart_as_configured(&self, table: &mut Table);
 
-    /// A batch was filled, whose place this is, with the number of its real records. Returns
-    /// consumers that are refused because of it, with the reasons.
+    /// Records that a batch was filled, with its position and the number of its real records.
+    /// Returns consumers that are refused because of it, with the reasons.
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)>;
 
-    /// The batch of this number is ACKed by all who get it, or nobody wants it.
+    /// Records that the batch with this number was ACKed by all its consumers, or that nobody wants
+    /// it.
     fn done(&self, batch: u64);
 
-    /// The batch after which this rank goes on has this number.
+    /// Records that the batch after which this rank resumes has this number.
     fn found(&self, rank: u32, batch: u64);
 
-    /// An epoch is at its end, and this is the place of the next batch.
+    /// Records the end of an epoch; `next` is the position of the next batch.
     fn epoch_ended(&self, next: BatchPlace);
 }
 
 /// The request of a consumer that wants to connect.
 pub trait Request {
-    /// Lets the consumer in. The channel may be made to restart elsewhere for it, with
-    /// [`Table::restart`]. Called under the ring's lock: see [`Delivery`].
+    /// Admits the consumer. It may make the channel restart elsewhere for the consumer, with
+    /// [`Table::restart`]. It is called under the ring's lock: see [`Delivery`].
     ///
     /// # Errors
-    /// Why the consumer is not welcome.
+    /// The error is the reason why the consumer is not welcome.
     fn admit(self: Box<Self>, ring: LockedRing<'_>) -> Result<Admitted, Denied>;
 }
 
-/// What a welcome consumer gets.
+/// The properties of a welcome consumer.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    /// Its rank in mode `Rank`; 0 in the others.
+    /// Its rank in mode `Rank`; 0 in other modes.
     pub rank: u32,
-    /// Grants that it may hold at once.
+    /// Number of grants that it may hold at once.
     pub credits: u32,
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// The state after which it goes on.
+    /// The state after which it resumes.
     pub resumed: Option<Resumed>,
-    /// The settings that a state of the channel depends on.
+    /// The settings on which a state of the channel depends.
     pub settings: BTreeMap<String, String>,
 }
 
-/// Why a consumer is not welcome, for people.
+/// The reason why a consumer is not welcome, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// For this reason.
     Because(String),
-    /// For this reason, as long as these consumers are connected.
+    /// For this reason, but only while these consumers are connected.
     WhileConnected(Vec<ConsumerId>, String),
 }
 
@@ -89,7 +90,7 @@ impl From<TooFewSlots> for Denied {
     }
 }
 
-/// Why a consumer can't be the rank that it says. What to do about it is for the host to say.
+/// The reason why a consumer can't be the rank that it requests. The host adds the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RankError {
     /// The number or the world is too large.
@@ -101,12 +102,12 @@ pub enum RankError {
     /// The channel's batches are not divided.
     #[error("rank: each consumer gets all batches of this channel")]
     NotDivided,
-    /// The channel has this many ranks, and the consumer says none.
+    /// The channel has this many ranks, and the consumer requests none.
     #[error("this channel is read by {0} ranks")]
     Missing(u32),
 }
 
-/// A ring has too few slots for its ranks. What to do about it is for the host to say.
+/// The error of a ring with too few slots for its ranks. The host adds the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{world} ranks that hold {held} batches each need {needed} slots, and this channel has {slots}"
@@ -114,11 +115,11 @@ pub enum RankError {
 pub struct TooFewSlots {
     /// Number of ranks.
     pub world: u32,
-    /// Batches that each of them holds at once.
+    /// Number of batches that each of them holds at once.
     pub held: u32,
-    /// Slots that this needs.
+    /// Number of slots that this needs.
     pub needed: u32,
-    /// Slots that there are.
+    /// Number of existing slots.
     pub slots: u32,
 }
 
@@ -126,15 +127,15 @@ pub struct TooFewSlots {
 pub struct LockedRing<'a> {
     /// The batches and consumers.
     pub table: &'a mut Table,
-    /// The writer has come to its end or failed, and can't restart.
+    /// Whether the writer has come to its end or failed, and can't restart.
     pub writer_ended: bool,
-    /// Number of batches so far, with those of the runs before this one.
+    /// Number of batches so far, including those of earlier runs.
     pub batches: u64,
     /// The ring's settings.
     pub config: &'a RingConfig,
 }
 
-/// The delivery of a ring without one.
+/// The default delivery of a ring.
 pub(super) struct AsConfigured;
 
 impl Delivery for AsConfigured {
@@ -158,10 +159,10 @@ impl Delivery for AsConfigured {
     fn epoch_ended(&self, _: BatchPlace) {}
 }
 
-/// The refusal of a consumer that asks for something else.
+/// The refusal of a consumer with another request.
 const ONLY_AS_CONFIGURED: &str = "this host can't go on at a state, and can't change its batches";
 
-/// Of a consumer that takes the batches as they are configured.
+/// The refusal of a consumer that takes the batches as they are configured.
 impl Request for &Hello {
     fn admit(self: Box<Self>, ring: LockedRing<'_>) -> Result<Admitted, Denied> {
         let (mode, world) = ring.table.division();
@@ -182,7 +183,7 @@ impl Request for &Hello {
 /// Whether a consumer can be this rank of a channel that is divided among `world` consumers.
 ///
 /// # Errors
-/// Why not.
+/// The error is the reason why it can't.
 pub fn check_rank(mode: Mode, world: u32, rank: Option<Rank>) -> Result<(), RankError> {
     match (mode, rank) {
         (_, Some(rank)) if rank.number >= rank.world || rank.world > Rank::MAX_WORLD => {
@@ -202,19 +203,19 @@ pub fn is_same_division(mode: Mode, world: u32, hello: &Hello) -> bool {
 /// Whether no consumer has this rank.
 ///
 /// # Errors
-/// The consumer that has it stands in the way.
+/// The error names the consumer that has it.
 pub fn check_rank_is_free(table: &Table, rank: Rank) -> Result<(), Denied> {
     let Some(taken) = table.consumer_of(rank.number) else { return Ok(()) };
     let why = format!("rank: another consumer is connected as {rank}; each rank connects once");
     Err(Denied::WhileConnected(vec![taken], why))
 }
 
-/// The number of grants that a consumer may hold at once that wants `wanted`, in a ring with this
-/// number of slots. One slot is left for the writer, and in mode `Rank` those of the batches that
-/// wait until their round is known.
+/// The number of grants that a consumer may hold at once if it requests `wanted`, in a ring with
+/// this number of slots. One slot is left for the writer and, in mode `Rank`, the slots of the
+/// batches that wait until their round is known.
 ///
 /// # Errors
-/// The slots are too few for that many ranks.
+/// The slots are too few for this number of ranks.
 pub fn credits(
     slots: u32,
     wanted: u32,
@@ -233,9 +234,9 @@ pub fn credits(
     Ok(wanted.min((slots - waiting) / world))
 }
 
-/// Number of slots that a channel needs whose batches are dealt to `world` ranks, if each of them
-/// holds `held` batches. One is left to be filled, and batches wait until it is known whether their
-/// round is full: all of it with [`Tail::Drop`], else one.
+/// Number of slots that a channel needs if its batches are divided among `world` ranks, each of
+/// which holds `held` batches. One is left to be filled, and batches wait until it is known whether
+/// their round is full: all of it with [`Tail::Drop`], otherwise one.
 pub fn slots_of_ranks(world: u32, held: u32, tail: Option<Tail>) -> u32 {
     let waiting = if tail == Some(Tail::Drop) { world } else { 1 };
     world.saturating_mul(held).saturating_add(waiting).saturating_add(1)

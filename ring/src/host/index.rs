@@ -7,19 +7,19 @@ use super::writer::MAX_PAYLOAD;
 use crate::layout::{Plan, stride};
 use crate::memory::column::{column, column_bytes};
 
-/// Where the index of a batch lies, and what it is the index of.
+/// The location of a batch's index, and its description.
 #[derive(Debug)]
 pub(super) struct Index {
     pub(super) plan: Plan,
     payload_bytes: usize,
-    /// Bytes that there are for names, between payload and index.
+    /// Number of bytes for names, between payload and index.
     names: usize,
     pub(super) fields: usize,
     pub(super) records: usize,
 }
 
 impl Index {
-    /// The place of these columns, all of the same length, which is a u32.
+    /// The plan for these columns, all of the same length, which is a u32.
     ///
     /// # Errors
     /// No memory could hold the batch.
@@ -34,12 +34,12 @@ impl Index {
         Ok(Self { plan, payload_bytes, names, fields, records })
     }
 
-    /// Whether a batch with this payload and these names, in bytes, has this index.
+    /// Whether the index belongs to a batch with this payload and these names, in bytes.
     pub(super) fn is_of(&self, payload_bytes: usize, names: usize) -> bool {
         self.payload_bytes == payload_bytes && names <= self.names
     }
 
-    /// Writes the columns. `memory` has at least the bytes up to the plan's end.
+    /// Writes the columns. `memory` must extend to the plan's end.
     pub(super) fn write(&self, memory: &mut [u8], columns: &[Column]) {
         let lists = columns.iter().flat_map(|column| [&column.offsets, &column.lengths]);
         for (number, list) in lists.enumerate() {
@@ -58,7 +58,7 @@ impl Index {
         (0..self.fields).map(column).collect()
     }
 
-    /// Position of a list of offsets or of lengths: they take turns.
+    /// Position of a list of offsets or of lengths, which alternate.
     fn list_at(&self, number: usize) -> usize {
         self.plan.index_at + number * stride(self.records as u32)
     }

@@ -1,9 +1,8 @@
-//! Limits the lines about connections that are ended: a program can make thousands of them a
-//! second.
+//! Limits the log lines about ended connections: a program can make thousands of them per second.
 
 use log::Level;
 
-/// Lines from one renewal to the next.
+/// Number of lines between two renewals.
 const LINES: u32 = 10;
 
 pub(super) struct LogLimit {
@@ -31,7 +30,7 @@ impl LogLimit {
         log::log!(level, "{}", line());
     }
 
-    /// Allows lines again. To be called once in a while.
+    /// Allows lines again. Call it at an interval.
     pub(super) fn renew(&mut self) {
         if self.dropped > 0 {
             log::warn!("{} more connections were ended; the first are listed above", self.dropped);

@@ -1,10 +1,10 @@
-//! Tracks missing consumers: for how long the writer waited while too few were connected. A pure
-//! rule: moments go in.
+//! Tracks missing consumers: for how long the writer waited while too few were connected. It is a
+//! pure rule: the times are arguments.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Since when the consumers of a ring are those that are connected now, and for how long somebody
+/// The time since which the current consumers of a ring are connected, and how long a thread has
 /// waited although nothing could be granted, because consumers were missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MissingConsumers {
@@ -12,9 +12,9 @@ pub(super) struct MissingConsumers {
     pub(super) since: Instant,
     /// Whether a consumer was ever connected.
     pub(super) ever: bool,
-    /// Since when missing consumers are waited for; `None` where they are not.
+    /// Start of the current wait for missing consumers; `None` if there is none.
     missed_since: Option<Instant>,
-    /// For how long they were before that.
+    /// Duration of earlier such waits.
     missed: Duration,
     /// The process of each rank that was connected and has left.
     pub(super) left: BTreeMap<u32, i32>,
@@ -27,19 +27,19 @@ impl MissingConsumers {
         MissingConsumers { since: now, ever: false, missed_since: None, missed, left }
     }
 
-    /// The consumer of this rank has connected.
+    /// Records that the consumer of this rank has connected.
     pub(super) fn come(&mut self, rank: u32, now: Instant) {
         (self.since, self.ever) = (now, true);
         self.left.remove(&rank);
     }
 
-    /// The consumer of this rank, a process, has disconnected.
+    /// Records that the consumer of this rank, a process, has disconnected.
     pub(super) fn leave(&mut self, rank: u32, pid: i32, now: Instant) {
         (self.since, self.ever) = (now, true);
         self.left.insert(rank, pid);
     }
 
-    /// Whether consumers are missing from now on and somebody waits for them.
+    /// Sets whether consumers are missing from now on and a thread waits for them.
     pub(super) fn set_missed(&mut self, missed: bool, now: Instant) {
         match (self.missed_since, missed) {
             (Some(_), false) => {
@@ -51,7 +51,7 @@ impl MissingConsumers {
         }
     }
 
-    /// For how long somebody waited for missing consumers, up to now.
+    /// Total time that a thread waited for missing consumers, up to now.
     pub(super) fn missed(&self, now: Instant) -> Duration {
         let current = self.missed_since.map(|since| now.saturating_duration_since(since));
         self.missed + current.unwrap_or_default()

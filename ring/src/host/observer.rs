@@ -1,21 +1,21 @@
-//! The interface for those that follow every batch of a ring, such as a trace.
+//! The interface for observers of every batch of a ring, such as a trace.
 
 use super::table::{ConsumerId, Table};
 use crate::protocol::ToHost;
 
-/// Follows what happens to a ring's batches.
+/// Observes the batches of a ring.
 pub trait Observer: Send + Sync {
-    /// Called for each event, in the order of events, while the ring's lock is held. So it must be
-    /// quick, and must call nothing of the ring.
+    /// This is called for each event, in the order of events, while the ring's lock is held. So it
+    /// must be quick, and must not call the ring.
     fn on_event(&self, event: BatchEvent);
 }
 
-/// What happens to a batch. A `slot` at or above the number of slots is a dedicated buffer.
+/// An event of a batch. A `slot` at or above the number of slots is a dedicated buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
     /// The writer has filled a batch.
     Filled {
-        /// The slot that it lies in.
+        /// The slot of the batch.
         slot: u32,
         /// Number of the batch in the channel, from 0.
         batch: u64,
@@ -23,18 +23,18 @@ pub enum BatchEvent {
         epoch: u32,
         /// Number of records.
         records: u32,
-        /// Size in bytes, with header, name and index.
+        /// Size in bytes, including header, name and index.
         bytes: u64,
     },
     /// A consumer was granted a batch. The GRANT is sent right after this event.
     Granted {
-        /// The slot that it lies in.
+        /// The slot of the batch.
         slot: u32,
         /// Number of the batch in the channel, from 0.
         batch: u64,
         /// Number of the grant in the channel, from 0.
         grant: u64,
-        /// The consumer's process id; 0 where it is in a namespace that the host can't see.
+        /// The consumer's process id; 0 if it is in a namespace that the host can't see.
         pid: i32,
     },
     /// The consumer has ACKed a grant: it has processed the batch.
@@ -52,14 +52,14 @@ pub enum BatchEvent {
         /// Number of the grant.
         grant: u64,
     },
-    /// The slot holds no batch any more.
+    /// The slot is free again.
     Freed {
         /// The slot.
         slot: u32,
     },
 }
 
-/// Reports the ACKs and RELEASEs of a message that the table is about to obey.
+/// Reports the ACKs and RELEASEs of a message that the table is about to handle.
 pub(super) fn report_message(
     observer: &dyn Observer,
     table: &Table,

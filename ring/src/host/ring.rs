@@ -24,44 +24,44 @@ use crate::protocol::{
 };
 use crate::socket::{Peer, send};
 
-/// A writer waits while this many ends are not sent: without a limit, empty epochs would pile up.
+/// A writer waits while this many ends are unsent: without a limit, empty epochs would pile up.
 const MAX_UNSENT_ENDS: usize = 64;
-/// The name that a consumer gives itself is cut to this many characters.
+/// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
-/// A channel's ring. One thread writes; any thread may ask.
+/// A channel's ring. One thread writes; any thread may read its state.
 ///
-/// Its slots are reused last-freed-first: the slot that was freed last is the next to be filled,
-/// because its memory is the likeliest to be in the processor's cache.
+/// Its slots are reused last-freed-first: the slot that was freed last is the next one to be
+/// filled, because its memory is most likely still in the processor's cache.
 pub struct Ring {
     config: RingConfig,
     memory: RingMemory,
-    /// What all memory of the channel counts in, this ring's among it.
+    /// The budget for all memory of the channel, including the ring's.
     pub(super) budget: Arc<MemoryBudget>,
-    /// The slots' bytes in it.
+    /// The slots' bytes in the budget.
     _slots_taken: TakenMemory,
     /// Extra slots, for batches after the next one.
     extra_slots: u32,
-    /// Those of them that are being filled, or more.
+    /// Upper bound of the number of extra slots that are being filled.
     pub(super) extra_filled: AtomicU32,
-    /// The fields, and SCHEMA as it is sent. Set once.
+    /// The fields, and the encoded SCHEMA message. They are set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
-    /// Who decides about consumers. Set at most once.
+    /// The delivery, which decides about consumers. It is set at most once.
     delivery: OnceLock<Arc<dyn Delivery>>,
     next_batch: AtomicU64,
     observer: OnceLock<Box<dyn Observer>>,
     state: Mutex<RingState>,
-    /// What the writer asks of the state after each read: it need not wait for the lock.
+    /// Facts that the writer reads after each read of the source, without the lock.
     wishes: Wishes,
     /// Signalled after each change that a writer or `wait_drained` may wait for.
     changed: Condvar,
 }
 
-/// What the consumers want, as it was after the last change of the state.
+/// The consumers' requests, as of the last change of the state.
 #[derive(Default)]
 struct Wishes {
     demand: AtomicBool,
-    /// The epoch whose rest they skip, plus 1; 0 if there is none.
+    /// The epoch whose rest is skipped, plus 1; 0 if there is none.
     epoch_end: AtomicU64,
 }
 
@@ -83,18 +83,19 @@ impl Ring {
     /// Makes the ring and reserves all of its memory.
     ///
     /// # Errors
-    /// [`RingError::Config`] where a setting is out of its range, [`RingError::Memory`] where the
-    /// kernel does not give the memory.
+    /// [`RingError::Config`] if a setting is outside of its range, [`RingError::Memory`] if the
+    /// kernel does not grant the memory.
     pub fn new(config: RingConfig) -> Result<Arc<Ring>, RingError> {
         Self::within(config, 0, MemoryBudget::unlimited())
     }
 
-    /// Makes a ring with `extra_slots` more slots, for [`acquire_extra`](Ring::acquire_extra).
-    /// Slots and dedicated buffers count in `budget`.
+    /// Makes a ring with `extra_slots` additional slots, for
+    /// [`acquire_extra`](Ring::acquire_extra). Slots and dedicated buffers count in `budget`.
     ///
     /// # Errors
-    /// As [`new`](Ring::new), and [`MemoryError::OverBudget`](crate::host::MemoryError::OverBudget)
-    /// where the slots are more than the budget has left.
+    /// As for [`new`](Self::new), and
+    /// [`MemoryError::OverBudget`](crate::host::MemoryError::OverBudget) if the slots exceed the
+    /// rest of the budget.
     pub fn within(
         config: RingConfig,
         extra_slots: u32,
@@ -127,9 +128,9 @@ impl Ring {
         &self.config
     }
 
-    /// Lets `delivery` decide about consumers. `start` says in the table where the channel starts,
-    /// with the batch of the number `first_batch`. To be called once, before any batch is granted
-    /// and before a consumer connects.
+    /// Makes `delivery` decide about consumers. `start` sets the start of the channel in the table,
+    /// with the batch number `first_batch`. Call it once, before any batch is granted and before a
+    /// consumer connects.
     pub fn set_delivery(
         &self,
         delivery: Arc<dyn Delivery>,
@@ -144,15 +145,15 @@ impl Ring {
         let _ = self.delivery.set(delivery);
     }
 
-    /// Whether the channel is to restart elsewhere. Nothing that is granted or ended counts until
-    /// [`restarted`](Ring::restarted) is called.
+    /// Whether the channel must restart elsewhere. Until [`restarted`](Ring::restarted) is called,
+    /// granted batches and ended epochs don't count.
     pub fn is_restarting(&self) -> bool {
         self.lock().table.is_restarting()
     }
 
-    /// The writer starts at the new place. `place` returns the number of its first batch, and what
-    /// this returns; it is called under the lock. Must not be called while there is a
-    /// [`Writer`](super::Writer).
+    /// Starts the writer at the new position. `place` returns the number of its first batch, and
+    /// the value that this returns; it is called under the lock. This must not be called while
+    /// there is a [`Writer`](super::Writer).
     pub fn restarted<T>(&self, place: impl FnOnce() -> (u64, T)) -> T {
         self.change(|state, now| {
             let (first_batch, place) = place();
@@ -162,10 +163,10 @@ impl Ring {
         })
     }
 
-    /// If `is_at_fault` says so of the table: ends all consumers with an error, waits until none is
-    /// connected, and lets the channel [restart](Delivery::restart_as_configured). False where it
-    /// is not, or the ring was stopped. Where a consumer has made the channel restart meanwhile, it
-    /// restarts there.
+    /// If `is_at_fault` returns true for the table: ends all consumers with an error, waits until
+    /// none is connected, and [restarts](Delivery::restart_as_configured) the channel. Returns
+    /// false if it returns false, or the ring was stopped. If a consumer has made the channel
+    /// restart meanwhile, it restarts there.
     pub fn end_consumers(
         &self,
         report: &ErrorReport,
@@ -186,7 +187,7 @@ impl Ring {
                 if state.stopped {
                     return Some(false);
                 }
-                // A consumer has asked for something since.
+                // A consumer has requested something since.
                 let restarts = state.table.is_restarting();
                 (restarts || self.restart_after_failure(state).is_ok()).then_some(true)
             });
@@ -196,8 +197,8 @@ impl Ring {
         }
     }
 
-    /// Lets the channel restart as it is configured, if what a consumer asked for has failed. The
-    /// error has the consumers that are connected: while they are, it can't restart.
+    /// Restarts the channel as it is configured, if a consumer's request has failed. The connected
+    /// consumers get the error: while they are connected, the channel can't restart.
     fn restart_after_failure(&self, state: &mut RingState) -> Result<(), Vec<ConsumerId>> {
         if state.failing.is_none() || state.table.is_restarting() {
             state.failing = None;
@@ -208,16 +209,16 @@ impl Ring {
         }
         let message = state.failing.take().unwrap_or_default();
         self.delivery().restart_as_configured(&mut state.table);
-        // For a consumer that was admitted and is not connected yet.
+        // This is for a consumer that was admitted and is not connected yet.
         state.failure = (state.failure.0 + 1, message);
         Ok(())
     }
 
-    /// Sends all consumers this message as the last one, and waits until none is connected.
+    /// Sends all consumers this message as their last one, and waits until none is connected.
     fn send_last(&self, message: &[u8]) {
         let mut state = self.lock();
         state.waits_for_none = true;
-        // A consumer that has come since the channel restarts has not asked for what failed.
+        // A consumer that has connected since the restart did not make the request that failed.
         while !(state.stopped || state.table.is_restarting()) {
             state.sockets.iter_mut().for_each(|socket| socket.end_with(message));
             if state.table.consumers().is_empty() {
@@ -228,7 +229,8 @@ impl Ring {
         state.waits_for_none = false;
     }
 
-    /// The writer comes to its end, and will not restart. False if it has to restart now.
+    /// Records that the writer has come to its end, and will not restart. Returns false if it must
+    /// restart now.
     pub fn end_writing(&self) -> bool {
         let mut state = self.lock();
         state.writer_ended = !state.table.is_restarting();
@@ -241,25 +243,25 @@ impl Ring {
         self.lock().table.division()
     }
 
-    /// Number of ranks that batches are dealt to; None if they are not.
+    /// Number of ranks among which batches are divided; `None` if they are not divided.
     pub fn ranks(&self) -> Option<u32> {
         let (mode, consumers) = self.lock().table.division();
         (mode == Mode::Rank).then_some(consumers)
     }
 
-    /// Sets the fields that every record has. Consumers are sent them before their first grant.
-    /// The same fields may be set again.
+    /// Sets the fields that every record has. Consumers get them before their first grant. The same
+    /// fields may be set again.
     ///
     /// # Errors
-    /// [`RingError::SchemaChanged`] where other fields were set before,
-    /// [`RingError::SchemaTooLong`] where the fields don't fit a message.
+    /// [`RingError::SchemaChanged`] if other fields were set before, [`RingError::SchemaTooLong`]
+    /// if the fields don't fit a message.
     pub fn set_schema(&self, fields: Vec<Field>) -> Result<(), RingError> {
         let message = protocol::schema(&fields);
         let bytes = message.len().max(bytes_in_state(&fields) / 2);
         if bytes > MAX_SCHEMA {
             return Err(RingError::SchemaTooLong { fields: fields.len(), bytes });
         }
-        // Under the lock, so that a consumer that connects now is sent SCHEMA once.
+        // This is done under the lock, so that a consumer that connects now gets SCHEMA once.
         self.change(|state, now| {
             if let Some((expected, _)) = self.schema.get() {
                 if *expected == fields {
@@ -276,13 +278,13 @@ impl Ring {
         })
     }
 
-    /// Ends an epoch: no more batches come in it. `early`: not all of its input was read.
-    /// Consumers are sent EPOCH_END when all of its batches are ACKed, with the numbers of batches
-    /// and records that were delivered.
+    /// Ends an epoch: no more batches come in it. `early` says that not all of its input was read.
+    /// Consumers get EPOCH_END when all of its batches are ACKed, with the numbers of batches and
+    /// records that were delivered.
     ///
     /// # Errors
-    /// A consumer goes on after a batch of this epoch that has not come. Then the epoch is not
-    /// ended.
+    /// A consumer resumes after a batch of this epoch that has not come. The epoch is not ended in
+    /// this case.
     pub fn end_epoch(&self, epoch: u32, early: bool) -> Result<(), PlaceMissing> {
         self.change(|state, now| {
             if !early && state.table.lacks_sought(epoch) {
@@ -307,8 +309,7 @@ impl Ring {
         self.change(|state, now| state.table.finish(End::Stream, now));
     }
 
-    /// Ends the stream with an error. Consumers are sent it when they have ACKed all batches
-    /// before it.
+    /// Ends the stream with an error. Consumers get it when they have ACKed all batches before it.
     pub fn fail(&self, report: ErrorReport) {
         self.change(|state, now| {
             state.error.get_or_insert(report);
@@ -318,27 +319,27 @@ impl Ring {
 
     /// Wakes all threads that wait in [`acquire`](Ring::acquire),
     /// [`acquire_dedicated`](Ring::acquire_dedicated) or [`wait_drained`](Ring::wait_drained). From
-    /// now on these don't wait. Consumers are sent nothing.
+    /// now on these functions don't wait. Consumers get no message.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Whether a batch that is granted now goes to a consumer at once: one has credit, and no
-    /// other batch waits for it. Then a small batch now is better than a full one later.
+    /// Whether a batch that is granted now goes to a consumer at once: a consumer has credit, and
+    /// no other batch waits for it. If so, a small batch now is better than a full one later.
     pub fn has_demand(&self) -> bool {
         self.wishes.demand.load(Ordering::Relaxed)
     }
 
-    /// The writer's epoch, where consumers have requested to skip the rest of it. Batches of it
-    /// are not delivered any more. None again after [`end_epoch`](Ring::end_epoch).
+    /// The writer's epoch, if consumers have requested to skip the rest of it. Batches of it are
+    /// not delivered any more. It is `None` again after [`end_epoch`](Ring::end_epoch).
     pub fn epoch_end_requested(&self) -> Option<u32> {
         let epoch = self.wishes.epoch_end.load(Ordering::Relaxed).checked_sub(1);
         epoch.and_then(|epoch| u32::try_from(epoch).ok())
     }
 
-    /// Waits until the consumers are connected that the first grant needs, or one of them has asked
-    /// for another beginning. Returns early after [`stop`](Ring::stop).
+    /// Waits until the consumers that the first grant needs are connected, or one of them has
+    /// requested another beginning. Returns early after [`stop`](Ring::stop).
     pub fn wait_for_consumers(&self) {
         let mut state = self.lock();
         state.waits_for_start = true;
@@ -348,10 +349,10 @@ impl Ring {
         state.waits_for_start = false;
     }
 
-    /// Waits until every batch is ACKed and every end is sent to the consumers that are connected.
-    /// Without a consumer, ends are not waited for. False where the time is over,
-    /// [`stop`](Ring::stop) was called, or the channel [restarts](Ring::is_restarting). `None`
-    /// waits for ever.
+    /// Waits until every batch is ACKed and every end is sent to the connected consumers. If no
+    /// consumer is connected, it does not wait for ends. Returns false if the time is over,
+    /// [`stop`](Ring::stop) was called, or the channel [restarts](Ring::is_restarting). A timeout
+    /// of `None` is unlimited.
     pub fn wait_drained(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|time| Instant::now() + time);
         let mut state = self.lock();
@@ -373,8 +374,7 @@ impl Ring {
         drained
     }
 
-    /// Reports every batch to this observer from now on. Only the first observer that is set
-    /// counts.
+    /// Reports every batch to this observer from now on. Only the first observer counts.
     pub fn set_observer(&self, observer: Box<dyn Observer>) {
         let _ = self.observer.set(observer);
     }
@@ -391,7 +391,7 @@ impl Ring {
 
     // ---- for the writer
 
-    /// Takes what is wanted; waits while there is none.
+    /// Takes the requested slot; waits while none is available.
     pub(super) fn take(&self, wanted: Wanted) -> Result<SlotId, WriteError> {
         let mut state = self.lock();
         let result = loop {
@@ -421,7 +421,7 @@ impl Ring {
         let ends = state.stopped
             || state.table.is_restarting()
             || state.table.epoch_end_requested().is_some();
-        // Only this function adds to it, under the lock.
+        // Only this function increases the number, under the lock.
         if ends || self.extra_filled.load(Ordering::Relaxed) >= self.extra_slots {
             return None;
         }
@@ -453,12 +453,12 @@ impl Ring {
         SharedPart { file: self.memory.file(), offset }
     }
 
-    /// The fields that every record has. None before they are set.
+    /// The fields that every record has. `None` before they are set.
     pub fn fields(&self) -> Option<&[Field]> {
         self.schema.get().map(|(fields, _)| fields.as_slice())
     }
 
-    /// Number of batches so far, with those of the runs before this one.
+    /// Number of batches so far, including those of earlier runs.
     pub fn batches(&self) -> u64 {
         self.next_batch.load(Ordering::Relaxed)
     }
@@ -468,18 +468,18 @@ impl Ring {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A dedicated buffer of at least this many bytes that nobody needs any more.
+    /// A free dedicated buffer of at least this many bytes.
     pub(super) fn take_spare(&self, bytes: usize) -> Option<DedicatedBuffer> {
         let mut state = self.lock();
         let (found, unfit) = state.dedicated.take_spare(bytes);
-        // To unmap a large one takes long.
+        // Unmapping a large one takes long.
         drop(state);
         drop(unfit);
         found
     }
 
-    /// Queues a filled batch. `dedicated`: its memory, where that is a dedicated buffer. `place`:
-    /// its own.
+    /// Queues a filled batch. `dedicated` is its memory, if that is a dedicated buffer. `place` is
+    /// its position.
     pub(super) fn push(
         &self,
         slot: SlotId,
@@ -500,7 +500,7 @@ impl Ring {
             state.table.push(slot, batch, now);
             unused
         });
-        // Without the lock: to unmap a large one takes long.
+        // This happens without the lock, because unmapping a large one takes long.
         drop(unused);
     }
 
@@ -514,8 +514,8 @@ impl Ring {
     /// Welcomes a consumer that was [admitted](Ring::admit).
     ///
     /// # Errors
-    /// The kernel's: the consumer has hung up already, or the kernel passes no descriptor on.
-    /// `ECONNRESET` where what it asked for has failed since; then it was sent the error.
+    /// The kernel's error: the consumer has hung up already, or the kernel can't pass a descriptor.
+    /// `ECONNRESET` if its request has failed since; it has received the error then.
     pub(super) fn connect(
         &self,
         id: ConsumerId,
@@ -542,7 +542,7 @@ impl Ring {
         self.change(|state, now| {
             let (failed, message) = &state.failure;
             if *failed != failures {
-                // It fails only where the consumer has hung up.
+                // It fails only if the consumer has hung up.
                 let _ = send(&socket, message, None, false);
                 return Err(Errno::ECONNRESET);
             }
@@ -558,7 +558,7 @@ impl Ring {
         })
     }
 
-    /// Forgets a consumer: it has hung up, or the server is about to hang up on it. The batches
+    /// Removes a consumer that has hung up, or on which the server is about to hang up. The batches
     /// that it had not ACKed go back to the queue.
     pub(super) fn disconnect(&self, id: ConsumerId) {
         self.forget(id, Table::disconnect);
@@ -580,7 +580,7 @@ impl Ring {
         });
     }
 
-    /// The consumer's program has left the epoch in which the consumer has begun.
+    /// Handles a consumer whose program has left the epoch in which the consumer began.
     pub(super) fn leave_epoch(&self, id: ConsumerId) {
         self.change(|state, now| state.table.leave_epoch(id, now));
     }
@@ -591,12 +591,12 @@ impl Ring {
         self.forget(id, Table::depart);
     }
 
-    /// A consumer that has departed has hung up.
+    /// Handles the hang-up of a consumer that has departed.
     pub(super) fn gone(&self, id: ConsumerId) {
         self.change(|state, _| state.table.gone(id));
     }
 
-    /// Number of batches that the consumer was granted and has not ACKed.
+    /// Number of batches that were granted to the consumer and not ACKed.
     pub(super) fn unacked(&self, id: ConsumerId) -> usize {
         self.change(|state, _| state.table.unacked(id))
     }
@@ -606,7 +606,7 @@ impl Ring {
         self.change(|state, _| state.table.close());
     }
 
-    /// Obeys a consumer's message. An error is the reason to refuse the consumer.
+    /// Handles a consumer's message. An error is the reason to refuse the consumer.
     pub(super) fn obey(&self, id: ConsumerId, message: &ToHost<'_>) -> Result<(), String> {
         let report = |state: &RingState| {
             if let Some(observer) = self.observer() {
@@ -639,7 +639,7 @@ impl Ring {
         }
     }
 
-    /// Sends what was kept for a consumer whose socket has room again.
+    /// Sends the kept messages of a consumer whose socket has room again.
     pub(super) fn flush(&self, id: ConsumerId) {
         self.change(|state, now| {
             let socket = state.sockets.iter_mut().find(|socket| socket.id == id);
@@ -649,15 +649,15 @@ impl Ring {
         });
     }
 
-    /// A line for the log for each consumer that holds others up, once per 30 s.
+    /// Log lines for the consumers that hold others up, at most one for each per 30 s.
     pub(super) fn stuck(&self, now: Instant) -> Vec<String> {
         status::stuck(&self.config.channel, &mut self.lock(), now)
     }
 
-    /// Admits a consumer, or refuses it. Also says how often all consumers had been ended before
+    /// Admits a consumer, or refuses it. Also returns how often all consumers had been ended before
     /// that.
     pub(super) fn admit(&self, hello: &Hello) -> Result<(Admitted, u64), Denied> {
-        // The consumers of what has failed get its error, and this one does not.
+        // The consumers whose request failed get its error, and this one does not.
         self.change(|state, _| self.restart_after_failure(state)).map_err(|others| {
             let why = "what another consumer asked for has failed, and it is still connected; \
                        connect again";
@@ -687,12 +687,12 @@ impl Ring {
         self.state.lock().expect("no code under this lock panics")
     }
 
-    /// Waits for the next change that somebody may wait for.
+    /// Waits for the next change of the state.
     pub(super) fn wait<'a>(&self, state: MutexGuard<'a, RingState>) -> MutexGuard<'a, RingState> {
         self.changed.wait(state).expect("no code under this lock panics")
     }
 
-    /// Runs a command on the state, carries out its effects and wakes the threads that wait.
+    /// Runs a command on the state, carries out its effects and wakes the waiting threads.
     pub(super) fn change<T>(&self, command: impl FnOnce(&mut RingState, Instant) -> T) -> T {
         let now = Instant::now();
         let mut state = self.lock();
@@ -708,7 +708,7 @@ impl Ring {
     }
 }
 
-/// What the writer is to do in place of waiting or going on.
+/// The writer's next action, instead of waiting or continuing.
 pub(super) fn interrupt(state: &RingState) -> Option<Interrupt> {
     if state.stopped {
         return Some(Interrupt::Stop);
@@ -719,7 +719,7 @@ pub(super) fn interrupt(state: &RingState) -> Option<Interrupt> {
     state.table.epoch_end_requested().map(Interrupt::EndEpoch)
 }
 
-/// Bytes that the fields take in a HELLO with a state: as a text of JSON, in JSON.
+/// Number of bytes that the fields take in a HELLO with a state: as JSON text inside JSON.
 fn bytes_in_state(fields: &[Field]) -> usize {
     let text = schema_extension(fields).map(|(_, text)| text).unwrap_or_default();
     serde_json::to_string(&text).map_or(0, |text| text.len())

@@ -1,4 +1,5 @@
-//! The server of a process's rings: it binds the socket, and its thread speaks with the consumers.
+//! The server of a process's rings: it binds the socket, and its thread communicates with the
+//! consumers.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,13 +15,13 @@ use super::ring::Ring;
 use super::server_loop::{ServerLoop, StatusText};
 use crate::endpoint::{Endpoint, EndpointError};
 
-/// Why a server can't start.
+/// The reason why a server can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The socket's path can't be served.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// Two rings have the same channel name, by which consumers ask for them.
+    /// Two rings have the same channel name, so that consumers can't select one.
     #[error("two channels have the name {0:?}")]
     SameName(String),
     /// The kernel refused a descriptor or the thread.
@@ -34,8 +35,8 @@ impl From<Errno> for ServerError {
     }
 }
 
-/// Serves the rings of a process on one socket, in a thread of its own. When it is dropped, it
-/// hangs up on all consumers, who can still receive what was sent before, and removes the socket.
+/// Serves the rings of a process on one socket, in its own thread. When it is dropped, it hangs up
+/// on all consumers, which can still receive earlier messages, and removes the socket.
 #[derive(Debug)]
 pub struct Server {
     stop: Arc<EventFd>,
@@ -45,14 +46,13 @@ pub struct Server {
 impl Server {
     /// Starts the server. Consumers may connect when this returns.
     ///
-    /// The folder of `socket` is made if it is missing. Only this user may write to it, unless
+    /// The folder of `socket` is created if it is missing. Only this user may write to it, unless
     /// `config.allow_other_users`. `status` makes the answers to GET_STATUS; without it they are
     /// refused.
     ///
     /// # Errors
-    /// [`ServerError::SameName`] where two rings have the same channel name,
-    /// [`ServerError::Endpoint`] where the path can't be served, [`ServerError::System`] where the
-    /// kernel refuses.
+    /// [`ServerError::SameName`] if two rings have the same channel name, [`ServerError::Endpoint`]
+    /// if the path can't be served, [`ServerError::System`] if the kernel refuses.
     pub fn start(
         socket: &Path,
         config: &ServerConfig,
@@ -77,7 +77,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Can't fail: the counter is far from full.
+        // This can't fail: the counter is far from full.
         let _ = self.stop.write(1);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -1,6 +1,6 @@
-//! The thread that speaks with the consumers of all rings: it accepts and welcomes them, obeys
-//! their messages, and notices when they hang up. A message can at worst end the connection that
-//! it came from.
+//! The thread that communicates with the consumers of all rings: it accepts and welcomes them,
+//! obeys their messages, and notices when they hang up. The worst effect of a message is the end of
+//! its own connection.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,31 +30,31 @@ const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FIRST_CONSUMER: ConsumerId = 2;
 
-/// Messages that are received from one consumer before the others have their turn.
+/// Number of messages that are received from one consumer before the other connections are served.
 const MAX_MESSAGES_PER_TURN: usize = 64;
-/// Turns of each connection before the server hangs up on it: enough for all messages that fit in a
-/// socket, and an end for a consumer that sends for ever.
+/// Number of times that each connection is served before the server hangs up on it: enough for all
+/// messages that fit into a socket, with an end for a consumer that sends for ever.
 const TURNS_AT_END: usize = 8;
-/// Connections that are accepted before the others have their turn.
+/// Number of connections that are accepted before the other connections are served.
 const MAX_ACCEPTS_PER_TURN: usize = 64;
-/// How often the loop looks for stuck consumers and silent connections, and tries again to accept
-/// after a failure.
+/// Interval at which the loop checks for stuck consumers and silent connections, and retries
+/// accepting after a failure.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a consumer of an older pass is hung up on.
+/// The reason for hanging up on a consumer of an older pass.
 const PASS_IS_OVER: &str = "this pass over the data is over, because a newer one of the same \
                             program has begun; to read the data twice at once, make another \
                             Dataset";
 
-/// The reason with what to do about it, if the host says that.
+/// The reason, followed by the host's advice, if there is one.
 fn with_remedy(reason: String, remedy: &str) -> String {
     if remedy.is_empty() { reason } else { format!("{reason}; {remedy}") }
 }
 
-/// Makes the host's status, as JSON. The server's thread calls it, and holds no lock meanwhile.
+/// Makes the host's status, as JSON. The server's thread calls it without holding a lock.
 pub type StatusText = Box<dyn Fn() -> Vec<u8> + Send>;
 
-/// All that the server's thread owns.
+/// The state of the server's thread.
 pub(super) struct ServerLoop {
     endpoint: Endpoint,
     allow_other_users: bool,
@@ -64,14 +64,14 @@ pub(super) struct ServerLoop {
     poller: Arc<Epoll>,
     connections: Connections,
     next_id: ConsumerId,
-    /// False for up to a second after accepting failed. Else the loop would try again at once, for
-    /// ever.
+    /// False for up to a second after accepting failed. Otherwise the loop would try again at once,
+    /// for ever.
     listening: bool,
     log_limit: LogLimit,
     buffer: Vec<u8>,
 }
 
-/// What to do with a connection after a message.
+/// The action on a connection after a message.
 enum NextAction {
     Continue,
     HangUp,
@@ -80,7 +80,7 @@ enum NextAction {
 }
 
 impl ServerLoop {
-    /// `stop`: the loop ends when it is written.
+    /// `stop` ends the loop when it is written.
     pub(super) fn new(
         endpoint: Endpoint,
         config: &ServerConfig,
@@ -136,9 +136,9 @@ impl ServerLoop {
         self.end();
     }
 
-    /// Hangs up on all. The ACKs that have come by now count. After that nothing is granted: else a
-    /// consumer that is hung up on later would get the batches of one before it, which may have
-    /// sent an ACK meanwhile.
+    /// Hangs up on all consumers. ACKs that have arrived by now count. Nothing is granted after
+    /// that: otherwise a consumer that is hung up on later would get the batches of an earlier one,
+    /// which may have sent an ACK meanwhile.
     fn end(mut self) {
         for id in self.connections.ids() {
             for _ in 0..TURNS_AT_END {
@@ -181,7 +181,7 @@ impl ServerLoop {
         for _ in 0..MAX_ACCEPTS_PER_TURN {
             match accept(&self.endpoint) {
                 Ok(socket) => self.admit(socket),
-                // None is left, or it hung up before it was accepted.
+                // No connection is left, or the client hung up before it was accepted.
                 Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return,
                 Err(Errno::EMFILE | Errno::ENFILE) if self.make_room() => {}
                 Err(errno) => {
@@ -217,17 +217,17 @@ impl ServerLoop {
         } else if let Err(errno) = watched {
             self.close(id, Some(&format!("the host can't watch another connection: {errno}")));
         } else {
-            // Most often, HELLO has come already.
+            // HELLO has usually arrived already.
             self.serve(id, EpollFlags::EPOLLIN);
         }
     }
 
-    /// Ends a connection that holds nothing, so that another can be accepted: the oldest that has
-    /// said nothing, else the status client that has asked for nothing for longest. False where all
-    /// are consumers.
+    /// Ends a connection without grants, so that another one can be accepted: the oldest that has
+    /// sent nothing, otherwise the status client whose last request is the oldest. Returns false if
+    /// all are consumers.
     fn make_room(&mut self) -> bool {
         while let Some(id) = self.connections.oldest_silent() {
-            // Perhaps it has said something now.
+            // It may have sent something by now.
             self.serve(id, EpollFlags::EPOLLIN);
             if self.connections.oldest_silent() == Some(id) {
                 self.end_for_room(id);
@@ -245,7 +245,8 @@ impl ServerLoop {
         self.close(id, Some(reason));
     }
 
-    /// Receives and obeys the messages of a consumer. Those that it sent before it hung up count.
+    /// Receives and handles the messages of a consumer. Messages that it sent before it hung up
+    /// count.
     fn serve(&mut self, id: ConsumerId, events: EpollFlags) {
         if events.contains(EpollFlags::EPOLLOUT) {
             let next = self.send_waiting(id);
@@ -281,7 +282,7 @@ impl ServerLoop {
         true
     }
 
-    /// Sends what waits for room in a socket.
+    /// Sends the messages that wait for room in a socket.
     fn send_waiting(&mut self, id: ConsumerId) -> NextAction {
         match self.connections.get(id).map(|connection| &connection.role) {
             Some(Role::Consumer(ring, _)) => {
@@ -342,8 +343,8 @@ impl ServerLoop {
         NextAction::Continue
     }
 
-    /// Hangs up on the consumers of older passes of the same program, as if that had left its
-    /// epoch. The messages that they have sent count.
+    /// Hangs up on the consumers of older passes of the same program, as if it had left its epoch.
+    /// The messages that they have sent count.
     fn replace(&mut self, ring: &Arc<Ring>, hello: &Hello) -> Result<(), String> {
         let Some(pass) = &hello.pass else { return Ok(()) };
         for (other, _) in self.connections.other_passes(ring, pass) {
@@ -362,28 +363,28 @@ impl ServerLoop {
         Ok(())
     }
 
-    /// Tells a consumer that another takes its place. It may read what it holds until it hangs up.
+    /// Informs a consumer that another one replaces it. It may read its granted batches until it
+    /// hangs up.
     fn depart(&mut self, id: ConsumerId, ring: &Arc<Ring>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         // Drops the ring's `ConsumerSocket` too.
         ring.depart(id);
         connection.role = Role::Departed(ring.clone());
-        // Fails only where it was never added. Room in its socket is of no interest any more.
+        // This fails only if it was never added. Room in its socket no longer matters.
         let _ =
             self.poller.modify(&*connection.socket, &mut EpollEvent::new(EpollFlags::EPOLLIN, id));
         let pid = connection.peer.pid;
         log::debug!("channel {:?}: process {pid}: {PASS_IS_OVER}", ring.config().channel);
         let refused = protocol::refused(PASS_IS_OVER);
         if send(&*connection.socket, &refused, None, false).is_err() {
-            // Its socket is full, so it does not look into it. It sees a hang-up in place of the
-            // reason.
+            // Its socket is full, so it is not reading it. It sees a hang-up instead of the reason.
             let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Write);
         }
     }
 
-    /// Receives what this consumer has sent by now.
+    /// Receives the messages that this consumer has sent so far.
     fn serve_out_of_turn(&mut self, id: ConsumerId) {
-        // The caller needs what it has received.
+        // The caller needs the messages.
         let buffer = std::mem::replace(&mut self.buffer, buffer());
         for _ in 0..TURNS_AT_END {
             self.serve(id, EpollFlags::EPOLLIN);
@@ -391,8 +392,8 @@ impl ServerLoop {
         self.buffer = buffer;
     }
 
-    /// Lets the channel begin as HELLO asks for. Consumers that stand in its way and have hung up
-    /// are noticed here, if they were not before.
+    /// Makes the channel begin as HELLO requests. Consumers that prevent it but have hung up are
+    /// noticed here, if they were not before.
     fn prepare(&mut self, ring: &Ring, hello: &Hello) -> Result<(Admitted, u64), String> {
         let mut fewest = usize::MAX;
         loop {
@@ -426,7 +427,7 @@ impl ServerLoop {
         self.send_status(id)
     }
 
-    /// Sends what is left of the answer to a status client, and watches for room for the rest.
+    /// Sends the rest of the answer to a status client, and watches for room for the remainder.
     fn send_status(&mut self, id: ConsumerId) -> NextAction {
         let Some(Connection { socket, role: Role::StatusClient(answer), .. }) =
             self.connections.get_mut(id)
@@ -445,7 +446,7 @@ impl ServerLoop {
         }
     }
 
-    /// Logs that a consumer has hung up, if it had batches that it had not ACKed.
+    /// Logs that a consumer has hung up, if it had batches that were not ACKed.
     fn report_leaving(&mut self, id: ConsumerId) {
         let Some(Connection { peer, role: Role::Consumer(ring, _), .. }) = self.connections.get(id)
         else {
@@ -466,7 +467,7 @@ impl ServerLoop {
         }
     }
 
-    /// Hangs up on a consumer and takes back what it held. Where there is a reason, it is sent as
+    /// Hangs up on a consumer and takes back its grants. If there is a reason, it is sent as
     /// REFUSED before.
     fn close(&mut self, id: ConsumerId, refused: Option<&str>) {
         let Some(Connection { socket, peer, role }) = self.connections.remove(id) else { return };
@@ -481,16 +482,16 @@ impl ServerLoop {
         if let Some(reason) = refused {
             let line = || format!("process {} (user {}): hanging up: {reason}", peer.pid, peer.uid);
             self.log_limit.warn(line);
-            // Where this can't be sent, the consumer sees the hang-up alone.
+            // If this can't be sent, the consumer sees only the hang-up.
             let _ = send(&socket, &protocol::refused(reason), None, false);
         }
-        // Fails only where it was never added.
+        // This fails only if it was never added.
         let _ = self.poller.delete(socket.as_fd());
         hang_up(&socket, &mut self.buffer);
     }
 }
 
-/// What becomes of batches that a consumer had not ACKed.
+/// The fate of batches that a consumer had not ACKed.
 fn goes_on(ring: &Ring) -> &'static str {
     match ring.division().0 {
         Mode::Share => "they go to the next consumer that is ready",
@@ -499,7 +500,7 @@ fn goes_on(ring: &Ring) -> &'static str {
     }
 }
 
-/// The ring that HELLO asks for, or the reason to refuse.
+/// The ring that HELLO requests, or the reason to refuse.
 fn choose_ring<'c>(
     channels: &'c HashMap<String, Arc<Ring>>,
     hello: &Hello,

@@ -1,5 +1,5 @@
-//! What a ring's lock protects: the slot table, the consumers' sockets and the dedicated buffers.
-//! Turns the table's effects into messages and events.
+//! The state under a ring's lock: the slot table, the consumers' sockets and the dedicated buffers.
+//! It converts the table's effects into messages and events.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -18,26 +18,26 @@ use crate::protocol::{self, ErrorReport, Grant};
 pub(super) struct RingState {
     pub(super) table: Table,
     pub(super) sockets: Vec<ConsumerSocket>,
-    /// The writer waits for this.
+    /// The slot or buffer that the writer waits for.
     pub(super) writer_waits: Option<Wanted>,
-    /// The writer has come to its end or failed, and can't begin again.
+    /// Whether the writer has come to its end or failed, and can't begin again.
     pub(super) writer_ended: bool,
-    /// Threads that wait until all is delivered.
+    /// Number of threads that wait until everything is delivered.
     pub(super) drain_waits: u32,
-    /// The writer waits for the first consumers.
+    /// Whether the writer waits for the first consumers.
     pub(super) waits_for_start: bool,
     pub(super) stopped: bool,
-    /// The error that all consumers are being ended with, until the channel restarts.
+    /// The error with which all consumers are being ended, until the channel restarts.
     pub(super) failing: Option<Vec<u8>>,
     /// How often all consumers were ended with an error, and the last such message.
     pub(super) failure: (u64, Vec<u8>),
-    /// The writer waits until no consumer is connected.
+    /// Whether the writer waits until no consumer is connected.
     pub(super) waits_for_none: bool,
     /// The failure that ends the channel.
     pub(super) error: Option<ErrorReport>,
     pub(super) missing: MissingConsumers,
     pub(super) dedicated: DedicatedBuffers,
-    /// Empty between two commands; kept for its memory.
+    /// The list is empty between two commands; it is kept to reuse its memory.
     effects: Vec<Effect>,
     /// The last consumers that have disconnected, the oldest first.
     left: VecDeque<ConsumerStatus>,
@@ -67,15 +67,15 @@ impl RingState {
         }
     }
 
-    /// Notes whether consumers are missing now, and somebody waits for them. To be called when one
-    /// of these has changed.
+    /// Records whether consumers are missing now and a thread waits for them. Call it when one of
+    /// these has changed.
     pub(super) fn look_for_missing(&mut self, now: Instant) {
         let waits = self.writer_waits.is_some() || self.drain_waits > 0;
         self.missing.set_missed(waits && self.table.lacks_consumers(), now);
     }
 
-    /// Whether the wait of a thread may be over. A wake-up for nothing costs as much as one for
-    /// something.
+    /// Whether the wait of a thread may be over. An unnecessary wake-up costs as much as a
+    /// necessary one.
     pub(super) fn ends_a_wait(&self) -> bool {
         let Self { table, writer_waits, drain_waits, .. } = self;
         let ends_both = table.is_restarting();

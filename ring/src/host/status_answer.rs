@@ -1,6 +1,6 @@
-//! The answer to a status client, in as many messages as it takes. None of them has a descriptor
-//! attached: descriptors that wait to be received count against the limit of the host's user, and a
-//! few clients that never receive would leave none for consumers.
+//! The answer to a status client, in as many messages as necessary. None of them has a descriptor
+//! attached: descriptors in transit count against the limit of the host's user, and a few clients
+//! that never receive would leave none for consumers.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::protocol;
 use crate::socket::{has_unread, send};
 
 /// The last answer to one status client. There is no second one before the client has received all
-/// of the first: this bounds the memory for a client that asks and never receives.
+/// of the first: this limits the memory for a client that asks and never receives.
 pub(super) struct StatusAnswer {
     asked: Instant,
     text: Vec<u8>,
@@ -19,12 +19,12 @@ pub(super) struct StatusAnswer {
 }
 
 impl StatusAnswer {
-    /// Nothing is sent yet.
+    /// Nothing was sent yet.
     pub(super) fn new(text: Vec<u8>, now: Instant) -> StatusAnswer {
         StatusAnswer { asked: now, text, sent: 0 }
     }
 
-    /// When the client asked for it.
+    /// Time of the client's request.
     pub(super) fn asked(&self) -> Instant {
         self.asked
     }
@@ -34,7 +34,7 @@ impl StatusAnswer {
         self.sent == self.text.len() && !has_unread(socket)
     }
 
-    /// Sends as much as fits. Whether all is sent.
+    /// Sends as many messages as fit. Returns whether everything is sent.
     pub(super) fn send(&mut self, socket: impl AsFd) -> nix::Result<bool> {
         while self.sent < self.text.len() {
             let (message, part) = protocol::status(&self.text[self.sent..]);

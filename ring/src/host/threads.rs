@@ -1,8 +1,9 @@
-//! The threads of a host at one ring, in many orders: the writer, the server, and one that waits
-//! until all is delivered. Shuttle reports it where all of them wait: a wake-up was lost.
+//! Tests the threads of a host at one ring in many orders: the writer, the server, and one that
+//! waits until everything is delivered. Shuttle reports an order in which all of them wait: a
+//! wake-up was lost.
 //!
-//! Memory and sockets are real. The server's own state belongs to one thread, so it is not here:
-//! this calls of the ring what the server calls.
+//! Memory and sockets are real. The server's own state belongs to one thread, so it is not tested
+//! here: these tests make the server's calls of the ring.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ fn grant(writer: Writer, epoch: u32) {
     writer.grant(&BatchInfo { position, ..BatchInfo::default() }, &[]).unwrap();
 }
 
-/// Two epochs of three batches. Epochs that are to be skipped are.
+/// The writer: two epochs of three batches. It skips an epoch if consumers request it.
 fn write(ring: &Arc<Ring>) {
     ring.set_schema(vec![]).unwrap();
     for epoch in 0..2 {
@@ -58,7 +59,7 @@ fn write(ring: &Arc<Ring>) {
     ring.end_stream();
 }
 
-/// A consumer's two ends, and what it has received.
+/// Both ends of a consumer's socket, and the messages that it has received.
 struct Consumer {
     id: ConsumerId,
     theirs: OwnedFd,
@@ -78,7 +79,8 @@ impl Consumer {
         Consumer { id, theirs, batches: Vec::new(), ended: false }
     }
 
-    /// Receives one message, and does what it asks for. `skips`: the first batch ends its epoch.
+    /// Receives one message, and reacts to it. With `skips`, the first batch makes it end its
+    /// epoch.
     fn turn(&mut self, ring: &Ring, skips: bool) {
         let mut buffer = buffer();
         let bytes = match receive_with_fd(&self.theirs, &mut buffer).unwrap() {
@@ -101,8 +103,8 @@ impl Consumer {
     }
 }
 
-/// The server's thread: serves two consumers to the end of the stream. `dies`: the second one hangs
-/// up while it holds its first grant.
+/// The server's thread: serves two consumers to the end of the stream. With `dies`, the second one
+/// hangs up while it holds its first grant.
 fn serve(ring: &Ring, dies: bool, skips: bool) -> [Vec<u64>; 2] {
     let mut first = Consumer::connect(ring, 7);
     let mut second = Consumer::connect(ring, 8);
@@ -120,7 +122,7 @@ fn serve(ring: &Ring, dies: bool, skips: bool) -> [Vec<u64>; 2] {
     [first.batches, second.batches]
 }
 
-/// All threads in one order. What each of the two consumers got.
+/// Runs all threads in one order. Returns what each of the two consumers received.
 fn run(mode: Mode, dies: bool, skips: bool) -> [Vec<u64>; 2] {
     let ring = ring(mode);
     let writer = thread::spawn({
@@ -154,7 +156,8 @@ fn shared_batches_arrive_once_in_any_order_of_threads() {
 fn batches_of_a_consumer_that_dies_arrive_in_any_order_of_threads() {
     let orders = || {
         let [mut first, _] = run(Mode::Share, true, false);
-        // What the other one held comes after what this one was granted meanwhile.
+        // The batches that the other one held come after those that were granted to this one
+        // meanwhile.
         first.sort_unstable();
         assert_eq!(first, [0, 1, 2, 3, 4, 5]);
     };
@@ -166,7 +169,7 @@ fn broadcast_batches_arrive_at_both_in_any_order_of_threads() {
     let orders = || {
         let [first, second] = run(Mode::Broadcast, false, false);
         assert_eq!(first, [0, 1, 2, 3, 4, 5]);
-        // It connects later, and gets what is granted from then on.
+        // It connects later, and gets the batches that are granted from then on.
         assert!(first.ends_with(&second));
     };
     shuttle::check_random(orders, ORDERS);

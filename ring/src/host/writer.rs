@@ -1,4 +1,4 @@
-//! The memory of one batch while it is filled: a slot, or a dedicated buffer where a record needs
+//! The memory of one batch while it is filled: a slot, or a dedicated buffer if a record needs
 //! more. The payload comes first; the object's name and the index are written after it when the
 //! batch is granted.
 
@@ -16,14 +16,14 @@ use crate::layout::{ABSENT, HEADER_BYTES, Header, spans_fit};
 use crate::memory::DedicatedBuffer;
 use crate::protocol::Resumed;
 
-/// Bytes. An offset is a u32, and the largest one means "absent".
+/// Largest size of a batch in bytes. An offset is a u32, and the largest one means "absent".
 pub(super) const MAX_PAYLOAD: usize = ABSENT as usize;
 
-/// What the header of a batch says about it.
+/// The description of a batch in its header.
 #[derive(Clone, Debug, Default)]
 pub struct BatchInfo<'a> {
-    /// Where the batch's first record comes from. The number of the batch does not count: the ring
-    /// counts batches.
+    /// The position of the batch's first record. The batch number in it is ignored: the ring counts
+    /// batches.
     pub position: BatchPosition,
     /// A byte offset in the object (inflated) at or before the first record.
     pub object_offset: u64,
@@ -33,34 +33,34 @@ pub struct BatchInfo<'a> {
     pub padding: u32,
     /// Length of the payload in bytes, from the start of the payload area.
     pub payload_bytes: usize,
-    /// At least one field of one record is absent.
+    /// Whether at least one field of one record is absent.
     pub has_absent: bool,
 }
 
 impl BatchInfo<'_> {
-    /// The place of a batch, with the number of its real records.
+    /// The position of a batch, with the number of its real records.
     fn place(&self, batch: u64, records: usize) -> Resumed {
         let position = BatchPosition { batch, ..self.position.clone() };
         let delivered = (records as u64).saturating_sub(self.padding.into());
         Resumed { delivered, position, ..Resumed::default() }
     }
 
-    /// Bytes of the object's name, its metadata and its identity.
+    /// Size in bytes of the object's name, its metadata and its identity.
     fn text_bytes(&self) -> usize {
         let BatchPosition { object, .. } = &self.position;
         object.len() + self.metadata.len() + self.position.identity_text().len()
     }
 }
 
-/// A batch's memory that is being filled. Where it is dropped without [`grant`](Writer::grant),
-/// the memory is free again and nobody sees the batch.
+/// A batch's memory that is being filled. If it is dropped without [`grant`](Writer::grant), the
+/// memory is free again and nobody sees the batch.
 #[derive(Debug)]
 pub struct Writer {
     ring: Arc<Ring>,
-    /// None once it is granted.
+    /// `None` once it is granted.
     slot: Option<SlotId>,
     memory: Memory,
-    /// The index that was written already.
+    /// The index, if it was written already.
     index: Option<Index>,
     /// Whether it counts in the ring's `extra_filled`.
     is_extra: bool,
@@ -69,7 +69,7 @@ pub struct Writer {
 enum Memory {
     Slot(SlotId),
     Dedicated(DedicatedBuffer),
-    /// A dedicated buffer that is not made yet, or that was granted.
+    /// This is a dedicated buffer that does not exist yet, or that was granted.
     None,
 }
 
@@ -88,8 +88,8 @@ impl Ring {
     ///
     /// # Errors
     /// [`Interrupt::Stop`](super::Interrupt::Stop) after [`stop`](Ring::stop).
-    /// [`Interrupt::EndEpoch`](super::Interrupt::EndEpoch) where consumers have requested to skip
-    /// the rest of the epoch; this too ends a wait at once, because these consumers may hold every
+    /// [`Interrupt::EndEpoch`](super::Interrupt::EndEpoch) if consumers have requested to skip the
+    /// rest of the epoch; this also ends a wait at once, because these consumers may hold every
     /// slot while they wait for the epoch's end.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, WriteError> {
         let slot = self.take(Wanted::Slot)?;
@@ -110,16 +110,16 @@ impl Ring {
     }
 
     /// A dedicated buffer, for a batch that does not fit a slot. Its payload area has at least
-    /// `payload_bytes` bytes, and can grow. It is one that nobody needs any more, if that is large
-    /// enough. At most [`RingConfig::dedicated`](super::RingConfig) of them exist at once, with
-    /// those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
+    /// `payload_bytes` bytes, and can grow. A free dedicated buffer is reused, if it is large
+    /// enough. At most [`RingConfig::dedicated`](super::RingConfig) of them exist at once,
+    /// including those that consumers hold, so this waits as [`acquire`](Ring::acquire) does.
     ///
     /// # Errors
-    /// As [`acquire`](Ring::acquire), and [`WriteError::Failed`] where the kernel does not give
+    /// As for [`acquire`](Ring::acquire), and [`WriteError::Failed`] if the kernel does not grant
     /// the memory or `payload_bytes` is not below 4 GiB.
     pub fn acquire_dedicated(self: &Arc<Ring>, payload_bytes: usize) -> Result<Writer, WriteError> {
         let slot = self.take(Wanted::Dedicated)?;
-        // Where making the buffer fails, dropping this frees the slot.
+        // If the buffer can't be made, dropping this frees the slot.
         let mut writer = self.writer(slot, Memory::None, false);
         writer.make_buffer(payload_bytes)?;
         Ok(writer)
@@ -147,18 +147,18 @@ impl Writer {
     }
 
     /// The payload area: all of the batch's memory after the header. The object's name and metadata
-    /// and the index must fit in here too, see [`index_room`](crate::layout::index_room). It starts
-    /// at a multiple of 64. It holds the bytes of older batches, not zeros.
+    /// and the index must also fit in here, see [`index_room`](crate::layout::index_room). It
+    /// starts at a multiple of 64. It contains the bytes of older batches, not zeros.
     pub fn payload(&mut self) -> &mut [u8] {
         self.index = None;
         self.bytes().get_mut(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// Makes the payload area at least `bytes` bytes long. What was written stays.
+    /// Makes the payload area at least `bytes` bytes long. The bytes that were written stay.
     ///
     /// # Errors
-    /// [`RingError::TooLarge`] where a slot has less, because a slot can't grow;
-    /// [`RingError::Memory`] where the kernel does not give the memory.
+    /// [`RingError::TooLarge`] if a slot has less, because a slot can't grow; [`RingError::Memory`]
+    /// if the kernel does not grant the memory.
     pub fn ensure(&mut self, bytes: usize) -> Result<(), WriteError> {
         match &mut self.memory {
             Memory::Dedicated(memory) => {
@@ -170,17 +170,17 @@ impl Writer {
     }
 
     /// Writes name, index and header, queues the batch, and grants it at once to a consumer that
-    /// has credit. Returns the batch's number in the channel, from 0. A dedicated buffer grows to
-    /// what name and index need.
+    /// has credit. Returns the batch's number in the channel, from 0. A dedicated buffer grows if
+    /// name and index need it.
     ///
     /// There must be one column for each field of the schema, all of the same length; or none, if
     /// the index was [written](BatchMemory::write_index) before.
     ///
     /// # Errors
     /// The memory is free again after each of these: [`RingError::NoSchema`] before
-    /// [`Ring::set_schema`], [`RingError::Columns`] where the columns do not fit the schema or each
-    /// other, [`RingError::TooLarge`] where the batch does not fit, [`RingError::Memory`] where the
-    /// kernel does not give the memory.
+    /// [`Ring::set_schema`], [`RingError::Columns`] if the columns do not fit the schema or each
+    /// other, [`RingError::TooLarge`] if the batch does not fit, [`RingError::Memory`] if the
+    /// kernel does not grant the memory.
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, WriteError> {
         let index = self.index_of(info, columns)?;
         let Some(slot) = self.slot else {
@@ -207,8 +207,8 @@ impl Writer {
         Ok(number)
     }
 
-    /// The index of the batch: that which was written before, or else these columns, which are
-    /// written now.
+    /// The index of the batch: the one that was written before, or these columns, which are written
+    /// now.
     fn index_of(&mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<Index, WriteError> {
         let fields = self.ring.fields().map(<[_]>::len).ok_or(RingError::NoSchema)?;
         let names = info.text_bytes();
@@ -222,7 +222,7 @@ impl Writer {
     }
 
     /// Writes the index of a batch with this payload and these names, in bytes. A dedicated buffer
-    /// grows to what it needs.
+    /// grows if the index needs it.
     fn write_columns(
         &mut self,
         fields: usize,
@@ -301,7 +301,7 @@ impl Writer {
     }
 }
 
-/// The payload area, as [`Writer::payload`].
+/// The payload area, as in [`Writer::payload`].
 impl AsRef<[u8]> for Writer {
     fn as_ref(&self) -> &[u8] {
         let memory = match &self.memory {
@@ -315,7 +315,8 @@ impl AsRef<[u8]> for Writer {
 }
 
 impl ChunkMemory for Writer {
-    /// Only of a slot: a dedicated buffer may be replaced by a larger one while it is filled.
+    /// This is possible only in a slot: a dedicated buffer may be replaced by a larger one while it
+    /// is filled.
     fn shared(&self) -> Option<SharedPart<'_>> {
         let Memory::Slot(slot) = &self.memory else { return None };
         let SharedPart { file, offset } = self.ring.shared_slot(*slot);
@@ -323,7 +324,7 @@ impl ChunkMemory for Writer {
     }
 }
 
-/// Of a slot alone: a dedicated buffer grows for its index when it is granted.
+/// This is limited only in a slot: a dedicated buffer grows for its index when it is granted.
 impl BatchMemory for Writer {
     fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
         self.index = match self.memory {
@@ -339,7 +340,7 @@ impl BatchMemory for Writer {
     }
 }
 
-/// The payload area, as [`Writer::payload`].
+/// The payload area, as in [`Writer::payload`].
 impl AsMut<[u8]> for Writer {
     fn as_mut(&mut self) -> &mut [u8] {
         self.payload()
@@ -381,7 +382,7 @@ fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
 }
 
 fn check_size(payload_bytes: usize) -> Result<(), RingError> {
-    // The position of the name, which follows the payload, must be a u32 too.
+    // The position of the name, which follows the payload, must also be a u32.
     match payload_bytes <= MAX_PAYLOAD - HEADER_BYTES {
         true => Ok(()),
         false => {

@@ -6,8 +6,7 @@ pub(crate) fn column_bytes(column: &[u32]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(column.as_ptr().cast::<u8>(), size_of_val(column)) }
 }
 
-/// The column that lies in these bytes. None where they are not aligned, or not a whole number of
-/// elements.
+/// The column in these bytes. `None` if they are not aligned, or not a whole number of elements.
 pub(crate) fn column(bytes: &[u8]) -> Option<&[u32]> {
     // SAFETY: every bit pattern is a valid u32.
     let (before, column, after) = unsafe { bytes.align_to::<u32>() };

@@ -2,9 +2,9 @@
 //!
 //! A child has its parent's mappings, but not its grants: when the parent sends RELEASE, the host
 //! writes the next batch to the slot, and a slice in the child would change under its reader. So
-//! right after a fork, before it does anything else, a child replaces these mappings by memory that
-//! can't be read. An attempt to read it ends the child with SIGSEGV. The addresses stay taken, so
-//! that no other mapping can come to lie there, such as the ring of the child's own connection.
+//! immediately after a fork, a child replaces these mappings by memory that can't be read. An
+//! attempt to read it ends the child with SIGSEGV. The addresses stay reserved, so that no other
+//! mapping can be placed there, such as the ring of the child's own connection.
 
 use std::ptr::null_mut;
 use std::sync::Once;
@@ -15,8 +15,8 @@ use nix::libc;
 
 use super::{Mapping, MemoryError};
 
-/// The mappings to hide, as a list whose entries are never freed, but used again. A child must not
-/// wait for a lock that another thread of the parent holds, so there is none.
+/// The mappings to hide, as a list whose entries are never freed, but reused. A child must not wait
+/// for a lock that another thread of the parent holds, so there is none.
 static RANGES: AtomicPtr<Range> = AtomicPtr::new(null_mut());
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Range {
 }
 
 const FREE: u8 = 0;
-/// Somebody writes `start` and `bytes`.
+/// A thread is writing `start` and `bytes`.
 const TAKEN: u8 = 1;
 const IN_USE: u8 = 2;
 
@@ -90,7 +90,7 @@ fn push() -> &'static Range {
     }
 }
 
-/// Lets the C library call `hide` in each child. `bytes`: for the error.
+/// Makes the C library call `hide` in each child. `bytes` is for the error.
 fn watch_forks(bytes: usize) -> Result<(), MemoryError> {
     static ONCE: Once = Once::new();
     static FAILED: AtomicUsize = AtomicUsize::new(0);
@@ -109,7 +109,8 @@ fn watch_forks(bytes: usize) -> Result<(), MemoryError> {
     }
 }
 
-/// In a child, before `fork` returns. Makes system calls only: it neither allocates nor locks.
+/// This runs in a child, before `fork` returns. It makes only system calls: it neither allocates
+/// nor locks.
 extern "C" fn hide() {
     for range in ranges().filter(|range| range.state.load(Ordering::Acquire) == IN_USE) {
         let start = range.start.load(Ordering::Relaxed);
@@ -122,7 +123,7 @@ extern "C" fn hide() {
             libc::mmap(start, bytes, libc::PROT_NONE, flags, -1, 0)
         };
         if hidden == libc::MAP_FAILED {
-            // SAFETY: ends the process. The child must not go on with slices that change.
+            // SAFETY: ends the process. The child must not continue with slices that change.
             unsafe { libc::abort() }
         }
     }

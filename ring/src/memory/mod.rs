@@ -25,7 +25,7 @@ pub(crate) use writable::{DedicatedBuffer, RingMemory};
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Why shared memory can't be used.
+/// The reason why shared memory can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The kernel refused. Most often the machine's or the container's memory limit is reached.
@@ -33,7 +33,7 @@ pub enum MemoryError {
     System {
         /// The step that failed.
         what: &'static str,
-        /// Size of the memory, in bytes; 0 where it is not known yet.
+        /// Size of the memory, in bytes; 0 if it is not known yet.
         bytes: usize,
         /// The kernel's error.
         errno: Errno,
@@ -82,7 +82,7 @@ impl Mapping {
         Ok(area.cut_to(start, bytes))
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     fn addresses(bytes: usize) -> Result<Mapping, MemoryError> {
         let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL);
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
@@ -93,7 +93,7 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// The `bytes` bytes from `start` on, which lie in this mapping. The rest is unmapped.
+    /// The `bytes` bytes from `start` on, which are in this mapping. The rest is unmapped.
     fn cut_to(self, start: NonNull<c_void>, bytes: usize) -> Mapping {
         let before = start.addr().get() - self.start.addr().get();
         let used = bytes.next_multiple_of(PAGE);
@@ -107,7 +107,7 @@ impl Mapping {
         Mapping { start, bytes }
     }
 
-    /// Unmaps all from `bytes` on, a multiple of [`PAGE`].
+    /// Unmaps everything from `bytes` on, a multiple of [`PAGE`].
     fn cut(&mut self, bytes: usize) {
         let end = self.bytes.next_multiple_of(PAGE);
         if bytes < end {
@@ -119,7 +119,7 @@ impl Mapping {
         }
     }
 
-    /// The address of the byte at `from`. None where the part is not within the mapping.
+    /// The address of the byte at `from`. `None` if the part is not within the mapping.
     fn part(&self, from: usize, bytes: usize) -> Option<*mut u8> {
         let fits = from <= self.bytes && bytes <= self.bytes - from;
         // SAFETY: the address is within the mapping, or right after it.

@@ -1,11 +1,11 @@
-//! Allocates the pages of memory, huge ones where the kernel has them, and makes them present
-//! before they are written.
+//! Allocates the pages of memory, huge ones if the kernel has them, and makes them present before
+//! they are written.
 //!
-//! The kernel writes what it reads from a pipe or a file through the host's mapping of a slot, a
-//! decoder reads it through its own, and a consumer through a third one. With pages of 4 KiB, each
-//! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new. That of a
-//! decoder is new for each object. With huge pages, it has two of both. They are cleared twice as
-//! fast, too.
+//! The kernel writes the bytes of a pipe or a file through the host's mapping of a slot, a decoder
+//! reads them through its own, and a consumer through a third one. With pages of 4 KiB, each
+//! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new. A
+//! decoder's mapping is new for each object. With huge pages, it has two of both. They are cleared
+//! twice as fast, too.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use pipemill_types::HUGE_PAGE;
 
 use super::{Mapping, MemoryError, PAGE, failed};
 
-/// Bytes whose pages are made present by one system call. While it runs, other threads can't map
-/// or unmap memory, so it is short.
+/// Number of bytes whose pages are made present by one system call. While it runs, other threads
+/// can't map or unmap memory, so it is short.
 const POPULATE_STEP: usize = 128 << 10;
 /// From `linux/mman.h`, since Linux 6.1. The C library musl does not have it.
 const MADV_COLLAPSE: i32 = 25;
-/// How long a huge page usually takes at most. The kernel clears it in a quarter of a millisecond.
-/// It takes many times that to make room in one piece first, or if a hypervisor has to find the
-/// memory: then pages of the usual size are faster.
+/// Usual upper limit of the time for a huge page. The kernel clears it in a quarter of a
+/// millisecond. It takes many times that if the kernel must first make room in one piece, or if a
+/// hypervisor must find the memory: pages of the usual size are faster then.
 const USUAL_TIME: Duration = Duration::from_micros(500);
 
 /// The part of a mapping whose pages are huge.
 pub(super) struct HugePart {
-    /// Where it ends.
+    /// The end of that part.
     pub(super) end: usize,
-    /// Huge pages were given up because they took too long.
+    /// Whether huge pages were given up because they took too long.
     pub(super) was_late: bool,
 }
 
-/// Says whether to try huge pages again after they have taken too long: after one time without
+/// Decides whether to try huge pages again after they have taken too long: after one time without
 /// them, then two, then four, and so on.
 pub(super) struct Backoff {
     skipped: AtomicU32,
@@ -47,7 +47,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// At most this power of two.
+    /// The exponent of the largest such power of two.
     const MAX_POWER: u32 = 8;
 
     pub(super) const fn new() -> Self {
@@ -60,7 +60,7 @@ impl Backoff {
         self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_err()
     }
 
-    /// They were tried.
+    /// Records an attempt.
     pub(super) fn tried(&self, was_late: bool) {
         if was_late {
             let power = self.late.fetch_add(1, Ordering::Relaxed).min(Self::MAX_POWER);
@@ -83,8 +83,8 @@ fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
 
 impl Mapping {
     /// Allocates the memory from `from` to the mapping's end: in huge pages, until they have taken
-    /// `max_delay` more than usual. `None`: without them. `fd` is that of the mapping's file, which
-    /// is as long as the mapping, and has no memory there.
+    /// `max_delay` more than usual. `None` means without them. `fd` is the descriptor of the
+    /// mapping's file, which is as long as the mapping, and has no memory there.
     pub(super) fn reserve(
         &self,
         fd: impl AsFd,
@@ -101,7 +101,7 @@ impl Mapping {
         Ok(huge)
     }
 
-    /// Allocates as many huge pages as the kernel has in time.
+    /// Allocates as many huge pages as the kernel provides in time.
     fn reserve_huge(&self, fd: impl AsFd, from: usize, max_delay: Duration) -> HugePart {
         let begun = Instant::now();
         let mut end = from;
@@ -111,7 +111,7 @@ impl Mapping {
             && self.bytes - end >= HUGE_PAGE
             && begun.elapsed() <= in_time
         {
-            // The kernel makes no huge page of memory that has no page at all.
+            // The kernel makes no huge page from memory that has no page at all.
             let first_page = allocate(&fd, end, end + PAGE);
             if first_page.and_then(|()| self.collapse(end)).is_err() {
                 break;
@@ -122,7 +122,7 @@ impl Mapping {
         HugePart { end, was_late: begun.elapsed() > in_time }
     }
 
-    /// Makes the memory at `from` one huge page.
+    /// Converts the memory at `from` to one huge page.
     fn collapse(&self, from: usize) -> Result<(), Errno> {
         assert!(from <= self.bytes && HUGE_PAGE <= self.bytes - from);
         // SAFETY: the range lies within the mapping, and its contents do not change.
@@ -144,7 +144,7 @@ impl Mapping {
 
 /// Makes the pages of a mapping present, from `from` on, in a thread: the mapping is in use
 /// meanwhile. A writer that is faster takes one page fault for each page, which costs it no more
-/// than to wait for this.
+/// than waiting for this.
 pub(super) fn populate_in_background(map: &Arc<Mapping>, from: usize) {
     let (map, bytes) = (Arc::downgrade(map), map.bytes);
     let work = move || {
@@ -155,7 +155,7 @@ pub(super) fn populate_in_background(map: &Arc<Mapping>, from: usize) {
             }
         }
     };
-    // Where no thread can be started, each page becomes present when it is first written.
+    // If no thread can be started, each page becomes present when it is first written.
     let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
 }
 
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// With and without huge pages: that depends on the kernel.
+        /// The test runs with and without huge pages, depending on the kernel.
         #[test]
         fn all_memory_is_allocated_and_keeps_its_place_in_the_file(
             pages in 1..3 * HUGE_PAGE / PAGE,

@@ -9,18 +9,17 @@ use nix::sys::stat::fstat;
 use super::fork::HiddenAfterFork;
 use super::{Mapping, MemoryError, failed};
 
-/// A consumer's read-only mapping of shared memory. In children that are forked later it can't be
-/// read: the host overwrites it as soon as the parent has sent RELEASE.
+/// A consumer's read-only mapping of shared memory. Children that are forked later can't read it:
+/// the host overwrites it as soon as the parent has sent RELEASE.
 #[derive(Debug)]
 pub(crate) struct ReadMemory {
-    // Dropped in this order: from then on, a child of a fork has these addresses for other use.
+    // The fields are dropped in this order: from then on, a forked child can reuse these addresses.
     _hidden: HiddenAfterFork,
     map: Mapping,
 }
 
 impl ReadMemory {
-    /// Maps `bytes` bytes of a received descriptor, after it has checked that reading them can't
-    /// fault.
+    /// Maps `bytes` bytes of a received descriptor, after checking that reading them can't fault.
     pub(crate) fn map(fd: OwnedFd, bytes: u64) -> Result<ReadMemory, MemoryError> {
         let size = fstat(&fd).map_err(failed("asking for its size", 0))?.st_size;
         if u64::try_from(size).unwrap_or(0) < bytes {
@@ -37,11 +36,11 @@ impl ReadMemory {
         Ok(ReadMemory { _hidden: HiddenAfterFork::new(&map)?, map })
     }
 
-    /// `bytes` bytes from `from` on. None where they are not within the memory.
+    /// `bytes` bytes from `from` on. `None` if they are not within the memory.
     ///
     /// # Safety
-    /// While the slice lives, the host must not write to this part: it is of a batch that was
-    /// granted, and that is RELEASEd after the slice's end.
+    /// While the slice lives, the host must not write to this part: it belongs to a batch that was
+    /// granted and is RELEASEd after the slice's end.
     pub(crate) unsafe fn part(&self, from: usize, bytes: usize) -> Option<&[u8]> {
         let part = self.map.part(from, bytes)?;
         // SAFETY: the part is within the mapping, which can't shrink (`map` has checked the seal),

@@ -14,10 +14,10 @@ use pipemill_types::{MemoryBudget, SharedFile, TakenMemory};
 use super::pages::{Backoff, populate_in_background};
 use super::{Mapping, MemoryError, PAGE, failed};
 
-/// Bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
+/// In bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
 /// because growing costs system calls.
 const MIN_GROWTH: usize = 1 << 20;
-/// How much longer than usual huge pages of a ring may take. It is made once.
+/// Extra time that huge pages of a ring may take. A ring is made once.
 const RING_DELAY: Duration = Duration::from_millis(10);
 /// The same for a dedicated buffer. There is one for each batch that fits into no slot.
 const DEDICATED_DELAY: Duration = Duration::from_millis(1);
@@ -26,7 +26,7 @@ const DEDICATED_DELAY: Duration = Duration::from_millis(1);
 static DEDICATED_BACKOFF: Backoff = Backoff::new();
 
 fn create(name: &str) -> Result<OwnedFd, MemoryError> {
-    // The name is only seen in /proc/PID/maps. The kernel allows 249 bytes and no NUL.
+    // The name is visible only in /proc/PID/maps. The kernel allows 249 bytes and no NUL.
     let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
     memfd_create(name.as_str(), MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)
         .map_err(failed("creating it", 0))
@@ -83,7 +83,7 @@ impl RingMemory {
     /// A part of the memory, for writing.
     ///
     /// # Panics
-    /// Where the part is not within the memory.
+    /// If the part is not within the memory.
     ///
     /// # Safety
     /// For the life of the slice nobody else in this process may hold one that overlaps it, and no
@@ -99,7 +99,7 @@ impl RingMemory {
     /// A part of the memory, for reading.
     ///
     /// # Panics
-    /// Where the part is not within the memory.
+    /// If the part is not within the memory.
     ///
     /// # Safety
     /// Nobody may write to this part while the slice lives.
@@ -112,19 +112,19 @@ impl RingMemory {
 }
 
 /// A dedicated buffer: a memfd for a batch that fits into no slot. It grows while it is filled for
-/// the first time, and is sealed then. The host can still write to it, and does when nobody reads
-/// the batch any more: new memory would cost several times as much as to fill memory again.
+/// the first time, and is sealed then. The host can still write to it, and does so when nobody
+/// reads the batch any more: new memory would cost several times as much as reused memory.
 #[derive(Debug)]
 pub(crate) struct DedicatedBuffer {
     fd: Arc<OwnedFd>,
     map: Mapping,
-    /// Its bytes, in the channel's budget.
+    /// Its bytes in the channel's budget.
     taken: TakenMemory,
-    /// It can't grow any more.
+    /// Whether it can't grow any more.
     is_sealed: bool,
 }
 
-/// Allocates the memory from `from` on. Returns where its huge pages end.
+/// Allocates the memory from `from` on. Returns the end of its huge pages.
 fn reserve_dedicated(map: &Mapping, fd: impl AsFd, from: usize) -> Result<usize, MemoryError> {
     let is_due = DEDICATED_BACKOFF.is_due();
     let huge = map.reserve(fd, from, is_due.then_some(DEDICATED_DELAY))?;
@@ -146,18 +146,18 @@ impl DedicatedBuffer {
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
         let huge_end = reserve_dedicated(&map, &fd, 0)?;
-        // In the foreground, because all of it is written soon. Without it, each page becomes
-        // present when it is first written.
+        // The pages are made present in the foreground, because all of them are written soon.
+        // Without it, each page becomes present when it is first written.
         let _ = map.populate(huge_end, bytes - huge_end);
         Ok(DedicatedBuffer { fd: Arc::new(fd), map, taken, is_sealed: false })
     }
 
-    /// Makes it at least `bytes` bytes long. What was written stays; its address may change. One
-    /// that was sealed is replaced by another one of this name.
+    /// Makes it at least `bytes` bytes long. The bytes that were written stay; the address may
+    /// change. A sealed buffer is replaced by another one of this name.
     ///
     /// # Errors
-    /// [`MemoryError::OverBudget`] where the budget has not enough left: then nothing is changed.
-    /// Or the kernel does not give the memory.
+    /// [`MemoryError::OverBudget`] if the budget does not have enough left: nothing is changed
+    /// then. Otherwise, the kernel does not grant the memory.
     pub(crate) fn ensure(
         &mut self,
         name: &str,
@@ -180,7 +180,7 @@ impl DedicatedBuffer {
         let fits = self.taken.resize(ample as u64).is_ok();
         let new = if fits { ample } else { needed };
         self.taken.resize(new as u64)?;
-        // The old mapping goes only now, when nothing can fail any more.
+        // The old mapping is dropped only now, when nothing can fail any more.
         let map = map_whole(&*self.fd, new)?;
         reserve_dedicated(&map, &*self.fd, old)?;
         self.map = map;
@@ -192,7 +192,7 @@ impl DedicatedBuffer {
         self.map.bytes
     }
 
-    /// All of it, for writing. It holds the bytes of an older batch, if it was sealed.
+    /// All of it, for writing. It contains the bytes of an older batch, if it was sealed.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: this is the whole mapping, initialised (zeroed by the kernel), borrowed through
         // `&mut self`. No other process reads it: it was not sealed yet, or the ring has given it
@@ -209,8 +209,8 @@ impl DedicatedBuffer {
         unsafe { std::slice::from_raw_parts(self.map.start.cast::<u8>().as_ptr(), self.map.bytes) }
     }
 
-    /// Makes it read-only for everybody else, once the batch in it has `used` bytes. Gives memory
-    /// back if more than half of it is not in use.
+    /// Makes it read-only for everybody else, once the batch in it has `used` bytes. Returns memory
+    /// if more than half of it is not in use.
     pub(crate) fn seal(&mut self, used: usize) -> Result<(), MemoryError> {
         if self.is_sealed {
             return Ok(());

@@ -179,7 +179,7 @@ mod tests {
             prop_assert!(joined == whole);
         }
 
-        /// The texts are up to three times as long as a message, also before JSON escapes them.
+        /// The texts are up to three times as long as a message, even before JSON escapes them.
         #[test]
         fn an_error_and_a_refusal_are_cut_to_fit_a_message(
             text in prop::collection::vec(any::<char>(), 0..50), times in 0usize..1000

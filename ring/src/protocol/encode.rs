@@ -1,4 +1,4 @@
-//! Encodes messages. Those of a fixed size are arrays, which need no heap memory.
+//! Encodes messages. Messages of a fixed size are arrays, which need no heap memory.
 
 use pipemill_types::Printable;
 use serde::Serialize;
@@ -34,8 +34,7 @@ pub fn get_status() -> [u8; 4] {
 }
 
 /// Encodes STATUS with as much of `text` as fits a message: all of it, or its first 65,524 bytes.
-/// `text` is the part of the status that is not sent yet. Also returns how many bytes of it the
-/// message has.
+/// `text` is the unsent part of the status. Also returns the number of bytes of it in the message.
 pub fn status(text: &[u8]) -> (Vec<u8>, usize) {
     let part = &text[..text.len().min(MAX_MESSAGE - 12)];
     ([&numbered(STATUS, text.len() as u64), part].concat(), part.len())
@@ -46,14 +45,14 @@ pub fn welcome(welcome: &Welcome) -> Vec<u8> {
     json(WELCOME, welcome)
 }
 
-/// Encodes REFUSED. The text is for people, so what a terminal obeys or nobody sees becomes an
-/// escape. It is cut where the message would be longer than [`MAX_MESSAGE`].
+/// Encodes REFUSED. The text is for people, so control characters and invisible characters become
+/// escapes. It is cut if the message would be longer than [`MAX_MESSAGE`].
 pub fn refused(message: &str) -> Vec<u8> {
     let message = Printable::line(message).to_string();
     shortened(&message, |text| json(REFUSED, &RefusedBody { message: text.into() }))
 }
 
-/// Encodes SCHEMA. The message may be longer than [`MAX_MESSAGE`]; then it must not be sent.
+/// Encodes SCHEMA. The message may be longer than [`MAX_MESSAGE`]; if so, it must not be sent.
 pub fn schema(fields: &[Field]) -> Vec<u8> {
     json(SCHEMA, &SchemaBody { fields })
 }
@@ -86,8 +85,8 @@ pub fn stream_end() -> [u8; 4] {
     STREAM_END.to_le_bytes()
 }
 
-/// Encodes ERROR. Its text is made printable, as that of [`refused`]. The text and the object's
-/// name are cut where the message would be longer than [`MAX_MESSAGE`].
+/// Encodes ERROR. Its text is made printable, as in [`refused`]. The text and the object's name are
+/// cut if the message would be longer than [`MAX_MESSAGE`].
 pub fn error(report: &ErrorReport) -> Vec<u8> {
     let message = Printable::line(&report.message).to_string();
     let report = &ErrorReport { message, ..report.clone() };
@@ -116,7 +115,7 @@ fn numbered(kind: u32, number: u64) -> [u8; 12] {
     out
 }
 
-/// The message with as much of `text` as fits: the text is halved until it does.
+/// The message with as much of `text` as fits: the text is halved until the message fits.
 fn shortened(text: &str, build: impl Fn(&str) -> Vec<u8>) -> Vec<u8> {
     let mut text = text;
     loop {

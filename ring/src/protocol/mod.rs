@@ -46,34 +46,33 @@ pub struct Hello {
     pub protocol: u32,
     /// Name of the channel that it wants to read.
     pub channel: String,
-    /// Grants that it may hold at once, 1 or more. None: the channel's setting.
+    /// Number of grants that it may hold at once, 1 or more. `None`: the channel's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits: Option<u32>,
     /// Program and version of the consumer, for the host's log.
     #[serde(default)]
     pub client: String,
-    /// The number of records that it wants in each batch. None: the channel's setting.
+    /// The requested number of records of each batch. `None`: the channel's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchSize>,
-    /// Which rank it is. None: as the channel's mode says.
+    /// The rank of the consumer. `None`: as the channel's mode says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<Rank>,
-    /// The state after which it goes on: JSON that the host has to understand. None: where the
-    /// channel is.
+    /// The state after which it resumes: JSON that the host must understand. `None`: the current
+    /// position of the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<serde_json::Value>,
-    /// What may differ from what it was when the state was taken: words of
-    /// [`Accepted`].
+    /// Accepted differences from the state: words of [`Accepted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
-    /// The pass of a program over its data that the consumer is for. None: it has nothing to do
-    /// with other consumers.
+    /// The pass of a program over its data to which the consumer belongs. `None`: it is independent
+    /// of other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<Pass>,
 }
 
 impl Hello {
-    /// The HELLO of a consumer of this channel that asks for nothing else.
+    /// The HELLO of a consumer of this channel without other requests.
     pub fn new(channel: &str, client: &str) -> Hello {
         Hello {
             protocol: PROTOCOL,
@@ -89,24 +88,24 @@ impl Hello {
     }
 }
 
-/// A pass of a program over its data, which may have several consumers. A newer pass takes the
-/// place of an older one.
+/// A pass of a program over its data, which may have several consumers. A newer pass replaces an
+/// older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
-    /// Any text that no other program has, of at most [`MAX_PROGRAM`](Pass::MAX_PROGRAM) bytes.
+    /// A text that no other program uses, of at most [`MAX_PROGRAM`](Pass::MAX_PROGRAM) bytes.
     pub program: String,
-    /// Higher for a newer pass.
+    /// This is higher for a newer pass.
     pub number: u64,
 }
 
 impl Pass {
-    /// Bytes of a program's text, at most.
+    /// Largest length of a program's text in bytes.
     pub const MAX_PROGRAM: usize = 128;
 }
 
-/// Which of several programs a consumer is. With [`Mode::Rank`] it gets the batches whose number
-/// modulo `world` is `number`.
+/// The number of a consumer among several programs. With [`Mode::Rank`] it gets the batches whose
+/// number modulo `world` is `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rank {
@@ -118,14 +117,14 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The most ranks that may divide a channel.
+    /// Largest number of ranks that may divide a channel.
     pub const MAX_WORLD: u32 = 256;
 
-    /// The only one: it gets all batches.
+    /// The only rank, which gets all batches.
     pub const ONLY: Rank = Rank { number: 0, world: 1 };
 
     /// The number of the first batch that this consumer gets after a state whose last batch was
-    /// `last`. All ranks go on in step: each has got its batch of the same round.
+    /// `last`. All ranks advance in step: each has received its batch of the same round.
     pub fn next_after(self, last: u64) -> u64 {
         let round = last - last % u64::from(self.world);
         round.saturating_add(u64::from(self.world)).saturating_add(u64::from(self.number))
@@ -159,9 +158,9 @@ pub struct Welcome {
     pub slots: u32,
     /// Size of a slot, in bytes.
     pub slot_bytes: u64,
-    /// Grants that the consumer may hold at once, 1 or more.
+    /// Number of grants that the consumer may hold at once, 1 or more.
     pub credits: u32,
-    /// Where the host's run goes on, if it resumed a state.
+    /// The position at which the host's run resumed, if it resumed a state.
     #[serde(default)]
     pub resumed: Option<Resumed>,
     /// The settings of the channel that must be the same when a state of it is resumed, as names
@@ -170,7 +169,7 @@ pub struct Welcome {
     pub settings: BTreeMap<String, String>,
 }
 
-/// The place of a batch among those of its channel.
+/// The position of a batch among those of its channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchPlace {
     /// Number of the epoch, from 0.
@@ -179,21 +178,21 @@ pub struct BatchPlace {
     pub number: u64,
 }
 
-/// Where a run goes on that resumed a state.
+/// The position at which a run resumed a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// Number of records of the state's last batch that the program was given; 0 at the start of an
+    /// Number of records of the state's last batch that the program received; 0 at the start of an
     /// epoch, where there is no last batch.
     pub delivered: u64,
-    /// The fields of the records, as decoders get them; empty if the program had none yet.
+    /// The fields of the records, in the form for decoders; empty if the program had none yet.
     pub schema: String,
-    /// Which rank the program was.
+    /// The rank of the program.
     #[serde(flatten)]
     pub rank: Rank,
     /// The state's last batch; at the start of an epoch the next one, without an object.
     #[serde(flatten)]
     pub position: BatchPosition,
-    /// What may differ from what it was there. Known to the host alone.
+    /// Accepted differences from the state. Only the host knows them.
     #[serde(skip)]
     pub accepted: Accepted,
 }
@@ -204,8 +203,8 @@ impl Resumed {
         self.position.batch.saturating_add(u64::from(self.delivered > 0))
     }
 
-    /// The first batch that this rank gets. At the start of an
-    /// epoch that is all of the epoch.
+    /// The first batch that this rank gets. At the start of an epoch its number is 0, so that it
+    /// comes before every batch of the epoch.
     pub fn first_batch_of(&self, rank: Rank) -> BatchPlace {
         let number = match self.delivered {
             0 => 0,
@@ -215,8 +214,8 @@ impl Resumed {
     }
 }
 
-/// The state of a channel, as a program keeps it: it goes on after the last batch that it was
-/// given.
+/// The state of a channel, as a program keeps it: the channel resumes after the last batch that the
+/// program received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Version of its form: [`State::VERSION`].
@@ -225,10 +224,10 @@ pub struct State {
     pub channel: String,
     /// The settings that must be the same when the channel goes on.
     pub settings: BTreeMap<String, String>,
-    /// The place.
+    /// The position.
     #[serde(flatten)]
     pub place: Resumed,
-    /// In a checkpoint of the host: numbers of the batches after the place that are done, too.
+    /// In a checkpoint of the host: numbers of the batches after the position that are done, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<u64>>,
 }
@@ -236,10 +235,10 @@ pub struct State {
 impl State {
     /// Version of the form of states.
     pub const VERSION: u32 = 3;
-    /// Name of the setting that says in which order records come.
+    /// Name of the setting for the order of records.
     pub const ORDER: &str = "order";
-    /// Its value where the order is another one in each run: then no place inside of an epoch says
-    /// what came before it.
+    /// Its value if the order differs from run to run: a position inside an epoch then does not
+    /// determine the records before it.
     pub const ANY_ORDER: &str = "any";
 
     /// A state of this version.
@@ -251,7 +250,7 @@ impl State {
     /// The state that a program has kept as JSON.
     ///
     /// # Errors
-    /// It is not what a program was given: a key is missing, unknown, or has another type.
+    /// It is not a state of pipemill: a key is missing, unknown, or has another type.
     pub fn of_json(value: &serde_json::Value) -> Result<State, String> {
         let state: State = Deserialize::deserialize(value)
             .map_err(|error: serde_json::Error| error.to_string())?;
@@ -300,22 +299,22 @@ pub struct Grant {
     pub batch: u64,
     /// Size of the batch in bytes, from the start of its memory.
     pub bytes: u64,
-    /// The slot that it lies in, or [`DEDICATED`](crate::layout::DEDICATED).
+    /// The slot of the batch, or [`DEDICATED`](crate::layout::DEDICATED).
     pub slot: u32,
     /// Number of the batch's epoch, from 0.
     pub epoch: u32,
 }
 
-/// The end of an epoch: every batch of it was ACKed.
+/// The end of an epoch, every batch of which was ACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EpochEnd {
-    /// Batches that were delivered, to all consumers of the channel together.
+    /// Number of delivered batches, to all consumers of the channel together.
     pub batches: u64,
-    /// Records in these batches.
+    /// Number of records in these batches.
     pub records: u64,
     /// Number of the epoch, from 0.
     pub epoch: u32,
-    /// Part of the epoch was skipped, or not read.
+    /// Whether part of the epoch was skipped, or not read.
     pub early: bool,
 }
 
@@ -341,7 +340,7 @@ pub enum ToHost<'m> {
     Release(GrantNumbers<'m>),
     /// END_EPOCH: requests to skip the rest of this epoch.
     EndEpoch(u32),
-    /// GET_STATUS: asks for the host's status. From a status client, in place of HELLO.
+    /// GET_STATUS: requests the host's status. A status client sends it instead of HELLO.
     GetStatus,
 }
 
@@ -369,14 +368,14 @@ pub enum ToConsumer {
 /// A part of the host's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusPart {
-    /// Length in bytes of the text from the start of this part to the end: where it is that of
-    /// `text`, this part is the last one.
+    /// Number of bytes of the text from the start of this part to the end: if it equals the length
+    /// of `text`, this part is the last one.
     pub left: u64,
     /// The part's bytes, one or more.
     pub text: Vec<u8>,
 }
 
-/// Why a message can't be decoded.
+/// The reason why a message can't be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolError(pub(crate) String);

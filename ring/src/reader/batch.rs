@@ -11,9 +11,9 @@ use crate::layout::{ABSENT, Header, spans_fit};
 use crate::memory::ReadMemory;
 use crate::protocol::{self, Field, Grant};
 
-/// Records of one epoch, in shared memory. When it is dropped, it is RELEASEd, and
-/// ACKed where that was not done. A batch that a panic drops is not ACKed: it is when the reader
-/// asks for the next batch; if the process ends before, the batch goes to another consumer.
+/// Records of one epoch, in shared memory. Dropping it sends RELEASE, and ACK if that was not sent.
+/// A batch that a panic drops is not ACKed until the reader asks for the next batch; if the process
+/// ends before, the batch goes to another consumer.
 #[derive(Debug)]
 pub struct Batch {
     header: Header,
@@ -21,7 +21,7 @@ pub struct Batch {
     /// Position and length of the batch in the memory, in bytes.
     from: usize,
     bytes: usize,
-    // Dropped in this order: a dedicated buffer is unmapped before it is RELEASEd.
+    // The fields are dropped in this order: a dedicated buffer is unmapped before it is RELEASEd.
     memory: Arc<ReadMemory>,
     lease: ReleaseOnDrop,
 }
@@ -39,7 +39,7 @@ impl Lease {
         Lease { connection, grant, acked: AtomicBool::new(false) }
     }
 
-    /// Sends an ACK, unless that was done.
+    /// Sends an ACK, unless it was sent.
     pub(super) fn ack(&self) {
         if !self.acked.swap(true, Ordering::Relaxed) {
             self.connection.send(&protocol::ack(self.grant));
@@ -56,15 +56,14 @@ impl Drop for ReleaseOnDrop {
         if std::thread::panicking() && !lease.acked.swap(true, Ordering::Relaxed) {
             return lease.connection.abandon(lease.grant);
         }
-        // A RELEASE is an ACK too, and no ACK may follow it.
+        // A RELEASE is also an ACK, and no ACK may follow it.
         lease.acked.store(true, Ordering::Relaxed);
         lease.connection.send(&protocol::release(lease.grant));
     }
 }
 
 impl Batch {
-    /// Checks the header and every span, so that everything that is read later is within the
-    /// memory.
+    /// Checks the header and every span, so that all later reads are within the memory.
     pub(super) fn open(
         memory: Arc<ReadMemory>,
         from: u64,
@@ -94,7 +93,7 @@ impl Batch {
                 return Err(format!("batch {}: a span outside of the payload", header.batch));
             }
         }
-        // Only now: a batch that is not returned must not be RELEASEd.
+        // This is set only now: a batch that is not returned must not be RELEASEd.
         Ok(Batch { header, fields, from, bytes, memory, lease: ReleaseOnDrop(lease) })
     }
 
@@ -130,7 +129,7 @@ impl Batch {
         self.header.has_absent
     }
 
-    /// Name of the object that the first record comes from.
+    /// Name of the object that contains the first record.
     pub fn object(&self) -> &str {
         self.header.object(self.part()).unwrap_or_default()
     }
@@ -145,12 +144,13 @@ impl Batch {
         self.header.object_offset
     }
 
-    /// Number of real records. Those after them are copies of the last one, which fill the batch.
+    /// Number of real records. The records after them are copies of the last one, which fill the
+    /// batch.
     pub fn valid(&self) -> usize {
         self.records() - self.header.padding as usize
     }
 
-    /// Where the batch's first record comes from, so that it can be found again.
+    /// The origin of the batch's first record, from which it can be found again.
     pub fn position(&self) -> BatchPosition {
         let text = self.header.identity(self.part()).unwrap_or_default();
         let (identity, inputs) = match self.header.has_inputs {
@@ -172,18 +172,19 @@ impl Batch {
         }
     }
 
-    /// Facts about the object that its decoder told: a JSON object of strings, or the empty string.
+    /// Facts about the object that its decoder reported: a JSON object of strings, or the empty
+    /// string.
     pub fn metadata(&self) -> &str {
         self.header.metadata(self.part()).unwrap_or_default()
     }
 
-    /// The payload, in which the offsets count. The bytes between records are those of the input.
+    /// The payload, to which the offsets refer. The bytes between records are those of the input.
     pub fn payload(&self) -> &[u8] {
         self.header.payload(self.part()).unwrap_or_default()
     }
 
-    /// The bytes of one field of one record, without a copy. None where the field is absent, or
-    /// where there is no such record or field.
+    /// The bytes of one field of one record, without a copy. `None` if the field is absent, or if
+    /// there is no such record or field.
     pub fn field(&self, record: usize, field: usize) -> Option<&[u8]> {
         let offset = *self.offsets(field).get(record)?;
         let length = *self.lengths(field).get(record)?;
@@ -193,13 +194,13 @@ impl Batch {
         self.payload().get(offset as usize..offset as usize + length as usize)
     }
 
-    /// Where one field of each record starts in the payload, in bytes; [`ABSENT`] where it is
-    /// absent. Empty where there is no such field.
+    /// The start of one field of each record in the payload, in bytes; [`ABSENT`] if it is absent.
+    /// It is empty if there is no such field.
     pub fn offsets(&self, field: usize) -> &[u32] {
         self.column(field, 0)
     }
 
-    /// The length of one field of each record, in bytes. Empty where there is no such field.
+    /// The length of one field of each record, in bytes. It is empty if there is no such field.
     pub fn lengths(&self, field: usize) -> &[u32] {
         self.column(field, 1)
     }

@@ -14,7 +14,7 @@ use crate::protocol::{self, ToConsumer};
 use crate::socket::{Received, connect_to, receive_with_fd, send};
 use crate::trust;
 
-/// Where a host was connected to, and whose it may be.
+/// The host's address, and which users it may belong to.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) path: PathBuf,
@@ -33,8 +33,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the host at `path`, and says nothing to it yet. With `allow_other_users` it may
-    /// be any user's.
+    /// Connects to the host at `path`, without sending anything yet. With `allow_other_users` the
+    /// host may belong to any user.
     pub(super) fn open(
         path: &Path,
         channel: &str,
@@ -53,14 +53,14 @@ impl Connection {
         Ok(Connection { socket, address, channel, process, abandoned: Mutex::default() })
     }
 
-    /// Where the host was connected to.
+    /// The path of the host's socket.
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Sends a message. It is no error here that the host has hung up: its last messages can still
-    /// be received, and the receive after these reports the hang-up. In a forked child this sends
-    /// nothing, because the connection is the parent's.
+    /// Sends a message. It is not an error here that the host has hung up: its last messages can
+    /// still be received, and the receive after these reports the hang-up. In a forked child this
+    /// sends nothing, because the connection belongs to the parent.
     pub(super) fn send(&self, message: &[u8]) {
         if self.check_process().is_err() {
             return;
@@ -90,12 +90,12 @@ impl Connection {
         }
     }
 
-    /// Waits until there is something to receive, also a hang-up, at most until `end`. Whether
-    /// there is.
+    /// Waits until there is something to receive, including a hang-up, at most until `end`. Returns
+    /// whether there is.
     pub(super) fn wait(&self, end: Instant) -> Result<bool, ReaderError> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // Rounded up, so that the last wait is not none.
+            // The time is rounded up, so that the last wait is not zero.
             let left = PollTimeout::try_from(left.as_millis().saturating_add(1));
             let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
             match poll(&mut polled, left.unwrap_or(PollTimeout::MAX)) {
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// An error in a forked child.
+    /// Returns an error in a forked child.
     pub(super) fn check_process(&self) -> Result<(), ReaderError> {
         match std::process::id() == self.process {
             true => Ok(()),
@@ -120,12 +120,12 @@ impl Connection {
         ReaderError::Protocol { channel: self.channel.clone(), what }
     }
 
-    /// A panic has dropped the batch of this grant.
+    /// Records that a panic has dropped the batch of this grant.
     pub(super) fn abandon(&self, grant: u64) {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
     }
 
-    /// ACKs and RELEASEs the abandoned grants: the program goes on after the panic.
+    /// ACKs and RELEASEs the abandoned grants: the program continues after the panic.
     pub(super) fn release_abandoned(&self) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         for grant in abandoned.drain(..) {
@@ -134,12 +134,12 @@ impl Connection {
     }
 }
 
-/// The host notices the hang-up at once. A process that another thread is just starting has a copy
-/// of the descriptor until it runs its own program, and `close` alone would wait for that.
+/// The host notices the hang-up at once. A process that another thread is starting has a copy of
+/// the descriptor until it executes its own program, and `close` alone would wait for that.
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
-            // It can't be more shut than it is.
+            // An error means that it is shut down already.
             let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
         }
     }

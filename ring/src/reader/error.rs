@@ -6,7 +6,7 @@ use crate::memory::MemoryError;
 use crate::protocol::ErrorReport;
 use crate::trust::OtherUser;
 
-/// Why a channel can't be read, or not any further.
+/// The reason why a channel can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReaderError {
     /// No host answers at the path.
@@ -17,7 +17,7 @@ pub enum ReaderError {
         /// The kernel's error.
         error: std::io::Error,
     },
-    /// Another user serves the path. Nothing was said to that host, and nothing of it was read.
+    /// Another user serves the path. Nothing was sent to that host, and nothing of it was read.
     #[error(
         "{0}, which could send anything; if you trust that user, connect with allow_other_users; \
          if not, let the host serve a path in a folder that only you can write to"
@@ -40,14 +40,14 @@ pub enum ReaderError {
     Protocol {
         /// Name of the channel.
         channel: String,
-        /// What it did wrong.
+        /// The violation.
         what: String,
     },
     /// Shared memory of the host can't be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// This consumer was not given all batches of the channel, so it has no single place to go on
-    /// at.
+    /// This consumer did not receive all batches of the channel, so it has no single position to
+    /// resume from.
     #[error(
         "channel {channel:?}: this program was given batch {batch} before others, which went to \
          another consumer; let one consumer read the channel, or connect each with a rank"
@@ -55,11 +55,11 @@ pub enum ReaderError {
     Gap {
         /// Name of the channel.
         channel: String,
-        /// Number of the first batch that came in the place of another.
+        /// Number of the first unexpected batch.
         batch: u64,
     },
-    /// The records come in another order in each run, so no place inside of an epoch says what came
-    /// before it.
+    /// The order of records differs from run to run, so a position inside an epoch does not
+    /// determine the records before it.
     #[error(
         "channel {channel:?}: its records come in another order in each run, so there is no place \
          inside of an epoch to go on at; take the state between two epochs, or let the host keep \

@@ -1,4 +1,4 @@
-//! The Rust reader of a channel. It gives batches in shared memory, without a copy.
+//! The Rust reader of a channel. It returns batches in shared memory, without a copy.
 //!
 //! ```no_run
 //! use pipemill_ring::reader::{Event, Reader};
@@ -44,10 +44,10 @@ use crate::protocol::{
     Welcome,
 };
 
-/// What a reader calls itself in HELLO, unless a program gives it a name.
+/// The reader's name in HELLO, unless a program sets another one.
 const CLIENT: &str = concat!("rust, pipemill-ring ", env!("CARGO_PKG_VERSION"));
 
-/// What a channel gives next.
+/// The next event of a channel.
 #[derive(Debug)]
 pub enum Event {
     /// A batch of records.
@@ -61,22 +61,22 @@ pub enum Event {
 /// One consumer of one channel.
 ///
 /// Its connection stays open until the last of its batches is dropped too: after a hang-up the host
-/// would give their memory to others. So don't keep batches for long without their reader: the host
-/// may grant it more batches meanwhile, up to its credits, and nobody reads these.
+/// would reuse their memory for others. So don't keep batches for long without their reader: the
+/// host may grant it more batches meanwhile, up to its credits, and nobody reads these.
 #[derive(Debug)]
 pub struct Reader {
     connection: Arc<Connection>,
     ring: Arc<ReadMemory>,
     welcome: Welcome,
     fields: Option<Arc<[Field]>>,
-    /// Of the batch that the last `next` returned.
+    /// The batch that the last `next` returned.
     last: Option<Arc<Lease>>,
     end: Option<FinalEvent>,
     tracker: Tracker,
     buffer: Vec<u8>,
 }
 
-/// How the channel ended. Each further call of `next` returns it again.
+/// The end or the error of the channel. Each further call of `next` returns it again.
 #[derive(Clone, Debug)]
 enum FinalEvent {
     StreamEnd,
@@ -85,16 +85,17 @@ enum FinalEvent {
 }
 
 impl Reader {
-    /// Connects to the host's socket at `path`. `credits`: the number of grants that this consumer
-    /// may hold at once, 1 or more; None: the channel's setting. A grant is held until its batch is
-    /// dropped, so a program that keeps a batch while it asks for the next needs 2.
+    /// Connects to the host's socket at `path`. `credits` is the number of grants that this
+    /// consumer may hold at once, 1 or more; `None`: the channel's setting. A grant is held until
+    /// its batch is dropped, so a program that keeps a batch while it asks for the next one needs
+    /// 2.
     ///
-    /// The host has to be one of this user or of root: its memory is trusted.
+    /// The host must belong to this user or to root: its memory is trusted.
     ///
     /// # Errors
-    /// [`ReaderError::Connect`] where no host answers, [`ReaderError::OtherUser`] where another
-    /// user serves the path, [`ReaderError::Refused`] with the host's reason,
-    /// [`ReaderError::Protocol`] or [`ReaderError::Memory`] where the host's answer is wrong.
+    /// [`ReaderError::Connect`] if no host answers, [`ReaderError::OtherUser`] if another user
+    /// serves the path, [`ReaderError::Refused`] with the host's reason, [`ReaderError::Protocol`]
+    /// or [`ReaderError::Memory`] if the host's answer is wrong.
     pub fn connect(
         path: &Path,
         channel: &str,
@@ -103,13 +104,13 @@ impl Reader {
         Reader::connect_as(path, &Hello { credits, ..Hello::new(channel, CLIENT) }, false)
     }
 
-    /// Connects as a consumer that may ask for more: a number of records in each batch, a part of
-    /// the batches, a [state](Reader::state) after which it goes on. With `allow_other_users` the
-    /// host may be that of any user, who is trusted with all that this program makes of the
+    /// Connects as a consumer with more requests: a number of records of each batch, a part of the
+    /// batches, a [state](Reader::state) after which it resumes. With `allow_other_users` the host
+    /// may belong to any user, who is then trusted with everything that this program does with the
     /// records.
     ///
     /// # Errors
-    /// As [`connect`](Reader::connect), and [`ReaderError::Protocol`] where HELLO is longer than a
+    /// As for [`connect`](Reader::connect), and [`ReaderError::Protocol`] if HELLO is longer than a
     /// message may be.
     pub fn connect_as(
         path: &Path,
@@ -154,24 +155,24 @@ impl Reader {
         &self.welcome
     }
 
-    /// The fields of every record. None until [`next`](Reader::next) has received them, which it
-    /// has when it returns the first batch.
+    /// The fields of every record. `None` until [`next`](Reader::next) has received them, which
+    /// happens before it returns the first batch.
     pub fn fields(&self) -> Option<&[Field]> {
         self.fields.as_deref()
     }
 
-    /// Where this program goes on if it is started again: after the last batch that it was given.
-    /// As JSON it is what [`Hello::state`] takes, and what a host can be
-    /// started with.
+    /// The position from which this program resumes if it is started again: after the last batch
+    /// that it received. As JSON it is the form for [`Hello::state`], and a host can be started
+    /// with it.
     ///
     /// # Errors
-    /// [`ReaderError::Gap`] where this consumer was not given all batches, and
-    /// [`ReaderError::AnyOrder`] inside of an epoch whose order is another one in each run.
+    /// [`ReaderError::Gap`] if this consumer did not receive all batches, and
+    /// [`ReaderError::AnyOrder`] inside an epoch whose order differs from run to run.
     pub fn state(&self) -> Result<State, ReaderError> {
         self.tracker.state(self.fields())
     }
 
-    /// ACKs the batch that the last call returned, if that was not done, and waits for the next
+    /// ACKs the batch that the last call returned, unless that was done, and waits for the next
     /// event. Batches of earlier calls stay readable while they are kept, but each of them takes
     /// one of the credits.
     ///
@@ -211,10 +212,10 @@ impl Reader {
     }
 
     /// ACKs the batch that the last call of [`next`](Reader::next) returned, and waits until the
-    /// host has sent something or hung up, at most for `limit`. Whether it has.
+    /// host has sent something or hung up, at most for `limit`. Returns whether it has.
     ///
     /// # Errors
-    /// [`ReaderError::Forked`], and [`ReaderError::Socket`] where the kernel can't wait.
+    /// [`ReaderError::Forked`], and [`ReaderError::Socket`] if the kernel can't wait.
     pub fn wait(&mut self, limit: Duration) -> Result<bool, ReaderError> {
         self.ack_last()?;
         self.connection.wait(Instant::now() + limit)
@@ -229,8 +230,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Requests to skip the rest of an epoch. Batches that were granted before still come, and then
-    /// its EPOCH_END. Without effect where it is not the current epoch.
+    /// Requests to skip the rest of an epoch. Batches that were granted before still come, followed
+    /// by its EPOCH_END. It has no effect if the epoch is not the current one.
     pub fn end_epoch(&self, epoch: u32) {
         self.connection.send(&protocol::end_epoch(epoch));
     }

@@ -1,4 +1,4 @@
-//! The state of a channel: where a program goes on that is started again.
+//! The state of a channel: the position from which a restarted program resumes.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::batch::Batch;
 use super::error::ReaderError;
 use crate::protocol::{EpochEnd, Field, Hello, Rank, Resumed, State, Welcome};
 
-/// Notes what a program was given, so that its state can be asked for at any time.
+/// Records the batches that a program received, so that its state is available at any time.
 #[derive(Debug)]
 pub(super) struct Tracker {
     channel: String,
     settings: BTreeMap<String, String>,
     rank: Rank,
-    /// The last batch that was given, or the place where the next one begins.
+    /// The last received batch, or the position where the next one begins.
     last: Resumed,
-    /// Number of the next batch, if this program is given all batches.
+    /// Number of the next batch, if this program receives all batches.
     next: u64,
-    /// No batch is expected to follow the one before.
+    /// Whether any batch may follow.
     any_batch: bool,
-    /// The number of the batch that came in the place of the next one.
+    /// The number of the first unexpected batch.
     gap: Option<u64>,
 }
 
@@ -30,9 +30,9 @@ impl Tracker {
         let known = hello.state.as_ref().and_then(|state| Resumed::deserialize(state).ok());
         let rank = hello.rank.unwrap_or_default();
         let last = known.or_else(|| welcome.resumed.clone()).unwrap_or_default();
-        // Numbers are those of a run. One that has ended an epoch early has others.
+        // Numbers are valid within a run. A run that has ended an epoch early has other numbers.
         let any_batch = last.position.epoch > 0;
-        // Another rank may have kept it: all are at the same step then.
+        // Another rank may have kept it: all ranks are at the same step then.
         let last = Resumed { rank, ..last };
         Tracker {
             channel: welcome.channel.clone(),
@@ -45,7 +45,7 @@ impl Tracker {
         }
     }
 
-    /// The program is given this batch.
+    /// Records that the program receives this batch.
     pub(super) fn batch(&mut self, batch: &Batch) {
         let number = batch.number();
         if number != self.next && !self.any_batch && self.rank == Rank::ONLY {
@@ -53,7 +53,7 @@ impl Tracker {
         }
         (self.next, self.any_batch) = (number.saturating_add(1), false);
         if batch.valid() == 0 && batch.records() > 0 {
-            // It fills the last round of its epoch, and nothing of that follows.
+            // It fills the last round of its epoch, and no other batch of the epoch follows.
             return self.begin_epoch(batch.epoch().saturating_add(1));
         }
         self.last = Resumed {
@@ -65,7 +65,7 @@ impl Tracker {
         };
     }
 
-    /// An epoch has ended.
+    /// Records the end of an epoch.
     pub(super) fn epoch_end(&mut self, end: &EpochEnd) {
         self.any_batch = true;
         self.begin_epoch(end.epoch.saturating_add(1));

@@ -1,5 +1,4 @@
-//! Why no batch comes: the host is asked for its status, in which it says what the channel waits
-//! for.
+//! Explains why no batch comes: the host's status says what the channel waits for.
 
 use std::time::Duration;
 
@@ -8,14 +7,14 @@ use serde_json::Value;
 use super::Reader;
 use crate::status_client::StatusClient;
 
-/// A host that has not answered by then is stopped, or has no time.
+/// A host that has not answered within this time is stopped or overloaded.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Reader {
-    /// What the channel waits for, as the host sees it now, in words for a message: the rank that
-    /// has left or has not come, the writer of a FIFO, an object. `None` where it waits for
-    /// nothing, or where the host does not say it within 5 seconds. It is meant for a program whose
-    /// [`wait`](Reader::wait) was in vain for some seconds.
+    /// The reason why the channel waits, according to the host, in words for a message: the rank
+    /// that has left or has not come, the writer of a FIFO, an object. `None` if it does not wait,
+    /// or if the host does not answer within 5 seconds. It is meant for a program whose
+    /// [`wait`](Reader::wait) has returned nothing for some seconds.
     pub fn waits_for(&self) -> Option<String> {
         let address = self.connection.address();
         let client = if address.allow_other_users {
@@ -29,7 +28,7 @@ impl Reader {
     }
 }
 
-/// What this channel waits for, in a host's status.
+/// The reason in a host's status why this channel waits.
 fn waits_for(status: &[u8], channel: &str) -> Option<String> {
     let status: Value = serde_json::from_slice(status).ok()?;
     let mut channels = status.get("channels")?.as_array()?.iter();

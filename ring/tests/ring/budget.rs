@@ -1,4 +1,4 @@
-//! The channel's budget of memory: what would be more waits for consumers, or is an error.
+//! The channel's memory budget: a request beyond it waits for consumers, or is an error.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::setup::{check, config, grant_dedicated, next_batch, serve};
 
 /// Bytes of the ring's slots.
 const SLOTS: u64 = 8 * 8192;
-/// Bytes of a dedicated buffer of [`grant_dedicated`], at least.
+/// Smallest size in bytes of a dedicated buffer of [`grant_dedicated`].
 const BUFFER: u64 = 3 * 8192;
 
 fn ring(more: u64) -> (Arc<Ring>, Arc<MemoryBudget>) {
@@ -42,7 +42,7 @@ fn a_buffer_beyond_the_budget_is_an_error_and_frees_its_place() {
     let mut writer = ring.acquire_dedicated(100).unwrap();
     writer.payload()[..100].fill(1);
     assert!(is_over_budget(&writer.ensure(2 * BUFFER as usize).unwrap_err()));
-    // What was written stays.
+    // The bytes that were written stay.
     assert_eq!(writer.payload()[..100], [1; 100]);
     drop(writer);
     assert_eq!((budget.taken(), ring.status().dedicated), (SLOTS, 0));
@@ -82,7 +82,7 @@ fn other_memory_of_the_writer_counts() {
     assert!(is_over_budget(&ring.take_memory(&mut taken, 2 * BUFFER + 1).unwrap_err()));
     assert_eq!(budget.taken(), SLOTS + 2 * BUFFER);
     ring.take_memory(&mut taken, 0).unwrap();
-    // A buffer that nobody needs is given back where other memory is needed.
+    // A free buffer is returned if other memory is needed.
     let host = serve(ring);
     grant_dedicated(&host.ring, 0, 0).unwrap();
     drop(next_batch(&mut host.reader(1)));

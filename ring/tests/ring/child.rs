@@ -18,7 +18,7 @@ use pipemill_ring::reader::{Event, Reader, ReaderError};
 
 use crate::setup::{RECORDS, check, config, fields, grant};
 
-/// What Linux calls a user that owns nothing.
+/// Linux's id of a user that owns nothing.
 const NOBODY: Uid = Uid::from_raw(65_534);
 const ROLE: &str = "RING_TEST_ROLE";
 const SOCKET: &str = "RING_TEST_SOCKET";
@@ -44,7 +44,7 @@ impl Process {
         Process { child, lines }
     }
 
-    /// The next line, and its time in nanoseconds. None at the end of the process.
+    /// The next line, and its time in nanoseconds. `None` at the end of the process.
     pub fn line(&mut self) -> Option<(u128, String)> {
         let line = self.lines.next()?.unwrap();
         let time = line.split_once(' ').and_then(|(time, text)| Some((time.parse().ok()?, text)));
@@ -53,7 +53,7 @@ impl Process {
     }
 
     pub fn kill(&mut self) {
-        // Fails only where the process has ended by itself.
+        // This fails only if the process has ended already.
         let _ = self.child.kill();
     }
 }
@@ -75,7 +75,7 @@ fn now() -> u128 {
 }
 
 fn say(text: &str) {
-    // In one write, so that a kill can't cut it in two.
+    // This is a single write, so that a kill can't cut it in two.
     let line = format!("{} {text}\n", now());
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
 }
@@ -120,8 +120,8 @@ fn consume(socket: &Path) {
     say("end");
 }
 
-/// A host that serves three batches and then waits for its end. It reports once that the grants of
-/// all three are sent.
+/// A host that serves three batches and then waits for the signal to end. It reports when the
+/// grants of all three are sent.
 fn serve(socket: &Path) {
     let ring = Ring::new(config()).unwrap();
     ring.set_schema(fields()).unwrap();
@@ -142,8 +142,8 @@ fn serve(socket: &Path) {
     }
 }
 
-/// A host that may open 256 files, not as root. It serves batches without end, and opens sources
-/// when it is told to on standard input.
+/// A host that may open 256 files, not as root. It serves batches without end, and opens sources on
+/// commands from standard input.
 fn serve_with_few_files(socket: &Path) {
     setrlimit(Resource::RLIMIT_NOFILE, 256, 256).unwrap();
     if geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! Many connections that say nothing, or never listen, keep no consumer and no source out. The host
-//! may open few files, and is not root: root is exempt from one of the kernel's limits.
+//! Many connections that send nothing, or never receive, keep no consumer and no source out. The
+//! host may open few files, and is not root: root is exempt from one of the kernel's limits.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ impl Host {
 
     /// A consumer, a status client and sources get what they need.
     fn check(&mut self) {
-        // It is another user's, if this is root.
+        // The socket belongs to another user, if this is root.
         let hello = Hello { credits: Some(2), ..Hello::new("train", "crowds") };
         let mut reader = Reader::connect_as(&self.socket, &hello, true).unwrap();
         for _ in 0..20 {
@@ -79,7 +79,7 @@ fn status_clients_that_never_receive_keep_nobody_out() {
         })
         .collect();
     host.check();
-    // Those that ask once are within their rights: they stay, and hold no descriptor.
+    // Clients that ask once follow the rules: they stay, and hold no descriptor.
     let patient: Vec<Raw> = (0..40).map(|_| Raw::connect(&host.socket)).collect();
     patient.iter().for_each(|client| client.send(&get_status()).unwrap());
     host.check();
@@ -106,7 +106,7 @@ fn consumers_that_never_receive_take_no_more_than_their_part_of_the_descriptors(
     assert!(said.contains("has 64 consumers, all that it takes"), "{said}");
     deaf.clear();
     loop {
-        // Until the host has noticed that they are gone.
+        // Waits until the host has noticed that they are gone.
         let probe = Raw::connect(&host.socket);
         let _ = probe.send(&hello("train", 1));
         if matches!(probe.receive(), Some((_, Some(_)))) {

@@ -28,12 +28,12 @@ const KILLS: usize = 100;
 struct BatchReports {
     first_record: u64,
     records: u64,
-    /// When it was received.
+    /// The time when it was received.
     got: Vec<u128>,
-    /// When its ACK had been sent.
+    /// The time when its ACK had been sent.
     acked: Vec<u128>,
-    /// How many consumers were about to send its ACK. Those that died then have perhaps not sent
-    /// it.
+    /// Number of consumers that were about to send its ACK. Consumers that died then may not have
+    /// sent it.
     acking: usize,
 }
 
@@ -41,7 +41,7 @@ struct BatchReports {
 struct Reports(BTreeMap<u64, BatchReports>);
 
 impl Reports {
-    /// Takes one line of the process. False at its end.
+    /// Processes one line of the process. Returns false at its end.
     fn read(&mut self, process: &mut Process) -> bool {
         let Some((time, line)) = process.line() else { return false };
         let words: Vec<&str> = line.split(' ').collect();
@@ -105,7 +105,7 @@ fn a_hundred_killed_consumers_lose_no_batch_and_repeat_no_acked_batch() {
         let mut consumers = [start(), start()];
         for kill in 0..KILLS {
             let victim = &mut consumers[kill % 2];
-            // It goes on while these lines are read, so it dies at any point of its work.
+            // It continues while these lines are read, so it dies at any point of its work.
             for _ in 0..1 + random.next_u32() % 20 {
                 assert!(reports.read(victim), "the consumer ended by itself");
             }
@@ -153,8 +153,8 @@ fn unacked_batches_of_a_dead_consumer_come_first_and_in_order() {
     assert_eq!(seen, [(0, 10), (2, 1), (3, 10), (4, 10)]);
 }
 
-/// The consumer hangs up with a grant unread. The kernel may report this to the host, as ECONNRESET
-/// and as a hang-up, before it gives it the ACK.
+/// The consumer hangs up with an unread grant. The kernel may report this to the host, as
+/// ECONNRESET and as a hang-up, before it delivers the ACK.
 #[test]
 fn an_ack_counts_when_its_consumer_hangs_up_right_after_it() {
     const CONSUMERS: u64 = 1000;
@@ -208,7 +208,7 @@ fn a_panic_does_not_ack_the_batch_that_it_drops() {
     assert!(result.join().is_err());
     drop(reader);
     host.wait_until("without consumers", |status| status.consumers.is_empty());
-    // The next consumer gets it again. A consumer that goes on after a panic ACKs it by that.
+    // The next consumer gets it again. A consumer that continues after a panic thereby ACKs it.
     let mut reader = host.reader(1);
     let batch = next_batch(&mut reader);
     assert_eq!(batch.number(), 0);
@@ -266,8 +266,8 @@ fn a_forked_child_can_not_use_its_parents_connection() {
     grant(&host.ring, 0, 10, RECORDS).unwrap();
     let mut reader = host.reader(2);
     let batch = next_batch(&mut reader);
-    // SAFETY: another thread's lock can't stop the child: it needs no lock but malloc's, which the
-    // C library keeps usable after a fork. And it ends without returning.
+    // SAFETY: another thread's lock can't stop the child: it needs no lock except for malloc's,
+    // which the C library keeps usable after a fork. It ends without returning.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let forked = matches!(reader.next(), Err(ReaderError::Forked { .. }));
@@ -297,14 +297,14 @@ fn a_reader_hangs_up_while_another_process_has_a_copy_of_its_descriptor() {
 }
 
 /// When the parent RELEASEs a batch, the host writes another one to the same memory. So a child
-/// must not read it, also not where a new ring was mapped since.
+/// must not read it, even where a new ring was mapped since.
 #[test]
 fn a_forked_child_is_ended_where_it_reads_its_parents_batch() {
     let host = host(config());
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     grant_dedicated(&host.ring, 0, RECORDS).unwrap();
     let mut reader = host.reader(3);
-    // The memory of a reader that has ended is used again, and is not hidden any more.
+    // The memory of a reader that has ended is reused, and is no longer hidden.
     drop(host.reader(1));
     let _second = host.reader(1);
     for batch in [next_batch(&mut reader), next_batch(&mut reader)] {

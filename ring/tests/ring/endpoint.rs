@@ -83,7 +83,7 @@ fn a_path_of_any_length_that_the_kernel_takes_can_be_bound() {
     }
 }
 
-/// It is replaced, and nothing is left of it.
+/// It is replaced, and nothing of it is left.
 #[test]
 fn a_socket_of_a_host_that_was_killed_before_it_had_its_name_is_removed() {
     let folder = folder();
@@ -224,7 +224,7 @@ fn another_user_is_refused_unless_allowed() {
     let server = start(&socket, false).unwrap();
     let first = answer();
     assert!(first.starts_with("failed") && first.contains("denied"), "{first}");
-    // Where the modes of folder and socket allow the connection, the host itself refuses it.
+    // If the modes of folder and socket allow the connection, the host itself refuses it.
     set_mode(folder.path(), 0o755);
     set_mode(&socket, 0o666);
     let refused = answer();
@@ -251,7 +251,7 @@ fn a_status_client_does_not_trust_another_users_socket_at_a_path_that_anybody_ca
     let refused = StatusClient::connect_to_own(&socket).unwrap_err().to_string();
     let expected = "expected a host of user 0 or of root, found one of user 65534";
     assert!(refused.contains(expected) && refused.contains("--socket"), "{refused}");
-    // Where the socket's file is this user's, the kernel still says who serves it.
+    // Even if the socket's file belongs to this user, the kernel says who serves it.
     chown(&socket, Some(0), None).unwrap();
     let refused = StatusClient::connect_to_own(&socket).unwrap_err().to_string();
     let process = format!("{expected} (process {})", squatter.child.id());
@@ -271,7 +271,7 @@ fn a_reader_says_nothing_to_another_users_host() {
     set_mode(folder.path(), 0o777);
     let mut squatter = Process::start("squatter", &socket);
     assert_eq!(squatter.line().unwrap().1, "listening");
-    // Its file is the other user's, then this user's, then it is a link of the other user.
+    // Its file belongs to the other user, then to this user, then it is a link of the other user.
     let refused = || match Reader::connect(&socket, "train", None) {
         Err(error @ ReaderError::OtherUser(_)) => error.to_string(),
         other => panic!("{other:?}"),
@@ -297,7 +297,7 @@ fn a_folder_that_another_user_could_have_made_is_refused() {
     let (run, link) = (folder.path().join("run"), folder.path().join("link"));
     std::fs::create_dir(&run).unwrap();
     symlink(&run, &link).unwrap();
-    // One that is not there can be made.
+    // A folder that does not exist can be created.
     check_folder(&folder.path().join("none")).unwrap();
     check_folder(&link).unwrap();
     drop(start(&link.join("socket"), false).unwrap());

@@ -1,4 +1,4 @@
-//! The ends of epochs and streams: when they are sent, to whom, and what wakes a writer that waits.
+//! The ends of epochs and streams: when they are sent, to whom, and how they wake a waiting writer.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn a_late_consumer_gets_the_next_epoch_or_the_end_of_the_stream() {
     assert_eq!(third.fields().unwrap(), crate::setup::fields());
 }
 
-/// The end of an epoch is not lost where its last consumer dies just before it is sent.
+/// The end of an epoch is not lost if its last consumer dies just before it is sent.
 #[test]
 fn the_end_of_an_epoch_waits_until_a_consumer_is_connected() {
     let host = host(config());
@@ -110,8 +110,8 @@ fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
     }
     let held = [next_batch(&mut reader), next_batch(&mut reader)];
     std::thread::scope(|scope| {
-        // END_EPOCH frees the slot that nobody holds. Still the writer must not fill it: it must
-        // learn that this epoch is to end.
+        // END_EPOCH frees the slot that nobody holds. Nevertheless the writer must not fill it: it
+        // must learn that this epoch is ending.
         let writer = scope.spawn(|| host.ring.acquire());
         reader.end_epoch(0);
         assert!(matches!(
@@ -123,7 +123,7 @@ fn a_consumer_that_holds_every_slot_can_still_end_the_epoch() {
     host.ring.end_epoch(0, true).unwrap();
     assert_eq!(host.ring.epoch_end_requested(), None);
     assert_eq!(epoch_end(&mut reader), EpochEnd { batches: 2, records: 20, epoch: 0, early: true });
-    // Another request for the old epoch is without effect on the next.
+    // Another request for the old epoch has no effect on the next one.
     reader.end_epoch(0);
     grant(&host.ring, 1, 0, RECORDS).unwrap();
     drop(held);
@@ -198,13 +198,13 @@ fn messages_that_do_not_fit_a_socket_arrive_later_and_in_order() {
     grant(&host.ring, 0, 0, RECORDS).unwrap();
     drop(next_batch(&mut deaf));
     host.wait_until("free", |status| status.free == 8);
-    // Fills the socket: what it holds depends on the machine.
+    // Fills the socket, whose capacity depends on the machine.
     let mut epochs = 0;
     while host.ring.wait_drained(Some(Duration::ZERO)) {
         host.ring.end_epoch(epochs, false).unwrap();
         epochs += 1;
     }
-    // These and the end of the stream wait in the table. They are as many as make a writer wait.
+    // These and the end of the stream wait in the table. Their number makes a writer wait.
     for _ in 0..100 {
         host.ring.end_epoch(epochs, false).unwrap();
         epochs += 1;

@@ -1,4 +1,5 @@
-//! Slots that are filled extra the next batch: they never take one from it, nor from consumers.
+//! Extra slots, which are filled in addition to the next batch: they never take a slot from it, nor
+//! from consumers.
 
 use pipemill_ring::host::Ring;
 use pipemill_ring::reader::Event;
@@ -11,7 +12,7 @@ fn as_many_as_there_are_for_this_and_no_more() {
     let ring = Ring::within(config(), 2, MemoryBudget::unlimited()).unwrap();
     let (first, second) = (ring.acquire_extra().unwrap(), ring.acquire_extra().unwrap());
     assert!(ring.acquire_extra().is_none());
-    // All slots of the configuration are there for the writer.
+    // The writer can use all slots of the configuration.
     let next: Vec<_> = (0..config().slots).map(|_| ring.acquire().unwrap()).collect();
     drop(first);
     drop(ring.acquire_extra().expect("one is free"));
@@ -44,7 +45,7 @@ fn an_extra_slot_leaves_as_any_batch() {
         held.push(batch);
         first += 1;
     }
-    // Everything is held, and there is a slot for the next one all the same.
+    // All slots are held, but there is still a slot for the next batch.
     assert!(host.ring.acquire_extra().is_none());
     grant(&host.ring, 0, first, 1).unwrap();
     first += 1;

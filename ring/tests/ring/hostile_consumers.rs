@@ -117,7 +117,7 @@ fn random_messages_do_no_harm_to_the_host_or_to_other_consumers() {
                 for _ in 0..1000 {
                     let raw = Raw::connect(socket);
                     if random.next_u32().is_multiple_of(2) {
-                        // An error means that the host has hung up already; so below.
+                        // An error means that the host has hung up already; the same is true below.
                         let _ = raw.send(&hello("train", 1 + random.next_u32() % 3));
                     }
                     for _ in 0..random.next_u32() % 6 {

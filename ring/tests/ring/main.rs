@@ -1,4 +1,4 @@
-//! The ring as its users meet it: real sockets, real memory, real processes that are killed.
+//! Tests of the ring with real sockets, real memory, and real processes that are killed.
 
 mod budget;
 mod child;

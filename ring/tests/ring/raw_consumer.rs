@@ -43,8 +43,8 @@ impl Raw {
         sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(message)], rights, flags, None).map(drop)
     }
 
-    /// The next message; None when the host has hung up. ECONNRESET is a failure of the test,
-    /// because a living host hangs up in good order.
+    /// The next message; `None` when the host has hung up. ECONNRESET is a failure of the test,
+    /// because a living host hangs up properly.
     pub fn receive(&self) -> Option<(ToConsumer, Option<OwnedFd>)> {
         let mut buffer = vec![0; 70_000];
         let mut space = cmsg_space!([RawFd; 2]);
@@ -73,7 +73,7 @@ impl Raw {
         }
     }
 
-    /// Skips all messages up to REFUSED; returns its reason. Then the host must have hung up.
+    /// Skips all messages up to REFUSED; returns its reason. The host must have hung up after it.
     pub fn refusal(&self) -> String {
         loop {
             match self.receive() {

@@ -1,5 +1,5 @@
-//! A consumer can't write to the host's memory, by any system call; and how many dedicated buffers
-//! there may be.
+//! A consumer can't write to the host's memory by any system call; the number of dedicated buffers
+//! is limited.
 
 use std::ffi::c_void;
 use std::fs::OpenOptions;
@@ -55,8 +55,7 @@ impl ReadOnly {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: it is mapped as long as this lives. The tests look at it while they hold the
-        // batch.
+        // SAFETY: it is mapped as long as this lives. The tests read it while they hold the batch.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.1) }
     }
 }

@@ -1,5 +1,5 @@
-//! For most tests: a ring with a server in a temporary folder, and batches whose contents can be
-//! checked.
+//! The setup of most tests: a ring with a server in a temporary folder, and batches whose contents
+//! can be checked.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use pipemill_ring::reader::{Batch, Event, Reader};
 use pipemill_types::BatchPosition;
 use tempfile::TempDir;
 
-/// Only a test that fails waits this long, so it is long enough for the slowest machine.
+/// Only a failing test waits this long, so it is long enough for the slowest machine.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
-/// Records of a batch that fits a slot.
+/// Number of records of a batch that fits a slot.
 pub const RECORDS: u64 = 10;
 
 pub struct Host {
@@ -26,7 +26,7 @@ pub struct Host {
     _folder: TempDir,
 }
 
-/// A folder that is this user's alone.
+/// A folder that belongs to this user alone.
 pub fn folder() -> TempDir {
     tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap()
 }
@@ -65,8 +65,8 @@ impl Host {
         Reader::connect(&self.socket, "train", Some(credits)).unwrap()
     }
 
-    /// Polls the ring's status until it fulfils `condition`, which `what` names. The server's
-    /// thread gives no signal when it has received a message. The condition must be one that lasts.
+    /// Polls the ring's status until it fulfils `condition`, which `what` describes. The server's
+    /// thread gives no signal when it has received a message. The condition must be a lasting one.
     pub fn wait_until(&self, what: &str, condition: impl Fn(&Status) -> bool) {
         let deadline = std::time::Instant::now() + HANG_TIMEOUT;
         while !condition(&self.ring.status()) {
@@ -85,7 +85,7 @@ pub fn grant(ring: &Arc<Ring>, epoch: u32, first: u64, records: u64) -> Result<u
 /// Fills and grants a batch of one record, three slots long, in a dedicated buffer.
 pub fn grant_dedicated(ring: &Arc<Ring>, epoch: u32, first: u64) -> Result<u64, WriteError> {
     let mut writer = ring.acquire_dedicated(100)?;
-    // It grows after it is filled in part, and its address may change.
+    // It grows after it was partly filled, and its address may change.
     writer.payload()[..100].fill(1);
     writer.ensure(3 * ring.config().slot_bytes).unwrap();
     assert_eq!(writer.payload()[..100], [1; 100]);
@@ -114,7 +114,7 @@ fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -
     writer.grant(&info, &[column]).unwrap()
 }
 
-/// A position in the object that all batches are of.
+/// A position in the object of all batches.
 pub fn position(epoch: u32) -> BatchPosition {
     BatchPosition { object: "made-up".to_owned(), ..BatchPosition::of_epoch(epoch) }
 }

@@ -1,5 +1,5 @@
-//! Which consumer gets which batch: credits, ACK and RELEASE, two consumers, broadcast; and which
-//! HELLO, batch and ring are refused.
+//! The distribution of batches to consumers: credits, ACK and RELEASE, two consumers, broadcast;
+//! and the refusals of HELLO, batch and ring.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn an_ack_alone_gives_no_credit_back_and_a_release_does() {
     assert_eq!((status.consumers[0].held, status.granted, status.ready), (2, 2, 2));
     assert_eq!(status.consumers[0].pid, std::process::id() as i32);
     assert!(status.consumers[0].client.starts_with("rust"));
-    // A batch stays readable while it is kept, also when later ones are granted.
+    // A batch stays readable while it is kept, even when later ones are granted.
     let [first, second] = held;
     drop(second);
     let third = next_batch(&mut reader);
@@ -167,7 +167,7 @@ fn a_hello_with_a_wrong_protocol_channel_or_credits_is_refused() {
     assert!(older.contains("protocol 2") && older.contains("protocol 1"), "{older}");
     assert!(refusal(&hello("train", 0)).contains("credits: expected 1 or more, found 0"));
     assert!(refusal(&ack(0)).contains("must be HELLO"));
-    // Without credits in HELLO the channel's setting counts. More than the slots allow is reduced.
+    // Without credits in HELLO the channel's setting applies. More than the slots allow is reduced.
     assert_eq!(Reader::connect(&socket, "train", None).unwrap().welcome().credits, 2);
     assert_eq!(Reader::connect(&socket, "train", Some(9999)).unwrap().welcome().credits, 7);
     let same = Server::start(

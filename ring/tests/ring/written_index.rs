@@ -5,7 +5,7 @@ use pipemill_types::BatchMemory;
 
 use crate::setup::{Host, RECORDS, check, config, content, host, next_batch, position};
 
-/// A slot with records, what is said of them, and their index.
+/// A slot with records, their description, and their index.
 fn filled(host: &Host) -> (Writer, BatchInfo<'static>, Column) {
     let mut writer = host.ring.acquire().unwrap();
     let (mut column, mut at) = (Column::default(), 0);

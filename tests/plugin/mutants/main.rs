@@ -1,9 +1,9 @@
 //! Tests `pipemill plugin test` itself: mistakes that an author could make are put into the built-in
 //! decoders, one at a time, and the test must find them. `make mutants` runs this; it takes minutes.
 //!
-//! Each file beside this one has the mistakes of one decoder: which text of which file becomes which
-//! other. It also has the inputs with which the decoder is tested. What is expected of them comes
-//! from the decoder without mistakes, which must pass.
+//! Each TOML file in this folder has the mistakes of one decoder: which text of which file becomes
+//! which other. It also has the inputs with which the decoder is tested. What is expected of them
+//! comes from the decoder without mistakes, which must pass.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -88,7 +88,7 @@ fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from)
 }
 
-/// The tables beside this file.
+/// The TOML files of this folder.
 fn tables() -> Result<Vec<PathBuf>> {
     let folder = Path::new(ROOT).join("tests/plugin/mutants");
     let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
@@ -292,8 +292,8 @@ fn prepare(decoder: &str, number: usize, input: &Value, work: &Path) -> Result<T
     Ok(test)
 }
 
-/// Records as `pipemill cat` prints them, of which only the fields are compared: whether they begin
-/// where they are said to, the test must find out by itself.
+/// Records as `pipemill cat` prints them. Only the fields are compared: the test must find out for
+/// itself whether records begin where they are said to.
 fn without_offsets(printed: &[u8]) -> Result<String> {
     let mut lines = String::new();
     for line in std::str::from_utf8(printed)?.lines() {

@@ -26,7 +26,9 @@ def archives(task: Task) -> list[str]:
 
 
 def epochs(run: Callable[[Any, Task], int]) -> Reader:
-    """A reader whose items are all archives: ``run`` reads them once with those functions, and counts the images."""
+    """A reader whose items are all archives: ``run`` reads them once with those functions, and
+    counts the images.
+    """
 
     @whole
     def reader(task: Task) -> Items:

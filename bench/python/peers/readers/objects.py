@@ -54,7 +54,7 @@ def boto3(task: Task) -> Items:
 
 
 def records(chunks: Iterable[Any]) -> Iterator[memoryview]:
-    """Records of TFRecord. A record that lies in two chunks is joined."""
+    """Records of TFRecord. A record in two chunks is joined."""
     rest = b""
     for chunk in chunks:
         view = memoryview(rest + chunk if rest else chunk)

@@ -1,4 +1,6 @@
-"""Records of bytes, as batches of numpy: ``uint8[records, size]``. One byte of each line of the cache is added up."""
+"""Records of bytes, as batches of numpy: ``uint8[records, size]``. One byte of each cache line is
+added up.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def tf_data_files(task: Task) -> Items:
         data = tf.data.TFRecordDataset(path).batch(task.rows)
         return data.map(lambda batch: tf.io.decode_raw(batch, tf.uint8))
 
-    # `num_parallel_reads` takes turns record by record, which is slower than one file after the other.
+    # `num_parallel_reads` alternates record by record, which is slower than one file at a time.
     files = tf.data.Dataset.from_tensor_slices(task.files)
     data = files.interleave(of_file, cycle_length=2, num_parallel_calls=2).repeat()
     for batch in data.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
@@ -66,7 +68,7 @@ def tfrecord(task: Task) -> Items:
 
     while True:
         for file in task.files:
-            # It gives the same memory again and again.
+            # It reuses the same memory.
             yield from joined(map(bytes, tfrecord_iterator(file)), task)
 
 

@@ -25,7 +25,9 @@ def added(rows: Any) -> tuple[int, int]:
 
 
 def pipemill_array(task: Task) -> Items:
-    """Copies each batch into an array of the whole epoch. The array grows, as a program does not know the rows before."""
+    """Copies each batch into an array of the whole epoch. The array grows, because a program does
+    not know the number of rows in advance.
+    """
     import pipemill
 
     field = task.options["field"]

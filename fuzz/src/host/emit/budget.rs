@@ -1,6 +1,6 @@
-//! A channel's budget of memory under a decoder that emits what it likes, into a real ring with a
-//! consumer: the kernel never counts more than was taken of the budget, all of it is given back,
-//! and the records come as the model says, or the error names `limits.batches`.
+//! A channel's memory budget under a decoder that emits arbitrary records, into a real ring with a
+//! consumer: the kernel never counts more than was taken from the budget, all of it is returned,
+//! and the records are those of the model, or the error names `limits.batches`.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use super::{calls, channel, decoder, model};
 
 /// The channel's name: no other target of this process has a ring of it.
 const NAME: &str = "budget";
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE: u64 = 4096;
 /// The key that the error of a budget names.
 const KEY: &str = "limits.batches";
 
-/// What the first bytes of an input choose.
+/// The choices of an input's first bytes.
 struct Setup {
     fields: u8,
     slots: u32,
@@ -93,7 +93,7 @@ pub(crate) fn budget(bytes: &[u8]) {
     check(&setup, &expected, &records, error.as_deref());
 }
 
-/// Runs the channel, and reads what it gives: its records, and its error.
+/// Runs the channel, and reads its records and its error.
 fn run(
     mut channel: pipemill_channel::Channel,
     ring: Arc<Ring>,
@@ -137,7 +137,7 @@ fn read(mut reader: Reader) -> (Vec<Record>, Option<String>) {
     }
 }
 
-/// Compares what came with the model.
+/// Compares the received records with the model.
 fn check(
     setup: &Setup,
     expected: &Result<Vec<Record>, usize>,
@@ -157,7 +157,7 @@ fn check(
         None => assert_eq!(records.len(), whole),
         Some(error) => {
             assert!(is_over_budget, "the object is right: {error}");
-            // Where all batches are equal, and one was possible, all are.
+            // If all batches are equal, and one was possible, all are.
             let size = setup.batch.map_or(of_object.len(), |batch| batch.records);
             let are_equal = size > 0 && of_object.len() % size == 0;
             assert!(!are_equal || records.is_empty(), "after {} records: {error}", records.len());
@@ -165,11 +165,11 @@ fn check(
     }
 }
 
-/// Compares what the kernel counts with the budget, whenever a batch is filled: the thread that
-/// does it is the only one that allocates and frees the ring's memory.
+/// Compares the kernel's count with the budget whenever a batch is filled: the thread that fills it
+/// is the only one that allocates and frees the ring's memory.
 struct KernelsSum {
     budget: Arc<MemoryBudget>,
-    /// The most bytes that were not in the budget.
+    /// The largest number of bytes that were not in the budget.
     excess: Arc<AtomicU64>,
 }
 

@@ -1,7 +1,7 @@
-//! Calls of `emit`: read out of the fuzzer's bytes, so that many are nearly right, and written as
-//! the chunk that makes the decoder do them.
+//! Calls of `emit`: read from the fuzzer's bytes, so that many are nearly right, and written as the
+//! chunk that makes the decoder do them.
 
-/// Most calls, spans of a call, bytes of a payload: they keep a run short.
+/// Largest number of calls, of spans of a call, and of bytes of a payload: they keep a run short.
 const MAX_CALLS: usize = 8;
 const MAX_LIST: usize = 64;
 
@@ -15,7 +15,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Bytes that the call takes in the chunk.
+    /// Number of bytes that the call takes in the chunk.
     fn size(&self) -> usize {
         let size = 8 + 8 * self.spans.len() + 4 * self.starts.len() + self.payload.len();
         size.next_multiple_of(8)
@@ -42,7 +42,7 @@ pub(super) fn read(mut bytes: &[u8], fields: usize) -> Vec<Call> {
         };
         for at in 0..starts.max(spans.div_ceil(fields)) {
             if at < starts {
-                // Mostly where the record before it ends.
+                // Usually the end of the record before it.
                 let step = take().unwrap_or_default();
                 call.starts
                     .push((end + u64::from(step & 3)).saturating_sub(u64::from(step >> 7)) as u32);
@@ -61,7 +61,7 @@ pub(super) fn read(mut bytes: &[u8], fields: usize) -> Vec<Call> {
     calls
 }
 
-/// A span. `end` is where the last one in the chunk ends, `payload` how much payload there is.
+/// A span. `end` is the end of the last one in the chunk, `payload` the size of the payload.
 fn span(kind: u8, a: u8, b: u8, end: u64, payload: u64) -> u64 {
     let (first, second) = (u64::from(a), u64::from(b));
     match kind % 8 {

@@ -1,7 +1,8 @@
-//! Calls of `emit`: the host takes exactly the calls of `emit` that the interface allows, and
-//! the records reach a consumer with the bytes that their spans name, whatever memory batches have.
+//! Calls of `emit`: the host accepts exactly the calls of `emit` that the interface allows, and the
+//! records reach a consumer with the bytes that their spans name, regardless of the batches'
+//! memory.
 //!
-//! The decoder is a real one in its sandbox. It passes on what its chunk says.
+//! The decoder is a real one in its sandbox. It emits what its chunk says.
 
 mod budget;
 mod calls;
@@ -24,10 +25,10 @@ use calls::Call;
 use model::{Field, Record};
 use sink::{Kept, Objects};
 
-/// No call here takes so long: the target is about what is emitted.
+/// No call here takes that long: the target tests only the emitted records.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The first byte says which fields the records have, the second how large a batch's memory is; the
+/// The first byte selects the fields of the records, the second the size of a batch's memory; the
 /// calls follow.
 pub(crate) fn emit(bytes: &[u8]) {
     let Some(([fields, memory], script)) = bytes.split_first_chunk() else { return };

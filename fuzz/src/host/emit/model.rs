@@ -6,12 +6,12 @@ use super::Call;
 /// A record: its fields; `None` is an absent field.
 pub(super) type Record = Vec<Option<Vec<u8>>>;
 
-/// The rule that a field's type has for its values.
+/// The rule of a field's type for its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     /// Any bytes.
     Bytes,
-    /// Any bytes, or none at all.
+    /// Any bytes, or an absent value.
     Nullable,
     /// Two numbers of two bytes.
     Pair,
@@ -82,8 +82,8 @@ fn value(span: u64, field: Field, chunk: &[u8], payload: &[u8]) -> Option<Option
     fits.then(|| Some(bytes.to_vec()))
 }
 
-/// n + 1 offsets, then n elements: the first offset says how many there are, the last one where the
-/// value ends.
+/// n + 1 offsets, then n elements: the first offset determines their number, the last one is the
+/// end of the value.
 fn is_list(bytes: &[u8]) -> bool {
     let Some(first) = bytes.first_chunk().map(|first| u32::from_le_bytes(*first) as usize) else {
         return false;

@@ -54,9 +54,9 @@ impl Input for Bytes {
     }
 }
 
-/// Keeps what it is granted.
+/// Keeps the batches that are granted.
 pub(super) struct Kept {
-    /// Bytes of a batch's memory, with its index.
+    /// Size of a batch's memory with its index, in bytes.
     memory: usize,
     pub(super) records: Vec<Record>,
 }

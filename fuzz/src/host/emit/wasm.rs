@@ -1,5 +1,5 @@
-//! The decoders of the target, made of the tests' tiny one. They wait for the end of the input. Then
-//! each block of the chunk is a call of `emit`, see `calls`.
+//! The decoders of the target, made of the tests' tiny one. They wait for the end of the input.
+//! Then each block of the chunk causes a call of `emit`, see `calls`.
 
 use pipemill_testing::tiny::tiny;
 

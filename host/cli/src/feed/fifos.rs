@@ -18,14 +18,14 @@ use pipemill_source::{Object, ReadOutcome, Source, SourceError, SourceEvent, Sto
 use pipemill_telemetry::log::{flush, join, suspend_progress};
 use pipemill_telemetry::progress::ProgressSnapshot;
 
-/// Bytes that are read and written at once: the largest usual capacity of a pipe.
+/// Number of bytes that are read and written at once: the largest usual capacity of a pipe.
 const BUFFER_SIZE: usize = 1 << 20;
 
 /// A channel to feed.
 pub struct Channel {
     /// The channel's name.
     pub name: String,
-    /// The objects, epoch after epoch.
+    /// The objects of all epochs.
     pub source: Box<dyn Source>,
     /// The progress.
     pub progress: Arc<FeedProgress>,
@@ -40,7 +40,7 @@ struct ProgressState {
     epoch: u32,
     /// Bytes of this epoch so far.
     bytes: u64,
-    /// The object that is fed, if a reader is there.
+    /// The object that is fed, if a reader has connected.
     object: Option<String>,
     has_ended: bool,
 }
@@ -65,7 +65,7 @@ impl FeedProgress {
     }
 }
 
-/// Why feeding ended.
+/// The reason why feeding ended.
 #[derive(Debug)]
 pub enum FeedError {
     /// An object does not exist or can't be read.
@@ -127,7 +127,7 @@ fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> Fe
 }
 
 /// Feeds one channel to the end of its source. The FIFO of an epoch is made after the end of the
-/// epoch before. Opening it waits for a reader: only then the first object is read.
+/// epoch before. Opening it waits for a reader, and the first object is read only after that.
 fn feed_channel(channel: Channel, to: &Path, fifos: &Fifos) -> Result<(), FeedError> {
     let Channel { name, mut source, progress } = channel;
     let mut buffer = vec![0; BUFFER_SIZE];
@@ -204,7 +204,7 @@ fn copy(
             },
             ReadOutcome::End => return Ok(CopyOutcome::Complete),
             ReadOutcome::Nothing => {}
-            // The process ends.
+            // The process ends anyway.
             ReadOutcome::Stopped => return Ok(CopyOutcome::ReaderClosed),
         }
     }
@@ -254,7 +254,7 @@ impl Drop for Pipe {
     }
 }
 
-/// The FIFOs that exist now. The lock is held only while one is made or removed.
+/// The FIFOs that exist now. The lock is held only while a FIFO is made or removed.
 #[derive(Clone, Default)]
 pub struct Fifos(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -269,7 +269,7 @@ impl Fifos {
 
     fn remove_one(&self, path: &Path) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
-            // The error means that somebody else has removed or replaced it.
+            // The error means that another process has removed or replaced it.
             let _ = remove_fifo(path);
         }
     }
@@ -284,7 +284,7 @@ impl Fifos {
 /// Removes the FIFO of an earlier run, if there is one.
 ///
 /// # Errors
-/// Something else has its name, or it can't be removed.
+/// Something that is not a FIFO has its name, or the FIFO can't be removed.
 fn remove_fifo(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_fifo() => fs::remove_file(path),
@@ -316,8 +316,8 @@ fn remove_on_signals(fifos: Fifos, stop: Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process, with its last lines and without its progress display, unless nobody reads
-/// them.
+/// Ends the process after the last lines of the log, without its progress display; it does not wait
+/// for a reader that has stopped.
 fn exit_at_once(code: i32) {
     flush();
     let clear = move || suspend_progress(|| std::process::exit(code));

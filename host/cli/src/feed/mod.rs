@@ -98,7 +98,7 @@ fn run(args: &Args) -> Result<(), ExitCode> {
     result.map_err(|error| report(&error, args.config.is_none()))
 }
 
-/// Reports why feeding failed. `typed`: the sources stand on the command line.
+/// Reports why feeding failed. `typed` says that the sources come from the command line.
 fn report(error: &FeedError, typed: bool) -> ExitCode {
     match error {
         FeedError::Source { channel, epoch, error } => {
@@ -125,7 +125,7 @@ pub(super) fn check(file: &Path, try_sources: bool) -> Result<(), ExitCode> {
     let names: Vec<_> = channels.iter().map(|channel| channel.name.as_str()).collect();
     say!("{}: nothing wrong, for `feed`; channels: {}", file.display(), names.join(", "));
     let tried = channels.into_iter().filter(|_| try_sources).map(try_channel);
-    // All channels, so that the failures of each are told.
+    // Opens the objects of all channels, so that each failure is reported.
     tried.collect::<Vec<_>>().into_iter().collect()
 }
 
@@ -160,7 +160,8 @@ fn progress(channels: &mut [Channel]) -> Progress {
 fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
     s3::check_addresses(&args.from)?;
     for name in args.from.iter().filter(|name| !Address::is_s3_url(name)) {
-        // Checked now, so that a wrong path is an error at once and not when a reader comes.
+        // The paths are checked now, so that a wrong path is an error at once and not when a reader
+        // connects.
         std::fs::metadata(name).map_err(|error| {
             let error = SourceError::io(name.to_string_lossy(), "can't open it", &error);
             exit::because(exit::MISSING, error.in_full())
@@ -188,7 +189,7 @@ fn channels_of(args: &Args, file: &Path, stop: Stop) -> Result<Vec<Channel>, Exi
     open_channels(config, file, args.epochs, stop)
 }
 
-/// Makes the sources of a configuration; nothing is read yet. `epochs` goes before those of a
+/// Makes the sources of a configuration; nothing is read yet. `epochs` overrides the epochs of a
 /// source.
 fn open_channels(
     config: Config,
@@ -213,7 +214,7 @@ fn open_channels(
     Ok(channels)
 }
 
-/// Says of each channel that `feed` can't read that it can't.
+/// Reports each channel that `feed` can't read.
 pub(super) fn unfit(config: &Config, file: &Path) -> Vec<String> {
     let is_unfit = |source: &Source| {
         matches!(source, Source::Fifo { .. } | Source::Stdin { .. } | Source::Mix(_))
@@ -229,7 +230,7 @@ pub(super) fn unfit(config: &Config, file: &Path) -> Vec<String> {
     config.channels.iter().filter(|channel| is_unfit(&channel.source)).map(say).collect()
 }
 
-/// How the objects of a source are read. `None` for what is no objects: a FIFO, standard input.
+/// The reading options of a source. `None` for sources without objects: a FIFO, standard input.
 fn reading(source: &mut Source) -> Option<&mut ReadSettings> {
     match source {
         Source::Files { reading, .. } => Some(reading),
@@ -238,7 +239,8 @@ fn reading(source: &mut Source) -> Option<&mut ReadSettings> {
     }
 }
 
-/// Removes all channels but SageMaker's Pipe channels, and sets whether their objects are wrapped.
+/// Removes all channels except for SageMaker's Pipe channels, and sets whether their objects are
+/// wrapped.
 fn apply_input_data_config(config: &mut Config, path: &Path) -> Result<(), ExitCode> {
     let failed = |why: String| exit::because(exit::USAGE, format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
@@ -258,7 +260,7 @@ fn apply_input_data_config(config: &mut Config, path: &Path) -> Result<(), ExitC
     }
     config.channels.retain(|channel| described.contains_key(&channel.name));
     for channel in &mut config.channels {
-        // `open_channels` refuses the others.
+        // `open_channels` refuses other sources.
         let Some(reading) = reading(&mut channel.source) else { continue };
         apply_channel(&described, &channel.name, reading).map_err(failed)?;
     }

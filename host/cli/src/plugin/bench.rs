@@ -62,7 +62,7 @@ fn print(name: &str, timing: &Timing) {
     }
 }
 
-/// The clock has no shorter time.
+/// The clock can't measure less.
 const MIN_SECONDS: f64 = 1e-9;
 
 /// Bytes per second in the largest unit of which there is at least one.
@@ -76,7 +76,7 @@ fn rate_text(rate: f64) -> String {
     )
 }
 
-/// A number with three digits that say something, and never as 0 if it is not.
+/// A number with three significant digits, which is never shown as 0 unless it is 0.
 fn significant(number: f64) -> String {
     let digits = 2 - number.abs().max(1e-12).log10().floor() as i32;
     format!("{number:.*}", digits.clamp(0, 12) as usize)

@@ -42,8 +42,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     write_atomically(&out, &component).map_err(|error| {
         exit::because(exit::SYSTEM, format!("{shown} can't be written: {error}"))
     })?;
-    // A name without a `/` would do, too, but in a configuration it looks like that of a built-in
-    // one.
+    // A name without a `/` would work, too, but in a configuration it would look like the name of a
+    // built-in decoder.
     say!("next: pipemill plugin test {} --data FILE", test::quote(&shown));
     Ok(ExitCode::SUCCESS)
 }

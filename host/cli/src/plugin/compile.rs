@@ -40,7 +40,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let mut wanted: Vec<_> = args.plugins.iter().map(|name| (name.clone(), None)).collect();
     if let Some(file) = &args.config {
         let channels = config::read(file).map_err(exit::Refusal::report)?.channels.into_iter();
-        // The decoder of a channel that names none is known when its source is read.
+        // The decoder of a channel that names none is not known before its source is read.
         let named = channels.filter_map(|it| it.decoder.map(|decoder| (decoder.text(), it.sha256)));
         wanted.extend(named);
     }
@@ -91,7 +91,7 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
         fs::write(&code, compiled).map_err(|why| failed(&code, why))?;
         let compressed = Precompiler::compress(&module).map_err(unusable)?;
         fs::write(&packed, compressed).map_err(|why| failed(&packed, why))?;
-        // Written last, because the three are complete when this file exists.
+        // This file is written last: if it exists, the three are complete.
         fs::write(&source, &*module).map_err(|why| failed(&source, why))?;
         say!("{}: compiled, in {}", builtin.name, folder.display());
     }

@@ -1,4 +1,5 @@
-//! `pipemill plugin list`: the built-in decoders, those of the plugin path, and their options.
+//! `pipemill plugin list`: the built-in decoders, the decoders on the plugin path, and their
+//! options.
 
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let plugins = listed.map_err(|error| exit::because(exit::USAGE, error))?;
     plugins.iter().for_each(|plugin| print(plugin, engine));
     if args.decoder.is_none() {
-        // One that can't be loaded does not hide the others.
+        // A decoder that can't be loaded does not hide the others.
         for name in engine.plugins_on_path() {
             match load(&name) {
                 Ok(plugin) => print(&plugin, engine),

@@ -1,4 +1,4 @@
-//! `pipemill plugin …`: commands for authors of plugins and for those who build images with them.
+//! `pipemill plugin …`: commands for authors of plugins and for people who build images with them.
 //!
 //! - `bench`: `pipemill plugin bench`: measures how fast a plugin decodes.
 //! - `build`: `pipemill plugin build`: compiles a project's folder to a plugin, which is one file.
@@ -6,8 +6,8 @@
 //! - `compile`: `pipemill plugin compile`: compiles plugins into the cache, for example when an
 //!   image is built.
 //! - `inspect`: `pipemill plugin inspect`: prints what a plugin contains.
-//! - `list`: `pipemill plugin list`: the built-in decoders, those of the plugin path, and their
-//!   options.
+//! - `list`: `pipemill plugin list`: the built-in decoders, the decoders on the plugin path, and
+//!   their options.
 //! - `new`: `pipemill plugin new`: makes a folder with a new decoder's project.
 //! - `test`: `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass,
 //!   on a plugin.

@@ -27,7 +27,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
     let usage = |why: String| exit::because(exit::USAGE, why);
     let folder = args.folder.as_path();
-    // `.` and `..` have no name; `path/to/mine` has.
+    // `.` and `..` contain no name; `path/to/mine` does.
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
     if let Some(why) = refusal_of_name(&name, args.lang) {
         return Err(usage(why));

@@ -95,7 +95,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let records = args.expect.as_deref().map(|path| expected(path, Expected::parse)).transpose()?;
     let errors = args.expect_errors.as_deref();
     let errors = errors.map(|path| expected(path, ExpectedErrors::parse)).transpose()?;
-    // They are for the first file only.
+    // The expectations are for the first file only.
     let mut expectations = Expectations { records: records.as_ref(), errors: errors.as_ref() };
     for path in &args.data {
         let input = read(path)?;
@@ -130,7 +130,7 @@ fn print(line: Report<'_>) {
     }
 }
 
-/// Tests one case: the command that repeats a failure comes here.
+/// Tests one case: the command in a failure's report runs this.
 fn test_one_case(
     args: &Args,
     subject: &PluginUnderTest,

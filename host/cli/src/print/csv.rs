@@ -1,5 +1,5 @@
-//! Records as CSV: a header, then a row for each record. Quotes are as RFC 4180 describes them;
-//! lines end as Unix tools expect.
+//! Records as CSV: a header, then a row for each record. Quotes follow RFC 4180; lines end as Unix
+//! tools expect.
 
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ pub(super) fn print(
             separate(out, index)?;
             match records.value(index, record) {
                 Some(value) => print_value(out, field, value)?,
-                // An empty line would be no row.
+                // An empty line would not be a row.
                 None if fields.len() == 1 => out.write_all(b"\"\"")?,
                 None => {}
             }
@@ -45,7 +45,7 @@ fn separate(out: &mut impl Write, index: usize) -> io::Result<()> {
     if index > 0 { out.write_all(b",") } else { Ok(()) }
 }
 
-/// Writes a value: text and numbers as they are, bytes in base64, arrays and lists as JSON.
+/// Writes a value: text and numbers unchanged, bytes in base64, arrays and lists as JSON.
 fn print_value(out: &mut impl Write, field: &Field, value: &[u8]) -> io::Result<()> {
     if let Some(text) = category(field, value) {
         return print_text(out, text.as_bytes());
@@ -65,7 +65,7 @@ fn print_value(out: &mut impl Write, field: &Field, value: &[u8]) -> io::Result<
         _ => {
             let mut text = Vec::new();
             json::print(&mut text, field, value)?;
-            // JSON has NaN and the infinities as strings.
+            // The JSON printer writes NaN and the infinities as strings.
             out.write_all(
                 text.trim_ascii()
                     .strip_prefix(b"\"")
@@ -75,8 +75,8 @@ fn print_value(out: &mut impl Write, field: &Field, value: &[u8]) -> io::Result<
     }
 }
 
-/// Writes text, in quotes if it has to be. Empty text is in quotes: without, it would be a value
-/// that is absent.
+/// Writes text, in quotes if necessary. Empty text is quoted: without quotes it would be an absent
+/// value.
 fn print_text(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     let is_special = |byte: &u8| matches!(byte, b'"' | b',' | b'\r' | b'\n');
     let at_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);

@@ -1,10 +1,9 @@
 //! Prints batches to standard output: as a table, JSON lines, CSV, Arrow, raw bytes or a count.
 //!
 //! - `csv`: records as CSV: a header, then a row for each record.
-//! - `records`: the part of a batch that is printed: some of its records, and of these the chosen
-//!   fields.
-//! - `table`: records as a table for people: aligned columns that fit the terminal, and at the end
-//!   how many records there are.
+//! - `records`: the printed part of a batch: some of its records, and their chosen fields.
+//! - `table`: records as a table for people: aligned columns that fit the terminal, and the number
+//!   of records at the end.
 
 mod csv;
 mod records;
@@ -43,24 +42,24 @@ pub(super) enum Output {
     Count,
 }
 
-/// What is printed of all records.
+/// The records to print.
 #[derive(Default)]
 pub(super) struct Choice {
-    /// How many records, at most.
+    /// Largest number of records.
     pub(super) limit: Option<u64>,
-    /// How many records are passed over before these.
+    /// Number of records that are skipped before these.
     pub(super) skip: u64,
     /// Names of the fields, in this order; all if there are none.
     pub(super) fields: Vec<String>,
 }
 
-/// Why printing ended.
+/// The reason why printing ended.
 pub(super) enum PrintError {
     /// The output can't be written.
     Io(io::Error),
-    /// The records don't have a field that was asked for.
+    /// The records don't have a requested field.
     NoField(String),
-    /// A value has no form in the output format.
+    /// A value that the output format can't represent.
     Unfit(String),
 }
 
@@ -82,8 +81,8 @@ impl From<io::Error> for PrintError {
     }
 }
 
-/// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; there is room for the rest
-/// of the decoder's call, which would else be copied record by record.
+/// Bytes of memory for a batch. A batch leaves as soon as it has 1 MiB; the rest of the memory is
+/// for the records of the decoder's last call, which would otherwise be copied one by one.
 pub(super) const BATCH_MEMORY: usize = 2 << 20;
 
 /// An output format and its state.
@@ -107,10 +106,10 @@ pub(super) struct Printer {
     fields: Vec<Field>,
     /// Index of each of these fields in the batch.
     chosen: Vec<usize>,
-    /// Records that came, with those that were passed over.
+    /// Number of records that came, including skipped ones.
     seen: u64,
     printed: u64,
-    /// Why printing ended early, if not because of `limit`.
+    /// The reason why printing ended early, if not because of `limit`.
     failed: Option<PrintError>,
 }
 
@@ -136,11 +135,11 @@ impl Printer {
         }
     }
 
-    /// Prints the end, such as the counts, and flushes the output. After a failure of the channel
-    /// the output is not `complete`: then Arrow's stream gets no end, by which its reader can tell.
+    /// Prints the end, such as the counts, and flushes the output. If the channel failed, the
+    /// output is not `complete`: an Arrow stream then gets no end, which its reader can detect.
     ///
     /// # Errors
-    /// Why printing ended early, or can't end.
+    /// Printing ended early, or the end can't be written.
     pub(super) fn close(mut self, complete: bool) -> Result<(), PrintError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -162,12 +161,12 @@ impl Printer {
         Ok(self.out.flush()?)
     }
 
-    /// Whether as many records are printed as were asked for.
+    /// Whether the requested number of records was printed.
     fn is_at_limit(&self) -> bool {
         self.choice.limit.is_some_and(|limit| self.printed >= limit)
     }
 
-    /// Learns the fields, and prints the header.
+    /// Receives the fields, and prints the header.
     fn begin(&mut self, fields: &[Field]) -> Result<(), PrintError> {
         self.chosen = match self.choice.fields.as_slice() {
             [] => (0..fields.len()).collect(),
@@ -228,7 +227,7 @@ impl Printer {
                 *bytes += records.columns().map(lengths).sum::<u64>();
             }
         }
-        // A person or a program may wait for these records.
+        // A person or a program may be waiting for these records.
         Ok(self.out.flush()?)
     }
 }

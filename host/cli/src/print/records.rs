@@ -1,4 +1,4 @@
-//! The part of a batch that is printed: some of its records, and of these the chosen fields.
+//! The printed part of a batch: some of its records, and their chosen fields.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use pipemill_types::{ABSENT, Column};
 pub(super) struct Records<'a> {
     /// The memory of the batch.
     pub(super) memory: &'a [u8],
-    /// The batch that they are in.
+    /// The batch that contains them.
     pub(super) batch: &'a Batch,
     /// Index in the batch of each chosen field's column.
     pub(super) chosen: &'a [usize],
-    /// Which records of the batch.
+    /// The range of records of the batch.
     pub(super) range: Range<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! Records as a table for people: aligned columns that fit the terminal, and at the end how many
-//! records there are.
+//! Records as a table for people: aligned columns that fit the terminal, and the number of records
+//! at the end.
 
 use std::io::{self, Write};
 
@@ -10,19 +10,21 @@ use unicode_width::UnicodeWidthStr;
 use super::records::Records;
 use pipemill_types::record_json as json;
 
-/// Rows from which the widths of the columns are learned. They are kept until then.
+/// Number of rows that determine the widths of the columns. They are kept until the widths are
+/// known.
 const ROWS_TO_LEARN: usize = 1000;
 /// Spaces between two columns.
 const GAP: usize = 2;
-/// A column is not cut to fewer characters than this: rather, the last columns are left out.
+/// Smallest width of a column in characters: instead of narrower columns, the last columns are left
+/// out.
 const MIN_CUT_WIDTH: usize = 8;
 
 /// A table that is being printed.
 pub(super) struct Table {
-    /// Characters that fit into a line.
+    /// Number of characters that fit into a line.
     width: usize,
     fields: Vec<Field>,
-    /// The rows that the widths are learned from.
+    /// The rows that determine the widths.
     rows: Vec<Vec<String>>,
     /// The widths of the shown columns, once they are known.
     widths: Option<Vec<usize>>,
@@ -55,7 +57,8 @@ impl Table {
         Ok(())
     }
 
-    /// Prints what is left, and a last line: how many records there are, or that there may be more.
+    /// Prints the remaining rows, and a last line with the number of records, or that there may be
+    /// more.
     pub(super) fn finish(
         &mut self,
         out: &mut impl Write,
@@ -120,7 +123,7 @@ fn fit(natural: &[usize], width: usize) -> Vec<usize> {
     natural[..shown].iter().map(|width| (*width).min(cap)).collect()
 }
 
-/// Prints the first cells of a row, as many as there are widths.
+/// Prints as many of a row's first cells as there are widths.
 fn print_row(
     out: &mut impl Write,
     fields: &[Field],
@@ -147,7 +150,7 @@ fn is_number(field: &Field) -> bool {
     is_number && field.shape.is_empty() && field.categories.is_empty()
 }
 
-/// The type as the configuration and the documents call it, with its shape: `float32[28, 28]`.
+/// The type with its shape, as the configuration and the documents write it: `float32[28, 28]`.
 pub(crate) fn type_name(field: &Field) -> String {
     let scalar = match field.logical.as_str() {
         "" => field.scalar.word(),
@@ -171,7 +174,7 @@ pub(crate) fn cell(field: &Field, value: Option<&[u8]>, width: usize) -> String 
         return cut(printable(text), width);
     }
     if field.is_text() {
-        // A character has at most 4 bytes, and one that is combined with others a few more.
+        // A character has at most 4 bytes, and one with combining characters a few more.
         let start = &value[..value.len().min(16 * width)];
         return match std::str::from_utf8(value) {
             Ok(_) if field.scalar == Scalar::Utf8 => {
@@ -192,7 +195,7 @@ fn printable(text: &str) -> String {
     Printable::line(text).to_string()
 }
 
-/// The text, cut to `width` columns of a terminal; then it ends with `…`.
+/// Cuts the text to `width` columns of a terminal; a cut text ends with `…`.
 fn cut(text: String, width: usize) -> String {
     if text.width() <= width {
         return text;

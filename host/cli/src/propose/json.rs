@@ -4,18 +4,18 @@ use serde_json::Value;
 
 use super::is_plain;
 
-/// Lines that are looked at.
+/// Number of lines that are examined.
 const MAX_LINES: u64 = 200;
-/// Fields that are proposed: more are rarely wanted.
+/// Largest number of proposed fields: more are rarely wanted.
 const MAX_FIELDS: usize = 64;
-/// Objects inside of each other that are looked into.
+/// Largest depth of nested objects that are examined.
 const MAX_DEPTH: usize = 4;
 
-/// What is known of the values of lines.
+/// The facts about the values of lines.
 #[derive(Debug, Default)]
 pub(crate) struct JsonFields {
     lines: u64,
-    /// Whether a line was no object, or no JSON.
+    /// Whether a line was not an object, or not JSON.
     has_others: bool,
     values: Vec<SeenValue>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct JsonFields {
 struct SeenValue {
     /// The keys that lead to it.
     keys: Vec<String>,
-    /// Lines that have a value that is not null.
+    /// Number of lines that have a value that is not null.
     count: u64,
     kind: ValueKind,
 }
@@ -33,7 +33,7 @@ struct SeenValue {
 /// The type that all values at a place have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
-    /// No value but null was seen.
+    /// Only null was seen.
     Unknown,
     Bool,
     Int,
@@ -46,7 +46,7 @@ enum ValueKind {
     },
     /// Arrays of text.
     Texts,
-    /// Nothing of these, or values of several types.
+    /// None of these, or values of several types.
     Other,
 }
 
@@ -105,7 +105,7 @@ impl ValueKind {
 }
 
 impl JsonFields {
-    /// Looks at a line.
+    /// Examines a line.
     pub(crate) fn add(&mut self, line: &[u8]) {
         if self.lines >= MAX_LINES {
             return;
@@ -130,7 +130,7 @@ impl JsonFields {
 
     fn add_value(&mut self, keys: &[String], value: &Value) {
         let (kind, count) = (ValueKind::of(value), u64::from(!value.is_null()));
-        // One more says that there are too many.
+        // One more than the limit shows that there are too many.
         let has_room = self.values.len() <= MAX_FIELDS;
         match self.values.iter_mut().find(|seen| seen.keys == keys) {
             Some(seen) => (seen.kind, seen.count) = (seen.kind.with(kind), seen.count + count),

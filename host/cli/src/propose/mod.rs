@@ -1,5 +1,5 @@
-//! Proposes the option `fields` of decoders that can't tell the fields of their records: for
-//! `schema` and `init`. `json` goes by the first lines of `jsonl`, `tar` by the first members of
+//! Proposes the option `fields` of decoders that can't find the fields of their records: for
+//! `schema` and `init`. `json` reads the first lines for `jsonl`, `tar` the first members of
 //! archives for `webdataset`.
 
 mod json;
@@ -17,7 +17,8 @@ pub(super) struct Proposal {
     pub(super) is_used: bool,
 }
 
-/// Whether a key or an extension can stand in a field spec, which has signs between its parts.
+/// Whether a key or an extension can be written in a field spec, which separates its parts by
+/// signs.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }

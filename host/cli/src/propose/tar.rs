@@ -2,9 +2,9 @@
 
 use super::is_plain;
 
-/// Bytes of an archive that are looked at.
+/// Number of bytes of an archive that are examined.
 pub(crate) const SHOWN_BYTES: usize = 4 << 20;
-/// Fields that are proposed.
+/// Largest number of proposed fields.
 const MAX_FIELDS: usize = 64;
 const BLOCK: usize = 512;
 /// Extensions of numbers in text: classes.
@@ -15,7 +15,7 @@ const TEXTS: [&str; 7] = ["txt", "text", "transcript", "caption", "json", "jsn",
 /// A member of an archive.
 struct Member<'a> {
     name: String,
-    /// Its content, as far as it is in view.
+    /// The part of its content that was read.
     content: &'a [u8],
     is_whole: bool,
 }
@@ -29,7 +29,7 @@ struct SeenExtension {
 }
 
 /// The option `fields` for an archive that begins with these bytes; `None` if it has no samples, or
-/// extensions that can't stand in it.
+/// extensions that can't be written in it.
 pub(crate) fn fields(start: &[u8]) -> Option<String> {
     let (mut samples, mut open) = (0, None::<String>);
     let mut seen: Vec<SeenExtension> = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn fields(start: &[u8]) -> Option<String> {
     let last = last.map(|(key, _)| key);
     for member in &members {
         let Some((key, extension)) = split(&member.name) else { continue };
-        // Members of the last sample may not be in view, unless it is the only one.
+        // Members of the last sample may be missing, unless it is the only one.
         if Some(&key) == last.as_ref() && samples > 0 {
             break;
         }
@@ -66,7 +66,7 @@ pub(crate) fn fields(start: &[u8]) -> Option<String> {
 }
 
 impl SeenExtension {
-    /// The type in a field spec; none for bytes.
+    /// The type in a field spec; `None` for bytes.
     fn word(&self) -> &'static str {
         let last = self.extension.rsplit('.').next().unwrap_or_default();
         match () {
@@ -78,7 +78,7 @@ impl SeenExtension {
 }
 
 /// The key of a sample and the extension of a member in it, as webdataset splits a name: at the
-/// first dot of the file's name. `None` if it is no member of a sample.
+/// first dot of the file's name. `None` if it is not a member of a sample.
 fn split(name: &str) -> Option<(String, String)> {
     let file = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = file + name[file..].find('.')?;
@@ -89,11 +89,11 @@ fn split(name: &str) -> Option<(String, String)> {
 /// The members at the start of an archive.
 struct Members<'a> {
     members: Vec<Member<'a>>,
-    /// Whether the end of the archive is in view.
+    /// Whether the end of the archive was read.
     has_ended: bool,
 }
 
-/// The members at the start of an archive, up to the first header that is none.
+/// The members at the start of an archive, up to the first invalid header.
 fn members(start: &[u8]) -> Members<'_> {
     let (mut members, mut at, mut long, mut has_ended) = (Vec::new(), 0, None, false);
     while let Some(header) = start.get(at..at + BLOCK) {
@@ -120,7 +120,7 @@ fn members(start: &[u8]) -> Members<'_> {
     Members { members, has_ended }
 }
 
-/// The name in a header: with the prefix of POSIX tar.
+/// The name in a header, with the prefix of POSIX tar.
 fn name(header: &[u8]) -> String {
     let (name, prefix) = (text(&header[..100]), text(&header[345..500]));
     match &header[257..263] == b"ustar\0" && !prefix.is_empty() {

@@ -8,7 +8,7 @@ use pipemill_channel::{Stage, StageTimes, StatsSnapshot};
 use pipemill_telemetry::Bottleneck;
 use pipemill_telemetry::status::{ChannelStatus, StatsStatus, Status};
 
-/// Number of answers that are kept: a wide terminal can show as many.
+/// Number of answers that are kept: a wide terminal can show this many.
 const MAX_ANSWERS: usize = 240;
 /// The current rate is the mean over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
-//! Finds the hosts of this user. One serves the default path. Those of programs, which
-//! `pipemill.open()` starts, serve a path with their process id in the same folder; so does a host
-//! that found the default path taken.
+//! Finds the hosts of this user. One host serves the default path. Hosts that `pipemill.open()`
+//! starts for a program serve a path with their process id in the same folder; so does a host that
+//! found the default path in use.
 
 use std::path::{Path, PathBuf};
 
@@ -34,16 +34,17 @@ pub(super) fn all() -> Result<Vec<StatusClient>, StatusClientError> {
     }
 }
 
-/// The folder of hosts that this user has started in a session, if this process belongs to none:
-/// then it does not know it from XDG_RUNTIME_DIR.
+/// The folder of hosts that this user has started in a session, if this process belongs to none, so
+/// that XDG_RUNTIME_DIR does not name it.
 fn of_session() -> Option<PathBuf> {
     let in_session = std::env::var_os("XDG_RUNTIME_DIR").is_some_and(|folder| !folder.is_empty());
     let folder: PathBuf = format!("/run/user/{}/pipemill", getuid()).into();
     (!in_session && check_folder(&folder).is_ok()).then_some(folder)
 }
 
-/// The hosts of this folder whose sockets have their process id in the name, by this id. A host
-/// that has ended without removing its socket is left out, and so is one of another user.
+/// The hosts in this folder whose sockets have their process id in the name, in the order of the
+/// ids. A host that has ended without removing its socket is left out, and so is a host of another
+/// user.
 fn with_process_id(folder: &Path) -> Vec<StatusClient> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sockets: Vec<_> = entries

@@ -98,7 +98,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     }
 }
 
-/// The status of the host as JSON. There may be only one.
+/// The status of the host as JSON. It is an error if there are several.
 fn json_of(hosts: &mut [StatusClient]) -> Result<String, TopError> {
     match hosts {
         [host] => Ok(json::escape(&String::from_utf8_lossy(&host.status()?))),
@@ -110,13 +110,13 @@ fn json_of(hosts: &mut [StatusClient]) -> Result<String, TopError> {
     }
 }
 
-/// A table of each host.
+/// Tables of all hosts.
 fn tables_of(hosts: &mut [StatusClient]) -> Result<String, TopError> {
     let tables = hosts.iter_mut().map(|host| Ok(table::text(&request(host)?)));
     Ok(tables.collect::<Result<Vec<_>, TopError>>()?.join("\n"))
 }
 
-/// Why the status can't be shown.
+/// The reason why the status can't be shown.
 #[derive(Debug, thiserror::Error)]
 enum TopError {
     #[error(transparent)]
@@ -129,8 +129,8 @@ enum TopError {
     Several(String),
 }
 
-/// A status whose names and texts are printable: they come from the input, from consumers, and
-/// perhaps from another program than pipemill.
+/// Makes the names and texts of a status printable: they come from the input, from consumers, and
+/// perhaps from a program that is not pipemill.
 fn request(host: &mut StatusClient) -> Result<Status, TopError> {
     status(&host.status()?)
 }
@@ -156,7 +156,7 @@ fn print(text: impl FnOnce() -> Result<String, TopError>) -> Result<(), TopError
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    // The reader may have closed the pipe: nothing to do.
+    // The reader may have closed the pipe, which is not an error.
     let _ = output::raw().write_all(text.as_bytes());
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::history::StatusHistory;
 use super::screen::{Keys, draw};
 use pipemill_telemetry::status::Status;
 
-/// Cells of the terminal.
+/// Size of the terminal in cells.
 const SIZE: (u16, u16) = (112, 27);
 /// Size of a cell in the picture.
 const CELL: (f64, f64) = (8.4, 18.0);
@@ -23,7 +23,7 @@ const BORDER: f64 = 12.0;
 const BACKGROUND: &str = "#161b22";
 const FOREGROUND: &str = "#d6dde5";
 
-/// Two minutes of a host, one answer each second. The rate of `train` goes up and down.
+/// Two minutes of a host, with one answer each second. The rate of `train` goes up and down.
 fn history() -> StatusHistory {
     let mut status: Status = serde_json::from_str(include_str!("picture.json")).expect("a status");
     let (mut history, began) = (StatusHistory::default(), Instant::now());
@@ -55,13 +55,13 @@ fn hex(color: Color) -> &'static str {
     }
 }
 
-/// A cell's color of text, whether it is bold, and how opaque it is.
+/// The text color of a cell, whether it is bold, and its opacity.
 fn look(cell: &Cell) -> (&'static str, bool, &'static str) {
     let opacity = if cell.modifier.contains(Modifier::DIM) { "0.65" } else { "1" };
     (hex(cell.fg), cell.modifier.contains(Modifier::BOLD), opacity)
 }
 
-/// The part of a cell that a character of bars fills, from the bottom, and how opaque it is.
+/// The part of a cell that a bar character fills, from the bottom, and its opacity.
 fn bar(symbol: &str) -> Option<(f64, f64)> {
     let eighths = "▁▂▃▄▅▆▇█";
     if let Some(index) = eighths.chars().position(|c| symbol == c.to_string()) {
@@ -109,7 +109,7 @@ fn svg(buffer: &Buffer) -> String {
     out + "</g>\n</svg>\n"
 }
 
-/// Adds the cells from this one on that look the same, and returns their number.
+/// Adds the cells from this one on that have the same style, and returns their number.
 fn add(out: &mut String, buffer: &Buffer, x: u16, y: u16) -> u16 {
     let cell = &buffer[(x, y)];
     let is_text = |cell: &Cell| bar(cell.symbol()).is_none() && line(cell.symbol()).is_none();
@@ -144,7 +144,7 @@ fn add(out: &mut String, buffer: &Buffer, x: u16, y: u16) -> u16 {
     count
 }
 
-/// Adds a line of text in parts: SVG makes one space of several.
+/// Adds a line of text in parts, because SVG merges consecutive spaces.
 fn add_text(out: &mut String, cells: &[&str], (left, baseline): (f64, f64), style: &str) {
     let mut at = 0;
     while at < cells.len() {

@@ -24,7 +24,7 @@ const CORES: Color = Color::Red;
 /// In the order of [`Stage::ALL`].
 const STAGE_COLORS: [Color; 5] = [SOURCE, DECODER, BATCH, CONSUMER, CORES];
 
-/// The hosts that the keys choose from.
+/// The hosts to choose from with the keys.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
     /// Number of the host that is shown, from 1.
@@ -76,7 +76,7 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, selected
     let head = Row::new(columns.iter().map(|column| column.head)).style(Modifier::DIM);
     let table = Table::new(rows, widths)
         .header(head)
-        // Reversed colors would show the bar of slots in wrong ones.
+        // Reversed colors would show the bar of slots in wrong colors.
         .highlight_symbol("▸ ")
         .highlight_spacing(HighlightSpacing::Always)
         .block(Block::bordered().title(" channels "));
@@ -87,7 +87,7 @@ fn channels(frame: &mut Frame<'_>, area: Rect, history: &StatusHistory, selected
 /// A column of the list of channels.
 struct Column {
     head: &'static str,
-    /// Least width of the terminal, in cells, at which the column is shown: the channel's name
+    /// Smallest width of the terminal, in cells, at which the column is shown: the channel's name
     /// keeps 11 cells or more from 40 on.
     from: u16,
     width: Constraint,
@@ -386,7 +386,7 @@ mod tests {
         assert!(text(Keys { host: 2, hosts: 3 }).contains("Tab another host (2 of 3)"));
     }
 
-    /// Columns make room for the names of the channels.
+    /// Columns disappear to make room for the names of the channels.
     #[test]
     fn a_narrow_terminal_shows_names_and_what_is_waited_for() {
         for (width, heads) in [

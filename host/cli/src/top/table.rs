@@ -57,7 +57,7 @@ fn row(channel: &ChannelStatus) -> [String; 7] {
     ]
 }
 
-/// The number of a channel's epoch, and the share of it that was read, if it is known.
+/// The number of a channel's epoch, and the part of it that was read, if it is known.
 pub(super) fn epoch(channel: &ChannelStatus) -> String {
     match channel.epoch_share {
         Some(share) => format!("{} {:.0}%", channel.epoch, (share * 100.0).floor()),
@@ -65,19 +65,19 @@ pub(super) fn epoch(channel: &ChannelStatus) -> String {
     }
 }
 
-/// The state of a channel in a word: also whether it waits for what it does not get.
+/// The state of a channel in a word: also whether something is missing for which it waits.
 pub(super) fn state(channel: &ChannelStatus) -> &str {
     if channel.waits_for.is_some() { "waiting" } else { &channel.state }
 }
 
-/// What a channel waits for and does not get, since when, and what to do about it.
+/// The missing thing that a channel waits for, since when, and what to do about it.
 pub(super) fn wait(channel: &ChannelStatus) -> Option<String> {
     let wait = channel.waits_for.as_ref()?;
     let time = Duration::try_from_secs_f64(wait.seconds).unwrap_or_default();
     Some(format!("{}; {}", waits::words(&wait.what, time), wait.remedy))
 }
 
-/// Remarks about a channel: its error, what it waits for, its decode errors, its bottleneck.
+/// Remarks about a channel: its error, its wait, its decode errors, its bottleneck.
 pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let error = channel.error.as_ref().map(|error| error.message.clone());
     // A channel that lacks something has no other bottleneck.

@@ -20,11 +20,11 @@ struct WatchedHost {
 /// The hosts that are watched: at least one.
 struct Watched {
     hosts: Vec<WatchedHost>,
-    /// The one that is shown.
+    /// Index of the host that is shown.
     shown: usize,
 }
 
-/// Shows the hosts until a key ends it, or the last host ends.
+/// Shows the hosts until a key ends this, or the last host ends.
 pub(super) fn watch(hosts: Vec<StatusClient>, interval: Duration) -> Result<(), TopError> {
     let mut watched = Watched { hosts: Vec::new(), shown: 0 };
     for client in hosts {
@@ -37,7 +37,7 @@ pub(super) fn watch(hosts: Vec<StatusClient>, interval: Duration) -> Result<(), 
     let done = keep_watching(&mut watched, interval, &mut terminal);
     ratatui::restore();
     match done {
-        // The last host has ended: not an error.
+        // The last host has ended, which is not an error.
         Err(TopError::Host(StatusClientError::HungUp)) => {
             if let Some(status) = watched.host().history.last() {
                 print(|| Ok(table::text(status)))?;
@@ -87,7 +87,7 @@ impl Watched {
         &mut self.hosts[self.shown]
     }
 
-    /// Asks all hosts. One that has ended is left out, unless it is the last one.
+    /// Asks all hosts. A host that has ended is removed, unless it is the last one.
     fn ask(&mut self) -> Result<(), TopError> {
         let mut at = 0;
         while at < self.hosts.len() {
@@ -114,7 +114,7 @@ impl WatchedHost {
         Ok(())
     }
 
-    /// Selects a channel that many lines below.
+    /// Selects the channel this many lines below.
     fn select(&mut self, lines: isize) {
         let channels = self.history.last().map_or(0, |status| status.channels.len());
         self.selected = self.selected.saturating_add_signed(lines).min(channels.saturating_sub(1));

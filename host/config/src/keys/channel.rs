@@ -6,7 +6,7 @@ use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
 use super::*;
 use crate::key::{Choice, FreeForm, Number, Shape, Table, Unit, free_form};
 
-/// The values of `on_error`. The quarantine's file is a key of its own.
+/// The values of `on_error`. The file of the quarantine has its own key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Fail,
@@ -160,7 +160,7 @@ pub(crate) static BATCH_ACROSS: Choice<BatchAcross> = Choice {
           the ends of objects, so each epoch has a tail. Refused without `batch`.",
 };
 
-/// A number of workers, [`WORKER_COUNT`], or a word, [`AUTO`].
+/// The number of workers: a number, [`WORKER_COUNT`], or a word, [`AUTO`].
 pub(crate) static WORKERS: FreeForm = free_form(
     "workers",
     "a whole number from 1 to 256, or \"auto\"",

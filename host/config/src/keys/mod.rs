@@ -1,5 +1,5 @@
 //! All keys of the file with their ranges, defaults and documentation. The parser, its messages,
-//! the schema and the tables of docs/configuration.md take them from here and from nowhere else.
+//! the schema and the tables of docs/configuration.md all take them from here.
 //!
 //! - `channel`: keys of `[[channel]]`, and of its tables `shuffle` and `checkpoint`.
 //! - `ring`: keys of `[channel.ring]` and `[channel.limits]`.
@@ -35,7 +35,7 @@ const S3_ADDRESS: &str = "^s3://";
 /// Longest path of a Unix socket in bytes: `sun_path` without its final zero.
 pub(crate) const MAX_SOCKET_PATH: usize = 107;
 
-/// The word for "no limit" in the place of a time.
+/// The word for "no limit", used instead of a time.
 pub(crate) const FOREVER: &str = "forever";
 
 /// All tables with fixed keys.

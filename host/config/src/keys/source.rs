@@ -106,7 +106,7 @@ pub(crate) static PIPE_SIZE: Number<u64> =
          (`/proc/sys/fs/pipe-max-size`), the FIFO keeps its capacity, and that is no error.",
     );
 
-/// A part is a table, [`PART_NUMBERS`], or a word, [`PART_OF_RANK`].
+/// The part of the objects: a table, [`PART_NUMBERS`], or a word, [`PART_OF_RANK`].
 pub(crate) static PART: FreeForm = free_form(
     "part",
     "a table, { index = N, count = N }, or \"rank\"",

@@ -8,7 +8,7 @@ use super::input_data_config::{InputChannel, InputMode};
 use crate::{DecoderRef, Preset, Source, fifo_source};
 
 /// The file in which SageMaker's own reader keeps the number of the next epoch. pipemill uses the
-/// same file: so a restarted process goes on with the right FIFO, whichever reader it has.
+/// same file, so a restarted process continues with the right FIFO, whichever reader it has.
 fn epoch_file(base: &Path, channel: &str) -> std::path::PathBuf {
     base.join(format!("pipe_state/.{channel}-pipe_mode-state"))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Number of characters that the platform shows.
 const MAX_CHARACTERS: usize = 1_024;
 
-/// Removes the reason of an earlier run, which would be taken for this one's.
+/// Removes the reason of an earlier run, which the platform would take for the reason of this run.
 pub(super) fn clear(base: &Path) {
     let path = base.join("output/failure");
     match std::fs::remove_file(&path) {

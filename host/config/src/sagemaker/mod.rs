@@ -28,7 +28,7 @@ pub use platform::{Platform, base};
 
 use crate::Presets;
 
-/// Removes the reason why an earlier run failed. To be called when a run starts.
+/// Removes the reason why an earlier run failed. Call it when a run starts.
 pub fn clear_failure(base: &Path) {
     failure::clear(base);
 }
@@ -38,7 +38,7 @@ pub fn report_failure(base: &Path, why: &str) {
     failure::report(base, why);
 }
 
-/// The platform's channels, as far as its files describe them, and the rank of this machine.
+/// The platform's channels that its files describe, and the rank of this machine.
 pub fn presets(platform: &Platform) -> Presets {
     let channels = platform
         .channels

@@ -1,5 +1,5 @@
-//! What is generated from the keys: the schema, and the tables of docs/configuration.md.
-//! `make generated` writes both again. Each example of the page is a valid configuration.
+//! The generated files: the schema, and the tables of docs/configuration.md. `make generated`
+//! writes both again. Each example of the page is a valid configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::super::keys::{SOURCE_TABLE, TABLES};
 use super::super::source;
 use super::*;
 
-/// Compares a file with what it has to be, or writes it where `PIPEMILL_UPDATE` is set.
+/// Compares a file with its expected text, or writes it if `PIPEMILL_UPDATE` is set.
 fn compare(path: &Path, expected: &str) {
     if std::env::var_os("PIPEMILL_UPDATE").is_some() {
         std::fs::write(path, expected).unwrap();
@@ -62,7 +62,7 @@ fn rows(table: &Table) -> String {
     text
 }
 
-/// Which keys go with which kinds of sources.
+/// The kinds of sources that each key belongs to.
 fn kinds() -> String {
     let forms: Vec<_> = source::forms().collect();
     let list = |names: &[&str]| {

@@ -153,7 +153,7 @@ fn s3() -> impl Strategy<Value = Source> {
             {
                 part.balance = Balance::Count;
             }
-            // Only what is listed has this key.
+            // Only files that are listed have this key.
             reading.hidden = numbers.4.0 && matches!(what, s3::Selection::Prefixes(_));
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =

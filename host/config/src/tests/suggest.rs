@@ -36,7 +36,7 @@ fn the_suggestion_for_one_typing_error_is_one_edit_away() {
             .flat_map(|name| typing_errors(name).into_iter().map(move |wrong| (name, wrong)))
         {
             let found = nearest(&wrong, &known).unwrap_or_default();
-            // Another key may be as near: then it is as good a suggestion.
+            // Another key at the same distance is as good a suggestion.
             let distance = strsim::damerau_levenshtein(&wrong.to_lowercase(), found);
             assert!(distance <= 1, "{found:?} for {wrong:?}, a typing error in {right:?}");
         }

@@ -1,4 +1,4 @@
-//! The import `set-schema`: copies what a decoder declares out of its memory, and bounds the copy.
+//! The import `set-schema`: copies a decoder's declaration out of its memory, and limits the copy.
 //!
 //! Lists and texts of a decoder may share bytes, so a small memory can describe a large schema.
 
@@ -9,12 +9,13 @@ use wasmtime::component::{ComponentType, Lift, WasmList, WasmStr};
 use crate::call::host_state::HostState;
 use crate::interface::wit::pipemill::decoder::types;
 
-/// Bytes that the description of a schema may have.
+/// Largest number of bytes of the description of a schema.
 const MAX_SCHEMA_BYTES: usize = 4 << 20;
-/// Bytes that each text counts beyond its own: what the host needs to keep a text.
+/// Bytes that each text counts in addition to its own bytes: the host's overhead for keeping a
+/// text.
 const TEXT_BYTES: usize = 32;
 
-/// A field as it stands in the decoder's memory.
+/// A field as it is in the decoder's memory.
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct DeclaredField {
@@ -27,7 +28,7 @@ pub(crate) struct DeclaredField {
     metadata: WasmList<(WasmStr, WasmStr)>,
 }
 
-/// Takes the schema of the stream.
+/// Receives the schema of the stream.
 pub(crate) fn set_schema(
     mut store: StoreContextMut<'_, HostState>,
     (declared,): (WasmList<DeclaredField>,),
@@ -42,7 +43,7 @@ pub(crate) fn set_schema(
     Ok(store.data_mut().set_schema(fields)?)
 }
 
-/// Copies a schema, up to a number of bytes.
+/// Copies a schema, up to a limit in bytes.
 struct SchemaCopy<'a, 's> {
     store: &'a mut StoreContextMut<'s, HostState>,
     /// Bytes that may still be copied.

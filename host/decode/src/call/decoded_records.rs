@@ -14,13 +14,13 @@ use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, prin
 use crate::call::transpose::append_columns;
 use crate::sandbox::account::Account;
 
-/// This bit of an offset in a [`Column`] is set if the field lies in the payload and not in the
+/// This bit of an offset in a [`Column`] is set if the field is in the payload and not in the
 /// chunk.
 pub const IN_PAYLOAD: u32 = 1 << 31;
 /// Spans are turned into columns in blocks of this many records: a block of a few fields stays in
 /// the first-level cache.
 const BLOCK_RECORDS: usize = 512;
-/// Names of fields that an error shows.
+/// Number of field names that an error shows.
 const SHOWN_NAMES: usize = 8;
 
 /// All records that a decoder emitted in one call.
@@ -29,7 +29,7 @@ pub struct DecodedRecords {
     /// One column for each field. Offsets are bytes from the start of the chunk; with
     /// [`IN_PAYLOAD`], from the start of the payload.
     pub columns: Vec<Column>,
-    /// Bytes that the decoder produced itself, for fields that the chunk does not hold as they are.
+    /// Bytes that the decoder produced itself, for fields whose bytes are not in the chunk.
     pub payload: Vec<u8>,
     /// Offset in the chunk at which each record starts. Empty unless the stream was opened with
     /// `offsets`.
@@ -38,14 +38,14 @@ pub struct DecodedRecords {
     pub records: usize,
     /// Whether at least one field is absent.
     pub absent: bool,
-    /// Whether at least one field lies in the payload. An empty field counts, too.
+    /// Whether at least one field is in the payload. An empty field counts, too.
     pub has_payload: bool,
-    /// Whether no field lies in the chunk.
+    /// Whether no field is in the chunk.
     pub all_in_payload: bool,
     /// Offset in the chunk at which the last emitted span, or the last error, ends; 0 if there is
     /// none.
     pub end: u64,
-    /// The errors that the decoder reported while it went on, in the order of the input.
+    /// The errors that the decoder reported and continued after, in the order of the input.
     pub errors: Vec<InlineError>,
     /// The fields of the records.
     fields: Arc<[Field]>,
@@ -64,11 +64,11 @@ pub struct InlineError {
     pub offset: usize,
     /// Offset in the chunk at which they end.
     pub end: usize,
-    /// What was expected and what stood there.
+    /// What was expected and what was found.
     pub message: String,
 }
 
-/// What a decoder passes to one call of `emit`, not checked yet.
+/// The arguments of one call of `emit`, not checked yet.
 pub(crate) struct EmitCall<'a> {
     /// Number of records.
     pub(crate) records: usize,
@@ -76,7 +76,7 @@ pub(crate) struct EmitCall<'a> {
     pub(crate) spans: &'a [u64],
     /// Bytes that the decoder made.
     pub(crate) payload: &'a [u8],
-    /// Where each record starts in the chunk.
+    /// The start of each record in the chunk.
     pub(crate) starts: &'a [u32],
 }
 
@@ -99,7 +99,8 @@ impl LengthRule {
             Ok(1) if open => Self::Any,
             Ok(bytes) if open => Self::MultipleOf(bytes),
             Ok(bytes) => Self::Exactly(bytes),
-            // Longer than any span, so every field is refused. `Field::problem` finds it first.
+            // This is longer than any span, so every field is refused. `Field::problem` finds the
+            // cause first.
             Err(_) => Self::Exactly(u32::MAX),
         }
     }
@@ -146,8 +147,8 @@ impl DecodedRecords {
     /// A number of spans or starts does not fit the number of records; a start is out of order or
     /// after a field of its record; a span is outside of the chunk or payload, out of order, or has
     /// a length that its field does not allow; a field is absent that is not nullable; a list's
-    /// offsets are wrong; or the fields of a record are far larger than the chunk. Then nothing is
-    /// added.
+    /// offsets are wrong; or the fields of a record are far larger than the chunk. Nothing is added
+    /// then.
     pub(crate) fn append(
         &mut self,
         bytes: &[u8],
@@ -197,7 +198,7 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks that the starts are in order, and that no field of a record lies before its start.
+    /// Checks that the starts are in order, and that no field of a record is before its start.
     fn check_starts(&self, spans: &[u64], starts: &[u32]) -> Result<(), Fault> {
         let mut before = self.starts.last().copied().unwrap_or(0);
         let rows = spans.chunks_exact(self.columns.len());
@@ -223,9 +224,9 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks that the fields of no record have more than `max` bytes together. Spans may overlap,
+    /// Checks that the fields of each record have at most `max` bytes together. Spans may overlap,
     /// so neither chunk nor payload bounds that. Only many fields of many bytes can exceed it, so
-    /// in most calls no span is looked at.
+    /// most calls don't check single spans.
     fn check_record_sizes(
         &self,
         chunk: usize,
@@ -255,7 +256,7 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// The fault of records that have not one span for each field.
+    /// The fault of records that don't have one span for each field.
     fn describe_count(&self, records: usize, spans: usize) -> Fault {
         let fields = self.columns.len();
         let names: Vec<_> =
@@ -268,8 +269,8 @@ impl DecodedRecords {
         ))
     }
 
-    /// Checks what the types of the fields ask for, in the records that were just added. `chunk` is
-    /// the chunk.
+    /// Checks the requirements of the fields' types, in the records that were just added. `chunk`
+    /// is the chunk.
     fn check_fields(&self, chunk: &[u8], account: &mut Account) -> wasmtime::Result<()> {
         self.check_lengths()?;
         if self.absent {
@@ -319,7 +320,7 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks the place of an error in a chunk of `chunk` bytes.
+    /// Checks the position of an error in a chunk of `chunk` bytes.
     pub(crate) fn check_error(&self, chunk: usize, offset: usize, end: usize) -> Result<(), Fault> {
         if end > chunk || end <= offset {
             return Err(Fault::contract(format!(
@@ -332,7 +333,7 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Adds an error whose place was checked.
+    /// Adds an error whose position was checked.
     pub(crate) fn add_error(&mut self, offset: usize, end: usize, message: String) {
         self.errors.push(InlineError { records: self.records, offset, end, message });
         self.end = end as u64;
@@ -366,8 +367,8 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Removes what a refused call of `emit` has added. `payload` is the length of the payload
-    /// before it.
+    /// Removes the records that a refused call of `emit` has added. `payload` is the length of the
+    /// payload before that call.
     fn truncate(&mut self, payload: usize) {
         for column in &mut self.columns {
             column.offsets.truncate(self.records);
@@ -376,9 +377,9 @@ impl DecodedRecords {
         self.payload.truncate(payload);
     }
 
-    /// Adds records of one field whose spans all lie in the chunk, in order and without overlap.
-    /// Other records of one field go to [`append_rows`](Self::append_rows). `sizes` are those of
-    /// the chunk and of the payload.
+    /// Adds records of one field whose spans are all in the chunk, in order and without overlap.
+    /// Other records of one field go to [`append_rows`](Self::append_rows). `sizes` are the sizes
+    /// of the chunk and of the payload.
     fn append_single(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
         let (chunk, column) = (sizes.0, &mut self.columns[0]);
         let (mut records_end, mut bad, mut all_bits) = (self.end, false, 0u64);
@@ -404,9 +405,9 @@ impl DecodedRecords {
         self.append_rows(sizes, spans)
     }
 
-    /// Adds records of any fields. The fields of a record that lie in the chunk must start at or
-    /// after the end of the record before it; they may be in any order. `sizes` are those of the
-    /// chunk and of the payload.
+    /// Adds records of any fields. The fields of a record that are in the chunk must start at or
+    /// after the end of the record before it; they may be in any order. `sizes` are the sizes of
+    /// the chunk and of the payload.
     fn append_rows(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
         let fields = self.columns.len();
         let (before, mut bad) = (self.end, false);
@@ -424,8 +425,8 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Checks the places of these spans, and notes what they say of the call. Returns whether all
-    /// of them are good.
+    /// Checks the positions of these spans, and updates the facts about the call. Returns whether
+    /// all of them are good.
     fn check_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
         let mut bad = false;
         for row in rows.chunks_exact(self.columns.len()) {
@@ -484,8 +485,8 @@ impl DecodedRecords {
     }
 }
 
-/// The end of the last span, if all spans lie in a chunk of `chunk` bytes at or after `from`, in
-/// order and without overlap: so most decoders emit them.
+/// The end of the last span, if all spans are in a chunk of `chunk` bytes at or after `from`, in
+/// order and without overlap, as most decoders emit them.
 fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
     let (first, last) = (spans.first()?, spans.last()?);
     let (offset, end) = (|span: u64| span >> 32, |span: u64| (span >> 32) + (span & 0xffff_ffff));
@@ -501,7 +502,7 @@ fn end_in_order(from: u64, chunk: u64, spans: &[u64]) -> Option<u64> {
     (bits >> 63 == 0 && end(*last) <= chunk).then_some(end(*last))
 }
 
-/// The fault of an error whose place lies before the end of the records of its call.
+/// The fault of an error whose position is before the end of the records of its call.
 pub(crate) fn error_inside_record(offset: usize, records_end: u64) -> Fault {
     Fault::contract(format!(
         "reports an error at {offset}, inside a record that it emitted and that ends at \

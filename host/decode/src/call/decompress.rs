@@ -11,10 +11,11 @@ use crate::call::open_block::OpenBlock;
 use crate::interface::wit::pipemill::decoder::host::Decompressed;
 use crate::sandbox::account::WORK_PART;
 
-/// Bytes that one call decompresses at most. It bounds the copies that the host makes.
+/// Largest number of bytes that one call decompresses. It limits the copies that the host makes.
 const MAX_PART_BYTES: u64 = 1 << 20;
 
-/// Decompresses a part of a block. A fault is the decoder's; the inner error is the block's.
+/// Decompresses a part of a block. The outer error is a fault of the decoder; the inner error is a
+/// fault of the block.
 pub(crate) fn decompress(
     mut store: StoreContextMut<'_, HostState>,
     (codec, span, skip, max): (WasmStr, u64, u64, u32),
@@ -53,7 +54,7 @@ pub(crate) fn decompress(
     let payload = state.decoded.payload.len();
     let left = account.left_to_decompress(payload, open.reader.held());
     let max = u64::from(max).min(left).min(MAX_PART_BYTES) as usize;
-    // A pass over many bytes stays in this function, so the limit of time is checked here.
+    // A pass over many bytes stays in this function, so the time limit is checked here.
     let part = match open.reader.window(skip, max, || account.work(WORK_PART).is_ok()) {
         Ok((window, last)) if last || left > 0 || payload > 0 => Ok((window.to_vec(), last)),
         Ok(_) => Err(too_large(open.reader.held())),
@@ -79,7 +80,7 @@ fn known_codec(word: &str) -> Result<Codec, Fault> {
     })
 }
 
-/// The error of a block that holds `held` bytes of memory, more than fit.
+/// The error of a block that holds `held` bytes of memory, which is more than the limit.
 fn too_large(held: u64) -> String {
     format!("to decompress the block takes {held} bytes of memory; raise `limits.output`")
 }

@@ -1,5 +1,5 @@
-//! What the host keeps for one decoder instance: what the decoder emitted, its schema, its log and
-//! its limits.
+//! The host's state of one decoder instance: the output of the decoder, its schema, its log and its
+//! limits.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,17 +24,16 @@ use crate::sandbox::log_budget::{LogBudget, MAX_LINES, Verdict};
 /// read its own copy and not the guest's.
 pub type Bytes = Arc<dyn ChunkMemory>;
 
-/// Messages that a decoder may log in a stream. The rest is dropped after a notice.
+/// Number of messages that a decoder may log in a stream. The rest is dropped after a notice.
 const MAX_LOG_MESSAGES: u32 = 200;
-/// Bytes that an error counts in addition to its message: what the host keeps of it, and its work
-/// with it.
+/// Bytes that an error counts in addition to its message: the host's memory and work for it.
 const ERROR_BYTES: u64 = 256;
-/// Fields that a schema may have.
+/// Number of fields that a schema may have.
 const MAX_FIELDS: usize = 65_536;
 
-/// What the host keeps for one decoder instance.
+/// The host's state of one decoder instance.
 pub(crate) struct HostState {
-    /// What the current or last call of `decode` emitted.
+    /// The output of the current or last call of `decode`.
     pub(crate) decoded: Box<DecodedRecords>,
     /// The fields of the records, once the decoder has declared them.
     pub(crate) schema: Option<Arc<[Field]>>,
@@ -45,17 +44,17 @@ pub(crate) struct HostState {
     /// The block that the decoder is decompressing.
     pub(crate) block: Option<OpenBlock>,
     pub(crate) limiter: Limiter,
-    /// What the running call has used of its limits.
+    /// The used part of the running call's limits.
     pub(crate) account: Account,
     /// The chunk of the running call of `decode`, and its range in these bytes.
     pub(crate) chunk: Option<(Bytes, Range<usize>)>,
     /// Number of decode errors that the running call may report with `bad` and go on.
     pub(crate) errors_left: u64,
-    /// The running call must return the error that it has reported last.
+    /// Whether the running call must return the error that it reported last.
     pub(crate) must_return: bool,
     /// Whether `emit` must say where each record starts.
     pub(crate) wants_starts: bool,
-    /// The last message that was logged as an error. If the decoder traps, it is the text of its
+    /// The last message that was logged as an error. If the decoder traps, this is the text of its
     /// panic.
     pub(crate) last_error: Option<String>,
     context: LogContext,
@@ -66,7 +65,7 @@ pub(crate) struct HostState {
 pub(crate) struct LogContext {
     pub(crate) decoder: String,
     pub(crate) stream: Option<StreamInfo>,
-    /// The lines of all streams of the channel.
+    /// The budget for log lines of all streams of the channel.
     pub(crate) budget: Arc<LogBudget>,
 }
 
@@ -91,7 +90,7 @@ impl Source for LogContext {
 }
 
 impl LogContext {
-    /// Warns of lines that are not logged.
+    /// Warns that some lines are not logged.
     fn notice(&self, text: fmt::Arguments<'_>) {
         log_with(log::Level::Warn, self, format_args!("{self}: {text}"));
     }
@@ -118,8 +117,7 @@ impl HostState {
         }
     }
 
-    /// Begins another stream in the same instance. Only what the instance holds of its limits
-    /// stays.
+    /// Begins another stream in the same instance. Only the instance's use of its limits stays.
     pub(crate) fn begin_stream(&mut self, info: &StreamInfo, limits: &Limits) {
         let decoder = std::mem::take(&mut self.context.decoder);
         let (stream, budget) = (Some(info.clone()), self.context.budget.clone());
@@ -166,7 +164,7 @@ impl HostState {
         }
     }
 
-    /// Takes the schema that the decoder declares. The number of fields is checked already.
+    /// Receives the schema that the decoder declares. The number of fields is checked already.
     ///
     /// # Errors
     /// Two fields have the same name, or a field breaks a rule of the interface.
@@ -201,7 +199,7 @@ impl HostState {
         Ok(())
     }
 
-    /// Checks that the decoder may set a fact about the object.
+    /// Checks that the decoder may still set a fact about the object.
     ///
     /// # Errors
     /// Records were emitted before.
@@ -212,12 +210,12 @@ impl HostState {
         Ok(())
     }
 
-    /// Takes a decode error from `offset` to `end` in the chunk. Returns whether the decoder goes
-    /// on after it.
+    /// Receives a decode error from `offset` to `end` in the chunk. Returns whether the decoder
+    /// continues after it.
     ///
     /// # Errors
-    /// No call of `decode` is running, the place is not one after the records of the call, or the
-    /// call has produced too much.
+    /// No call of `decode` is running, the error does not come after the records of the call, or
+    /// the call has produced too much.
     pub(crate) fn bad(&mut self, offset: u32, end: u32, message: String) -> Result<bool, Fault> {
         let Some((_, range)) = &self.chunk else {
             return Err(Fault::contract("reported bad bytes outside of `decode`"));
@@ -235,7 +233,7 @@ impl HostState {
         Ok(true)
     }
 
-    /// Checks that the running call has not been told to return its error.
+    /// Checks that the running call was not told to return its error.
     pub(crate) fn check_not_ended(&self) -> Result<(), Fault> {
         if self.must_return {
             return Err(Fault::contract("went on after an error that it was to return"));

@@ -1,7 +1,7 @@
 //! The functions of the host that a decoder may call.
 //!
-//! They are defined by hand, because the generated ones would copy: here a list that a decoder
-//! passes is read in the decoder's memory, during the call and never later.
+//! They are defined by hand, because the generated ones would copy: these functions read a list in
+//! the decoder's memory, during the call and never later.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use pipemill_types::{Fault, printable};
@@ -55,7 +55,7 @@ pub(crate) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Takes a fact about the object.
+/// Receives a fact about the object.
 fn set_metadata(
     mut store: StoreContextMut<'_, HostState>,
     (key, value): (WasmStr, WasmStr),
@@ -73,10 +73,10 @@ fn set_metadata(
     Ok(set?)
 }
 
-/// Number, spans, payload and starts of the records that a decoder emits.
+/// The arguments of `emit`: number, spans, payload and starts of the records.
 type EmittedLists = (u32, WasmList<u64>, WasmList<u8>, WasmList<u32>);
 
-/// Takes records of the running call of `decode`, and checks them.
+/// Receives records of the running call of `decode`, and checks them.
 fn emit(
     mut store: StoreContextMut<'_, HostState>,
     (records, spans, payload, starts): EmittedLists,
@@ -107,7 +107,7 @@ fn emit(
     result
 }
 
-/// Bytes of a span: an empty one counts as so much work.
+/// Bytes that a span counts in addition to its own, as work: even an empty span takes time.
 const SPAN_BYTES: usize = size_of::<u64>();
 
 /// Spans and the expected checksum of each.
@@ -136,7 +136,7 @@ fn check_crc(
     append: impl Fn(u32, &[u8]) -> u32,
 ) -> wasmtime::Result<(Option<u32>,)> {
     let mut account = std::mem::take(&mut store.data_mut().account);
-    // Spans may overlap or be empty, so their bytes and their number say how much work they are.
+    // Spans may overlap or be empty, so both their bytes and their number count as work.
     let length = |span: &u64| span & 0xffff_ffff;
     let bytes = spans.as_le_slice(&store).iter().map(length).sum::<u64>()
         + (SPAN_BYTES * spans.len()) as u64;
@@ -197,14 +197,14 @@ mod tests {
 
     use super::*;
 
-    /// Bit by bit, as the CRC-32C is defined.
+    /// Computes it bit by bit, as the CRC-32C is defined.
     fn crc32c(bytes: &[u8]) -> u32 {
         let bit = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
         !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), bit))
     }
 
     proptest! {
-        /// The library takes another way for each range of lengths.
+        /// The library uses another algorithm for each range of lengths.
         #[test]
         fn the_crc_of_parts_is_that_of_the_whole(
             bytes in prop_oneof![0..300usize, 0..5_000usize]

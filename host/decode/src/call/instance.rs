@@ -1,9 +1,9 @@
-//! An instance of a decoder in a sandbox of its own.
+//! An instance of a decoder in its own sandbox.
 //!
-//! Each stream of a plugin has an instance that no other stream was in. A built-in decoder keeps no
-//! state outside of its streams, so one instance has many of them, one after the other: to make an
-//! instance takes longer than to decode a short object, and to map its window for each section of a
-//! long one took 5 % of the time.
+//! Each stream of a plugin has an instance that no other stream has used. A built-in decoder keeps
+//! no state outside of its streams, so one instance has many of them, in sequence: making an
+//! instance takes longer than decoding a short object, and mapping its window for each section of a
+//! long object took 5 % of the time.
 
 use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;
@@ -47,7 +47,7 @@ impl DecoderInstance {
         }
     }
 
-    /// Forgets the stream before. Another one for this object can be opened then.
+    /// Forgets the previous stream. Another stream for this object can be opened afterwards.
     pub(crate) fn begin_stream(&mut self, info: &StreamInfo) {
         self.store.data_mut().begin_stream(info, &self.limits);
     }
@@ -85,9 +85,9 @@ impl DecoderInstance {
         }
     }
 
-    /// Ends its stream. Returns the instance, if it may have another one.
+    /// Ends its stream. Returns the instance, if it may have another stream.
     pub(crate) fn after(mut self, stream: ResourceAny) -> Option<Self> {
-        // What is left to the next stream is at least half of its limit.
+        // At least half of the limit is left for the next stream.
         let most = MAX_KEPT_MEMORY.min(self.limits.memory / 2);
         if !self.plugin.is_builtin() || self.memory_held() > most {
             return None;

@@ -1,18 +1,18 @@
-//! Facts about an object that a decoder tells: keys and values. Consumers get them, except for
+//! Facts about an object that a decoder reports: keys and values. Consumers get them, except for
 //! those whose keys begin with `pipemill.`: they are for the host.
 
 use std::collections::BTreeMap;
 
 use pipemill_types::{Fault, printable};
 
-/// Bytes that the keys and values of a stream may have together.
+/// Largest total size in bytes of the keys and values of a stream.
 const MAX_METADATA_BYTES: usize = 65_536;
-/// Characters of a key or a value that a message shows.
+/// Number of characters of a key or a value that a message shows.
 const MAX_SHOWN: usize = 100;
 
-/// What the keys for the host begin with.
+/// Prefix of the keys for the host.
 const HOST_PREFIX: &str = "pipemill.";
-/// The key that says where decoding can begin again.
+/// The key of the value that says where decoding can restart.
 const RESTART: &str = "pipemill.restart";
 
 /// The facts of a stream, sorted by key.
@@ -30,10 +30,10 @@ impl Metadata {
         key.starts_with(HOST_PREFIX)
     }
 
-    /// Takes a fact for the host.
+    /// Receives a fact for the host.
     ///
     /// # Errors
-    /// The host does not know the key, or the value is not one for it.
+    /// The host does not know the key, or the value is not valid for it.
     pub(crate) fn set_for_host(&mut self, key: &str, value: &str) -> Result<(), Fault> {
         if key != RESTART {
             return Err(Fault::contract(format!(
@@ -62,7 +62,7 @@ impl Metadata {
         self.restart
     }
 
-    /// Sets a fact, or replaces it.
+    /// Sets or replaces a fact.
     ///
     /// # Errors
     /// The facts have more than 65,536 bytes.

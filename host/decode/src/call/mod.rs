@@ -1,11 +1,11 @@
 //! One decoder at work on one object.
 //!
 //! `stream` decodes an object with an `instance`, in the sandbox of a `store`; `window` puts chunks
-//! into its memory without a copy. The decoder calls `imports`: `declared_schema` takes its fields,
-//! `metadata` facts about the object, `decompress` decompresses blocks for it, each an
+//! into its memory without a copy. The decoder calls `imports`: `declared_schema` receives its
+//! fields, `metadata` facts about the object, `decompress` decompresses blocks for it, each an
 //! `open_block`. `decoded_records` checks the records of a call and makes columns of them with
-//! `transpose`. `set_up` counts what a decoder does before its first bytes. `host_state` is what
-//! the host keeps for each instance, `trap` says why a call has ended.
+//! `transpose`. `set_up` measures the work of a decoder before its first bytes. `host_state` is the
+//! host's state of each instance, `trap` explains why a call has ended.
 
 pub mod declared_schema;
 pub mod decoded_records;

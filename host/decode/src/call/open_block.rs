@@ -4,17 +4,18 @@ use std::ops::Range;
 
 use pipemill_codecs::{BlockReader, Codec};
 
-/// A block that a decoder has decompressed a part of. It lives until the decoder begins another
+/// A block that a decoder has partly decompressed. It is dropped when the decoder begins another
 /// one, or ends a call without asking for more of the chunk.
 pub(crate) struct OpenBlock {
     pub(crate) codec: Codec,
-    /// Where the block lies in the chunk.
+    /// The range of the block in the chunk.
     pub(crate) range: Range<usize>,
     pub(crate) reader: BlockReader,
 }
 
 impl OpenBlock {
-    /// The same block, in the chunk without its first `consumed` bytes. `None` if it begins before.
+    /// The same block, in the chunk without its first `consumed` bytes. `None` if it begins before
+    /// that.
     pub(crate) fn after(mut self, consumed: usize) -> Option<Self> {
         let start = self.range.start.checked_sub(consumed)?;
         self.range = start..self.range.end - consumed;

@@ -1,5 +1,5 @@
-//! How much a decoder does before it is shown its first bytes, counted in instructions: the count
-//! is the same on every machine, whatever else that does.
+//! Measures the work of a decoder before it gets its first bytes, in instructions: the count is the
+//! same on every machine, whatever else runs there.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::engine::Engine;
 use crate::plugin::Plugin;
 use crate::sandbox::limits::Limits;
 
-/// The set-up has ended elsewhere, so it ends here, too.
+/// The set-up needs no time limit: it has ended with the usual engine already.
 const NO_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Plugin {
     /// Instructions of WebAssembly that a new instance and its stream take. The plugin is compiled
-    /// again for it. `None` for decoders that come with the host's binary, which have next to
-    /// nothing to set up, and where the stream can't be opened.
+    /// again for it. `None` for decoders that come with the host's binary, whose set-up is
+    /// negligible, and if the stream can't be opened.
     pub fn set_up_instructions(
         &self,
         options: &[(String, String)],

@@ -6,7 +6,7 @@ use crate::call::host_state::{HostState, LogContext};
 use crate::sandbox::call_time::thread_cpu_time;
 use crate::sandbox::limits::Limits;
 
-/// Handles of resources that an instance may have. A decoder makes one, its stream.
+/// Number of resource handles that an instance may have. A decoder makes one: its stream.
 const MAX_HANDLES: usize = 10_000;
 /// Bytes that a function of the decoder may return: options, or the text of an error.
 const MAX_RETURNED_BYTES: usize = 8 << 20;
@@ -29,7 +29,8 @@ pub(crate) fn new_store(
         Ok(next.map_or(UpdateDeadline::Interrupt, UpdateDeadline::Continue))
     });
     store.set_max_component_handles(MAX_HANDLES);
-    // Only an engine that counts instructions takes it. It may have as many as it likes.
+    // Only an engine that counts instructions accepts fuel. The amount is unlimited: it is only
+    // counted.
     let _ = store.set_fuel(u64::MAX);
     begin_call(&mut store, 0);
     store

@@ -38,9 +38,9 @@ pub enum DecodeOutcome {
     Bad {
         /// Position of the error.
         offset: usize,
-        /// What was expected and what stood there.
+        /// What was expected and what was found.
         message: String,
-        /// Where decoding can go on.
+        /// The position at which decoding can continue.
         resume: Resume,
     },
 }
@@ -49,11 +49,11 @@ pub enum DecodeOutcome {
 pub struct Stream {
     instance: DecoderInstance,
     handle: ResourceAny,
-    /// What the last call left for the next one, if it asked for the rest of the same chunk.
+    /// The input of the next call, if the last call asked for the rest of the same chunk.
     rest: Option<Rest>,
     /// Bytes of the object that were consumed or skipped.
     position: u64,
-    /// Where decoding can begin again: see [`restart`](Self::restart).
+    /// The position at which decoding can restart: see [`restart`](Self::restart).
     restart: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl Stream {
         Ok(Self { instance, handle, rest: None, position: 0, restart: None })
     }
 
-    /// Ends the stream. Returns its instance, if another stream may be opened in that.
+    /// Ends the stream. Returns its instance, if another stream may be opened in it.
     pub fn close(self) -> Option<DecoderInstance> {
         self.instance.after(self.handle)
     }
@@ -112,16 +112,16 @@ impl Stream {
         self.instance.store.data().schema.as_ref()
     }
 
-    /// Facts about the object that the decoder told, sorted by key.
+    /// Facts about the object that the decoder reported, sorted by key.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         self.instance.store.data().metadata.facts()
     }
 
-    /// Whether decoding can begin again at the end of the bytes that the last call of
-    /// [`decode`](Self::decode) consumed: `Some(header)` if another stream that is shown the first
-    /// `header` bytes of the object, and then the bytes from that place on, emits the same records
-    /// from there on. The other stream has the same options, and the extensions `schema` and
-    /// `restart` ([`restart_extension`](pipemill_types::restart_extension)).
+    /// Whether decoding can restart at the end of the bytes that the last call of
+    /// [`decode`](Self::decode) consumed: `Some(header)` if another stream that gets the first
+    /// `header` bytes of the object, and then the bytes from that position on, emits the same
+    /// records from there on. The other stream has the same options, and the extensions `schema`
+    /// and `restart` ([`restart_extension`](pipemill_types::restart_extension)).
     pub fn restart(&self) -> Option<u64> {
         self.restart
     }
@@ -153,8 +153,8 @@ impl Stream {
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
     /// object ends with it. The decoder may report up to `max_errors` decode errors in
-    /// [`DecodedRecords::errors`] and go on; the next one ends the call. After a fault the stream
-    /// must not be called again.
+    /// [`DecodedRecords::errors`] and continue; the next one ends the call. After a fault the
+    /// stream must not be called again.
     ///
     /// # Errors
     /// The decoder failed, broke its contract, or exceeded a limit.
@@ -186,7 +186,7 @@ impl Stream {
         Ok(outcome)
     }
 
-    /// Passes the chunk to the decoder: where it lies, or else a copy of it.
+    /// Passes the chunk to the decoder: in place if possible, otherwise as a copy.
     fn call_decode(
         &mut self,
         bytes: &Bytes,
@@ -217,7 +217,7 @@ impl Stream {
     /// Counts the bytes that a call has consumed, or that are skipped after its error.
     ///
     /// # Errors
-    /// The decoder needs more bytes to begin again than it has seen before its records.
+    /// To restart, the decoder would need more bytes than it has seen before its records.
     fn follow(&mut self, outcome: &DecodeOutcome) -> Result<(), Fault> {
         self.restart = None;
         let (bytes, can_restart) = match *outcome {
@@ -292,7 +292,7 @@ impl Stream {
                 "emitted a record that ends at {records_end}, but consumed only {consumed} bytes"
             )));
         }
-        // At the end there may be nothing left to consume: then the decoder is not called again.
+        // At the end there may be nothing left to consume: the decoder is not called again then.
         let is_over = end && size == 0;
         if consumed == 0 && records > 0 && !is_over {
             return Err(Fault::contract("emitted records but consumed nothing"));

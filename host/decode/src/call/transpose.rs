@@ -76,7 +76,7 @@ fn fours_of(pairs: [Pair; 4]) -> [Four; 2] {
 
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
-    //! The compiler makes no vector instructions of plain code for this.
+    //! The compiler does not vectorize plain code for this.
 
     use std::arch::x86_64::{
         __m128i, _mm_and_si128, _mm_andnot_si128, _mm_cmpeq_epi32, _mm_cvtsi128_si64,

@@ -7,9 +7,10 @@ use crate::call::host_state::HostState;
 use crate::compile::function_names::function_name;
 use crate::sandbox::limits::Limits;
 
-/// Frames of the guest's stack that an error shows.
+/// Number of stack frames of the guest that an error shows.
 const MAX_FRAMES: usize = 6;
-/// Frames whose names are looked at. A name of a few bytes can stand for a text of a megabyte.
+/// Number of stack frames whose names are read. A name of a few bytes can expand to a text of a
+/// megabyte.
 const MAX_DEMANGLED: usize = 100;
 
 /// The fault of a call that trapped, in the operator's terms.
@@ -97,7 +98,7 @@ fn frames(error: &wasmtime::Error) -> String {
     if names.is_empty() { String::new() } else { format!(" (in {})", names.join(" < ")) }
 }
 
-/// First parts of the names of the functions that Rust runs between a panic and the trap.
+/// Prefixes of the names of the functions that Rust runs between a panic and the trap.
 const PANIC_PREFIXES: [&str; 6] = [
     "__rustc",
     "rust_",

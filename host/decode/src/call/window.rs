@@ -1,10 +1,10 @@
-//! The window of a decoder's memory in which chunks lie without a copy, if the decoder exports one
-//! (`wit/0.2`) and the chunks lie in memory that can be shared.
+//! The window of a decoder's memory through which it sees chunks without a copy, if the decoder
+//! exports one (`wit/0.2`) and the chunks are in memory that can be shared.
 //!
 //! The host maps all of the channel's memory into the window once for each instance. From then on,
-//! a chunk is in the decoder's memory as soon as it was read. All else stays as it is for a decoder
-//! that gets copies: what it emits are spans of the chunk, which the host checks against its own
-//! mapping of the memory.
+//! a chunk is in the decoder's memory as soon as it is read. Everything else works as for a decoder
+//! that gets copies: it emits spans of the chunk, which the host checks against its own mapping of
+//! the memory.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::interface::WINDOW;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
 use crate::sandbox::guest_memory::{GuestMemory, WASM_PAGE};
 
-/// A larger memory is not mapped: a decoder has 4 GiB of addresses.
+/// A larger memory is not mapped: a decoder has only 4 GiB of addresses.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The window is used from the chunk on with which an instance was shown this many bytes. Before,
-/// chunks are copied: that is faster than to map the memory and to take it away again, which also
-/// interrupts the other cores.
+/// The window is used once an instance has been passed this many bytes. Before that, chunks are
+/// copied: this is faster than mapping and unmapping the memory, which also interrupts the other
+/// cores.
 pub(crate) const WINDOW_FROM: usize = 255 << 10;
 
 /// The functions of the window, in a component that exports them.
@@ -45,27 +45,27 @@ impl WindowExports {
 type SetAside = TypedFunc<(u32,), (u32,)>;
 type Decode =
     TypedFunc<(ResourceAny, u32, u32, bool), (Result<exports::Progress, exports::DecodeError>,)>;
-/// What `decode` of the window returns, or why it did not.
+/// The result of the window's `decode`, or the reason why it was not called.
 pub(crate) type Decoded = wasmtime::Result<Result<exports::Progress, exports::DecodeError>>;
 
 /// The window of an instance.
 pub(crate) enum Window {
     /// Chunks are copied.
     None,
-    /// There were few bytes so far, which were `copied`.
+    /// The instance has been passed few bytes so far, which were `copied`.
     Unused { set_aside: SetAside, decode: Decode, memory: Arc<GuestMemory>, copied: usize },
     /// The file is mapped at this address.
     Shown { decode: Decode, file: Arc<SharedFile>, at: u32 },
 }
 
-/// Where a chunk lies in the decoder's memory.
+/// The address of a chunk in the decoder's memory.
 pub(crate) struct InWindow {
     decode: Decode,
     at: u32,
     length: u32,
 }
 
-/// Why there is no window.
+/// The reason why there is no window.
 pub(crate) enum NoWindow {
     /// The call of the decoder did not return.
     Trapped(wasmtime::Error),
@@ -74,10 +74,10 @@ pub(crate) enum NoWindow {
 }
 
 impl Window {
-    /// The window of an instance that was just made, with its memory.
+    /// Finds the window of an instance that was just made, with its memory.
     ///
     /// # Errors
-    /// The functions have other types than those of the interface.
+    /// The functions have other types than the interface defines.
     pub(crate) fn new(
         store: &mut Store<HostState>,
         instance: &Instance,
@@ -93,8 +93,8 @@ impl Window {
         })
     }
 
-    /// Where the chunk of `length` bytes lies in the decoder's memory, whose first byte is at
-    /// `start` in the shared part. `None`: it has to be copied. The window is used from
+    /// The address of the chunk of `length` bytes in the decoder's memory; the chunk's first byte
+    /// is at `start` in the shared part. `None` if it has to be copied. The window is used from
     /// `window_from` bytes on.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Window {
         Ok(Some(InWindow { decode: *decode, at: *at + start as u32, length: length as u32 }))
     }
 
-    /// Lets the decoder set memory aside, and maps the file there.
+    /// Asks the decoder for memory, and maps the file there.
     fn show(self, store: &mut Store<HostState>, file: &Arc<SharedFile>) -> Result<Self, NoWindow> {
         let Self::Unused { set_aside, decode, memory, .. } = self else { return Ok(self) };
         let size = file.bytes.next_multiple_of(WASM_PAGE as u64);
@@ -135,7 +135,7 @@ impl Window {
         }
         let (size, align) = match size < HUGE_PAGE as u64 {
             true => (size, WASM_PAGE),
-            // With as much more as it takes to begin at a huge page.
+            // The request includes the bytes that are needed to begin at a huge page.
             false => (size + (HUGE_PAGE - WASM_PAGE) as u64, HUGE_PAGE),
         };
         store.data_mut().limiter.allow_window(size);

@@ -1,4 +1,4 @@
-//! The parts of a decoder that comes with the binary.
+//! A decoder that comes with the binary.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use std::borrow::Cow;
 pub struct Builtin {
     /// The name that operators use.
     pub name: &'static str,
-    /// One line on what it reads.
+    /// One line that says what it reads.
     pub about: &'static str,
-    /// Grows when the records or fields that it makes of the same input change. States and indexes
+    /// This number grows when its records or fields change for the same input. States and indexes
     /// name it.
     pub records_version: u32,
-    /// The core module: as WebAssembly, or compressed with zstd where `code` is given.
+    /// The core module: plain WebAssembly, or compressed with zstd if `code` is set.
     pub wasm: &'static [u8],
     /// Machine code for `wasm`, made by [`Precompiler`](crate::Precompiler) and compressed with
     /// zstd. If it is empty, the decoder is compiled on first use.

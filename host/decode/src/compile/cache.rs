@@ -1,9 +1,10 @@
 //! The cache of compiled plugins: a folder of machine code that only pipemill writes.
 //!
-//! To load such a file is to run it. So three rules hold. A file is used only if it and its folder
-//! belong to root or to this user, and nobody else can write them. Its name contains the digest of
-//! the plugin and a hash of the compiler's settings. Its checksum must be right; else the plugin is
-//! compiled again. A cache that can't be used is never an error: it only costs the time to compile.
+//! Loading such a file means running it. So three rules apply. A file is used only if it and its
+//! folder belong to root or to this user, and nobody else can write them. Its name contains the
+//! digest of the plugin and a hash of the compiler's settings. Its checksum must be right;
+//! otherwise the plugin is compiled again. An unusable cache is never an error: it only costs the
+//! time to compile.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -39,7 +40,7 @@ const MAX_UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
 pub struct Cache {
     /// New plugins are written here. It is searched first.
     write: PathBuf,
-    /// Further folders that are searched.
+    /// Further folders to search.
     read: Vec<PathBuf>,
 }
 
@@ -66,17 +67,17 @@ impl Cache {
         Self { write: dir.into(), read: Vec::new() }
     }
 
-    /// The folder that new plugins are written to.
+    /// The folder to which new plugins are written.
     pub fn folder(&self) -> &Path {
         &self.write
     }
 
-    /// The folder from which the plugin of this digest is loaded by an engine of these settings.
-    /// What is in none of them is written.
+    /// The folder from which the plugin of this digest is loaded by an engine of these settings. A
+    /// plugin that none of the folders has is written.
     ///
     /// # Errors
-    /// It is in none of them, and the folder can't be created or written, or what was written can't
-    /// be trusted.
+    /// None of the folders has it, and the folder can't be created or written, or the written file
+    /// can't be trusted.
     pub(crate) fn keep(
         &self,
         engine: &wasmtime::Engine,
@@ -123,7 +124,7 @@ impl Cache {
         let code = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")))?;
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.write);
         match made {
-            // A file in its place: to open it gives the plainer error.
+            // A file exists at its path: opening it gives the clearer error.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -140,8 +141,8 @@ impl Cache {
     }
 }
 
-/// An open folder of compiled plugins. All is done relative to its descriptor: so the folder that
-/// is checked is the one that is used, whatever its path leads to by then.
+/// An open folder of compiled plugins. Everything is done relative to its descriptor, so the
+/// checked folder is the one that is used, even if its path leads elsewhere by then.
 struct Folder(OwnedFd);
 
 impl Folder {
@@ -150,7 +151,7 @@ impl Folder {
         Ok(Self(nix::fcntl::open(path, flags | OFlag::O_RDONLY, Mode::empty())?))
     }
 
-    /// Opens a file in the folder. It is no link, and to open it does not wait.
+    /// Opens a file in the folder. It must not be a link, and opening it does not block.
     fn file(&self, name: &str, flags: OFlag) -> io::Result<File> {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o644);
@@ -241,12 +242,12 @@ fn is_own_name(name: &str) -> bool {
         })
 }
 
-/// The name of the file for this plugin and an engine of these settings.
+/// The file name for this plugin and an engine of these settings.
 fn file_name(engine: &wasmtime::Engine, digest: &Digest) -> String {
     format!("{digest}-{}.code", compatibility(engine))
 }
 
-/// A name for all that decides whether code fits an engine: 16 hexadecimal digits.
+/// A name for everything that decides whether code fits an engine: 16 hexadecimal digits.
 pub(crate) fn compatibility(engine: &wasmtime::Engine) -> String {
     let mut settings = SettingsHasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut settings);
@@ -283,7 +284,7 @@ fn is_whole(file: &mut File) -> io::Result<bool> {
     }
     let mut trailer = [0; TRAILER_BYTES as usize];
     file.read_exact(&mut trailer)?;
-    // So `sweep` sees that the file is in use. A user who may not do this can't remove files
+    // It shows `sweep` that the file is in use. A user who may not do this can't remove files
     // either.
     let _ = file.set_modified(SystemTime::now());
     Ok(trailer.strip_prefix(TRAILER_MARK) == Some(&(checksum.finalize() as u32).to_le_bytes()))

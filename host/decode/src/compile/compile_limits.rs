@@ -1,9 +1,10 @@
-//! Bounds what compiling a plugin costs: counts what its file holds, before the compiler sees it.
+//! Limits the cost of compiling a plugin: counts the contents of its file before the compiler sees
+//! it.
 //!
-//! The compiler's time and memory grow with what is counted here, and not with the size of the file
-//! alone: a component of 500 bytes can instantiate nested components four million times. The
-//! largest decoder known to us, one with a Python interpreter, stays below each limit. What the
-//! limits say of time and memory was measured in a release build, on x86-64.
+//! The compiler's time and memory grow with these counts, and not with the size of the file alone:
+//! a component of 500 bytes can instantiate nested components four million times. The largest
+//! decoder known to us, one with a Python interpreter, stays below each limit. The figures of time
+//! and memory below were measured in a release build, on x86-64.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
@@ -13,30 +14,31 @@ use wasmparser::{
 
 use crate::compile::function_names::{FunctionPlace, function_name, visit_function_names};
 
-/// Bytes of all functions. Compiling them takes up to 2 s of CPU time for each MiB.
+/// Total size of all functions, in bytes. Compiling them takes up to 2 s of CPU time for each MiB.
 const MAX_CODE_BYTES: u64 = 12 << 20;
-/// Number of all functions. The compiler takes up to 6 KB of memory for each.
+/// Number of all functions. The compiler takes up to 6 KB of memory for each function.
 const MAX_FUNCTIONS: u64 = 50_000;
-/// Number of all types of modules. The compiler takes up to 7 KB of memory for each.
+/// Number of all types of modules. The compiler takes up to 7 KB of memory for each type.
 const MAX_TYPES: u64 = 20_000;
-/// Bytes of one function. The compiler takes up to 900 bytes of memory for each of them.
+/// Size of one function in bytes. The compiler takes up to 900 bytes of memory for each byte.
 const MAX_FUNCTION_BYTES: u64 = 512 << 10;
 /// Bytes of one function times its local variables, or times the values of the module's widest
 /// signature: the compiler keeps each variable for each block.
 const MAX_FUNCTION_VARIABLES: u64 = 64 << 20;
-/// What components consist of (imports, aliases, instances, functions, exports), each as often as
-/// its component is instantiated.
+/// Number of the parts of components (imports, aliases, instances, functions, exports); each counts
+/// as often as its component is instantiated.
 const MAX_COMPONENT_PARTS: u64 = 100_000;
-/// What instances of modules consist of (functions, globals, bytes of elements), each as often as
-/// its module is instantiated. The host keeps up to 32 bytes for each.
+/// Number of the parts of module instances (functions, globals, bytes of elements); each counts as
+/// often as its module is instantiated. The host keeps up to 32 bytes for each.
 const MAX_MODULE_PARTS: u64 = 400_000;
-/// Components inside of each other.
+/// Nesting depth of components.
 const MAX_DEPTH: usize = 16;
 /// Number of all tables. The compiler computes the first elements of each.
 const MAX_TABLES: u64 = 64;
-/// Bytes of all that is neither code, data nor for debuggers: types, imports, exports, elements.
+/// Bytes of everything that is not code, data or debug information: types, imports, exports,
+/// elements.
 const MAX_DESCRIPTION_BYTES: u64 = 4 << 20;
-/// Bytes of names of functions.
+/// Bytes of function names.
 const MAX_NAME_BYTES: u64 = 8 << 20;
 
 const SMALLER: &str = "build it with optimization, or leave libraries out that it does not need";
@@ -44,10 +46,10 @@ const SPLIT: &str = "split the function";
 const FLATTEN: &str = "build it as one component, without nested ones";
 const STRIP: &str = "strip the names of functions";
 
-/// Checks that a component can be compiled in bounded time and memory.
+/// Checks that a component can be compiled in limited time and memory.
 ///
 /// # Errors
-/// What it has too much of, how much is possible, and what to do; or why it can't be read.
+/// The error names what it has too much of, the limit, and what to do; or why it can't be read.
 pub(crate) fn check(component: &[u8]) -> Result<(), String> {
     let mut count = Count::default();
     for payload in Parser::new(0).parse_all(component) {
@@ -82,7 +84,7 @@ fn unreadable(why: wasmparser::BinaryReaderError) -> String {
     format!("not a WebAssembly component that can be compiled: {why}")
 }
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Default)]
 struct Count {
     code: u64,
@@ -91,7 +93,7 @@ struct Count {
     types: u64,
     description: u64,
     names: u64,
-    /// The module or component that is being read, after those that contain it.
+    /// The module or component that is being read, on top of those that contain it.
     open: Vec<Part>,
     /// Number of modules that were begun.
     modules: usize,
@@ -99,7 +101,7 @@ struct Count {
     function: Option<FunctionPlace>,
 }
 
-/// What an instance of a module or component consists of, with the instances in it.
+/// The parts of an instance of a module or component, with the instances in it.
 #[derive(Default, Clone, Copy)]
 struct Size {
     component_parts: u64,
@@ -111,13 +113,13 @@ struct Size {
 struct Part {
     is_module: bool,
     size: Size,
-    /// Size of each component that it has defined. `None` if it is not known which component it is.
+    /// Size of each component that it has defined. `None` if the component is unknown.
     components: Vec<Option<Size>>,
-    /// The same for modules.
+    /// As `components`, for modules.
     modules: Vec<Option<Size>>,
     /// Parameters and results of the module's widest signature.
     widest: u64,
-    /// Functions of the module so far: first the imported ones.
+    /// Number of functions of the module so far, the imported ones first.
     functions: u32,
 }
 
@@ -184,7 +186,7 @@ impl Count {
         Ok(())
     }
 
-    /// Counts the bytes of a section that describes something.
+    /// Counts the bytes of a section that contains descriptions.
     fn add_description(&mut self, payload: &Payload<'_>) -> Result<(), String> {
         let is_content = matches!(
             payload,
@@ -239,8 +241,8 @@ impl Count {
         }
     }
 
-    /// An import, export or alias: if it is a component or module, the next index is one that is
-    /// not known.
+    /// Adds an import, export or alias: if it is a component or module, the next index is an
+    /// unknown one.
     fn define_unknown(&mut self, kind: ComponentExternalKind) {
         let Some(part) = self.open.last_mut() else { return };
         match kind {

@@ -1,8 +1,8 @@
-//! Compiles plugins in a process of its own, which has limits of memory and CPU time.
+//! Compiles plugins in a separate process, which has limits of memory and CPU time.
 //!
-//! [`compile_limits`](crate::compile::compile_limits) bounds what is compiled. This process bounds
-//! the rest: a compiler that needs more than it should, or that fails, ends this process and not
-//! the host.
+//! [`compile_limits`](crate::compile::compile_limits) limits the input of the compiler. This
+//! process limits the rest: a compiler that needs more than it should, or that fails, ends this
+//! process and not the host.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,24 +21,25 @@ use pipemill_types::printable;
 use crate::compile::machine_code::machine_code;
 use crate::sandbox::settings::settings;
 
-/// The word on the command line of a program that makes it the compiler: it calls
-/// [`compile_stdin`].
+/// The first argument that makes a program the compiler: the program calls [`compile_stdin`].
 pub const COMPILE_STDIN: &str = "compile-stdin";
 
-/// Private memory of the process, in bytes. A decoder with a Python interpreter takes 370 MiB.
+/// Limit of the process's private memory, in bytes. A decoder with a Python interpreter takes 370
+/// MiB.
 const MAX_MEMORY: u64 = 512 << 20;
-/// CPU time of the process, in seconds: far more than the largest plugin takes on a slow machine,
-/// in a build without optimization.
+/// Limit of the process's CPU time, in seconds: far more than the largest plugin takes on a slow
+/// machine, in a build without optimization.
 const MAX_CPU_SECONDS: u64 = 600;
-/// Threads of the process. Each holds the memory of the function that it compiles.
+/// Number of threads of the process. Each holds the memory of the function that it compiles.
 const MAX_THREADS: usize = 4;
-/// Bytes that are kept of what the process says.
+/// Number of bytes of the process's error output that are kept.
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
 
-/// Compiles a plugin with `program`, which is this program. Returns the file of the machine code.
+/// Compiles a plugin with a process of `program`, which is this program. Returns the file of
+/// machine code.
 ///
 /// # Errors
-/// Why the plugin can't be compiled, or the process can't be started.
+/// The plugin can't be compiled, or the process can't be started; the error says why.
 pub(crate) fn compile(program: &Path, wasm: &[u8]) -> Result<MachineCode, String> {
     let code = memfd_create("pipemill:code", MFdFlags::MFD_CLOEXEC)
         .map_err(|error| format!("there is no memory for its machine code: {error}"))?;
@@ -70,7 +71,7 @@ fn run(program: &Path, wasm: &[u8], code: &File) -> io::Result<(ExitStatus, Stri
         .stdout(OwnedFd::from(code.try_clone()?))
         .stderr(Stdio::piped())
         .spawn()?;
-    // A process that has ended says why on its standard error.
+    // A process that fails explains it on its standard error.
     let _ = child.stdin.take().map(|mut pipe| pipe.write_all(wasm));
     let mut said = Vec::new();
     if let Some(pipe) = &mut child.stderr {
@@ -80,7 +81,7 @@ fn run(program: &Path, wasm: &[u8], code: &File) -> io::Result<(ExitStatus, Stri
     Ok((child.wait()?, String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// Why the process did not compile the plugin.
+/// The reason why the process did not compile the plugin.
 fn describe(status: ExitStatus, said: &str) -> String {
     const REMEDY: &str = "build it with optimization, or leave libraries out that it does not need";
     if status.code() == Some(REFUSED) {
@@ -106,14 +107,14 @@ fn describe(status: ExitStatus, said: &str) -> String {
 /// Exit code of the process if the plugin can't be compiled. Standard error says why.
 const REFUSED: i32 = 65;
 
-/// What the process does: compiles the plugin on standard input to machine code on standard output.
-/// Returns its exit code.
+/// The work of the process: compiles the plugin on standard input to machine code on standard
+/// output. Returns its exit code.
 #[expect(clippy::disallowed_methods, reason = "the host reads both, and makes them printable")]
 pub fn compile_stdin() -> u8 {
     match limit_this_process().and_then(|()| compile_from(io::stdin(), io::stdout())) {
         Ok(()) => 0,
         Err(why) => {
-            // If nobody reads it, nobody needs it.
+            // If nobody reads the text, nobody needs it.
             let _ = writeln!(io::stderr(), "{why}");
             REFUSED as u8
         }

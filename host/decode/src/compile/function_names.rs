@@ -3,7 +3,7 @@
 use pipemill_types::printable;
 use wasmparser::{Encoding, KnownCustom, Name, Parser, Payload};
 
-/// A longer name is shown as it is.
+/// A longer name is shown without demangling.
 const MAX_MANGLED_BYTES: usize = 10_000;
 
 /// A function of a plugin's file.
@@ -11,12 +11,12 @@ const MAX_MANGLED_BYTES: usize = 10_000;
 pub struct FunctionPlace {
     /// Number of its module among all modules of the file, in their order, from 0.
     pub module: usize,
-    /// Index of the function in the module: those that it imports come first.
+    /// Index of the function in the module, whose imported functions come first.
     pub index: u32,
 }
 
-/// Calls `visit` with each function that has a name, and with this name as the compiler wrote it:
-/// mangled, and with any characters. What can't be read has no names.
+/// Calls `visit` with each function that has a name, and with the name as the compiler wrote it:
+/// mangled, and with any characters. Unreadable parts of the file have no names.
 pub fn visit_function_names(file: &[u8], mut visit: impl FnMut(FunctionPlace, &str)) {
     let mut modules = 0usize;
     for payload in Parser::new(0).parse_all(file).map_while(Result::ok) {
@@ -39,7 +39,7 @@ pub fn visit_function_names(file: &[u8], mut visit: impl FnMut(FunctionPlace, &s
     }
 }
 
-/// The name of a function as a person reads it.
+/// The name of a function in readable form.
 pub(crate) fn function_name(mangled: &str) -> String {
     match mangled.len() > MAX_MANGLED_BYTES {
         true => printable(mangled),

@@ -38,8 +38,8 @@ impl Plugin {
     /// in the engine's plugin path. If `pinned` is given, the file must have that digest.
     ///
     /// # Errors
-    /// The decoder or file does not exist, has another digest, is no plugin, was made for another
-    /// interface, or has imports that decoders are not given.
+    /// The decoder or file does not exist, has another digest, is not a plugin, was made for
+    /// another interface, or has imports that the host does not provide.
     pub fn load(engine: &Engine, name: &str, pinned: Option<&Digest>) -> Result<Self, PluginError> {
         let (bytes, builtin) = read_decoder(engine, name)?;
         load(engine, name, &bytes, pinned, builtin)
@@ -66,7 +66,8 @@ impl Plugin {
 }
 
 impl Engine {
-    /// The decoders on the plugin path by name, sorted, without those that a built-in one hides.
+    /// The names of the decoders on the plugin path, sorted, without those that a built-in decoder
+    /// hides.
     pub fn plugins_on_path(&self) -> Vec<String> {
         let is_free = |name: &String| self.builtins.iter().all(|builtin| builtin.name != name);
         self.files_on_path().into_iter().filter(is_free).collect()
@@ -88,7 +89,8 @@ impl Engine {
     fn files_on_path(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for folder in self.plugin_path.iter() {
-            // A folder that can't be read has no plugins, as when one of them is asked for by name.
+            // A folder that can't be read has no plugins: asking for one of them by name gives the
+            // same answer.
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             for path in entries.map(|entry| entry.path()) {
                 let is_wasm = path.extension().is_some_and(|ending| ending == "wasm");
@@ -156,9 +158,9 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
 /// Reads a plugin's file.
 ///
 /// # Errors
-/// It can't be read, is no regular file, or is larger than [`MAX_PLUGIN_BYTES`].
+/// It can't be read, is not a regular file, or is larger than [`MAX_PLUGIN_BYTES`].
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // To open a FIFO would wait for its writer.
+    // Opening a FIFO would wait for its writer.
     let no_wait = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let file = File::options().read(true).custom_flags(no_wait).open(path)?;
     let found = file.metadata()?;
@@ -166,7 +168,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is a folder, pipe or device, not a regular file"));
     }
     let mut bytes = Vec::with_capacity(found.len().min(MAX_PLUGIN_BYTES) as usize);
-    // The file may have grown since.
+    // The file may have grown since its size was read.
     let read = file.take(MAX_PLUGIN_BYTES + 1).read_to_end(&mut bytes)? as u64;
     if read > MAX_PLUGIN_BYTES {
         let size = found.len().max(read);
@@ -232,7 +234,7 @@ fn cached_or_compiled(
     if let Some(component) = cached() {
         return Ok(component);
     }
-    // A thread that panicked here has changed nothing.
+    // A thread that panicked here has left nothing half changed.
     let _compiling = engine.compiling.lock().unwrap_or_else(PoisonError::into_inner);
     // Another channel may have compiled the same plugin meanwhile.
     if let Some(component) = cached() {

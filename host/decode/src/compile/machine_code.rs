@@ -1,4 +1,4 @@
-//! From the bytes of a plugin's file to machine code.
+//! Compiles the bytes of a plugin's file to machine code.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::compile::compile_limits;
 
 /// First bytes of every WebAssembly file.
 const MAGIC: &[u8] = b"\0asm";
-/// First bytes of a core module. A component has others after [`MAGIC`].
+/// First bytes of a core module. In a component, other bytes follow [`MAGIC`].
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// The machine code of a plugin, for engines of these settings.

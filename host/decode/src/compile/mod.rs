@@ -1,9 +1,9 @@
 //! From a file to checked machine code.
 //!
 //! `load` finds a plugin and compiles it in a `compiler_process`, to `machine_code`;
-//! `compile_limits` bounds before that what compiling may cost. `cache` keeps compiled plugins in a
-//! folder by their `digest`. `precompiler` makes the machine code of the built-in decoders, which
-//! are a `builtin` each. `function_names` reads the names of functions out of a module.
+//! `compile_limits` limits the cost beforehand. `cache` keeps compiled plugins in a folder by their
+//! `digest`. `precompiler` makes the machine code of the built-in decoders; each of them is a
+//! `builtin`. `function_names` reads the names of functions from a module.
 
 pub mod builtin;
 pub mod cache;

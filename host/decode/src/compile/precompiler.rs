@@ -60,15 +60,16 @@ impl Precompiler {
         compatibility(&self.0)
     }
 
-    /// The machine code of a plugin, compressed as [`Builtin::code`](crate::Builtin::code) has it.
+    /// The machine code of a plugin, compressed in the form of
+    /// [`Builtin::code`](crate::Builtin::code).
     ///
     /// # Errors
-    /// The bytes are no plugin, or can't be compiled.
+    /// The bytes are not a plugin, or can't be compiled.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
         Self::compress(&machine_code(&self.0, wasm)?)
     }
 
-    /// Compresses a module as [`Builtin::wasm`](crate::Builtin::wasm) has it.
+    /// Compresses a module in the form of [`Builtin::wasm`](crate::Builtin::wasm).
     ///
     /// # Errors
     /// There is not enough memory.
@@ -77,6 +78,6 @@ impl Precompiler {
     }
 }
 
-/// The highest level of zstd that needs no more memory to decompress. Modules and machine code
+/// The highest level of zstd that needs no more memory for decompressing. Modules and machine code
 /// shrink to a third; decompressing the largest takes about a millisecond.
 const COMPRESSION_LEVEL: i32 = 19;

@@ -1,10 +1,10 @@
-//! The account of one instance: what the decoder lets the host allocate and compute.
+//! The account of one instance: the memory and the work that the decoder causes in the host.
 //!
-//! Each function that a decoder may call charges this account, once a call and not once a record.
-//! What the host keeps counts in bytes, against [`Limits::output`]. What the host computes counts
-//! as CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's thread,
-//! so its clock measures both. The engine interrupts only WebAssembly, so a host's function that
-//! goes over many bytes asks [`work`](Account::work) on its way.
+//! Each function that a decoder may call charges this account, once for each call and not for each
+//! record. What the host keeps counts in bytes, against [`Limits::output`]. What the host computes
+//! counts as CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's
+//! thread, so its clock measures both. The engine interrupts only WebAssembly, so a host's function
+//! that goes over many bytes asks [`work`](Account::work) on its way.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use wasmtime::Trap;
 use crate::sandbox::call_time::{CallTime, thread_cpu_time};
 use crate::sandbox::limits::Limits;
 
-/// Bytes of work between two looks at the clock. A checksum of them takes 8 us or more, a look less
-/// than 1 us.
+/// Bytes of work between two readings of the clock. A checksum of this many bytes takes 8 us or
+/// more, reading the clock less than 1 us.
 pub(crate) const WORK_PART: usize = 1 << 20;
 /// Bytes that a span takes in a column: its offset and its length.
 const SPAN_BYTES: u64 = 8;
-/// Spans of a call that are free at most.
+/// Largest number of free spans of a call.
 const MAX_FREE_SPANS: u64 = 1 << 20;
 /// Bytes that an open block may hold without being charged.
 const FREE_BLOCK_BYTES: u64 = 8 << 20;
 
-/// What the running call has used of its limits.
+/// The used part of the running call's limits.
 #[derive(Default)]
 pub(crate) struct Account {
     max_output: u64,
     /// Bytes that the fields of one record may have together.
     max_record: u64,
-    /// Bytes that the call was charged.
+    /// Number of bytes that the call was charged.
     produced: u64,
     /// Spans that the call may still emit without a charge.
     free_spans: u64,
     time: CallTime,
-    /// Bytes of work since the last look at the clock.
+    /// Bytes of work since the clock was last read.
     work: usize,
 }
 
@@ -53,8 +53,8 @@ impl Account {
     }
 
     /// A new call begins, with a chunk of `chunk` bytes. One span for each byte of the chunk is
-    /// free, up to a number: so the limit holds for what a decoder makes, and not for what it
-    /// refers to.
+    /// free, up to a number: the limit applies to the bytes that a decoder makes, not to those that
+    /// it refers to.
     pub(crate) fn begin_call(&mut self, chunk: usize) {
         self.produced = 0;
         self.free_spans = (chunk as u64 + 1).min(MAX_FREE_SPANS);
@@ -89,7 +89,7 @@ impl Account {
         (self.max_output / 2).saturating_sub(held).saturating_sub(payload as u64)
     }
 
-    /// Bytes that an open block may hold at most.
+    /// Largest number of bytes that an open block may hold.
     pub(crate) fn max_block(&self) -> u64 {
         self.max_output / 2 + FREE_BLOCK_BYTES
     }

@@ -1,4 +1,4 @@
-//! Measures where the time of a stream goes. For `pipemill plugin bench` only, because it reads the
+//! Measures how a stream spends its time. For `pipemill plugin bench` only, because it reads the
 //! clock whenever the sandbox is entered or left.
 
 use std::sync::Mutex;
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use wasmtime::CallHook;
 
-/// Sums the time that a stream spends in the decoder, and in the host's functions that it calls.
+/// Sums the time that a stream spends in the decoder, and in the host's functions that the decoder
+/// calls.
 #[derive(Debug, Default)]
 pub struct CallProfiler(Mutex<CallTimes>);
 
@@ -14,9 +15,9 @@ pub struct CallProfiler(Mutex<CallTimes>);
 struct CallTimes {
     guest: Duration,
     host: Duration,
-    /// The last transition between host and guest.
+    /// Time of the last transition between host and guest.
     since: Option<Instant>,
-    /// Whether the guest has called a function of the host, which has not returned.
+    /// Whether the guest has called a function of the host that has not returned yet.
     in_host: bool,
 }
 
@@ -35,9 +36,9 @@ impl CallProfiler {
 }
 
 impl CallTimes {
-    /// Adds the time since the last transition to where it was spent. A function of the host that
-    /// returns bytes, as `decompress` does, calls the guest for their memory before it returns:
-    /// what it did until then is its own.
+    /// Adds the time since the last transition to the side that spent it. A function of the host
+    /// that returns bytes, as `decompress` does, calls the guest for memory before it returns: the
+    /// time before that call belongs to the function.
     fn record(&mut self, transition: CallHook, now: Instant) {
         let passed = self.since.replace(now).map_or(Duration::ZERO, |since| now - since);
         match transition {
@@ -69,7 +70,7 @@ mod tests {
             (CallHook::ReturningFromWasm, 8),
             (CallHook::ReturningFromHost, 16),
             (CallHook::ReturningFromWasm, 32),
-            // Between two calls of the decoder.
+            // This pause is between two calls of the decoder.
             (CallHook::CallingWasm, 64),
             (CallHook::ReturningFromWasm, 128),
         ] {

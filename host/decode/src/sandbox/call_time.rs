@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The CPU time of the running call. A call that ends before the first tick of the engine's clock
-/// reads no clock.
+/// does not read the clock.
 #[derive(Default)]
 pub(crate) struct CallTime {
     limit: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct CallTime {
 }
 
 impl CallTime {
-    /// A call that may use `limit` of CPU time.
+    /// The time of a call that may use `limit` of CPU time.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, first_tick: None }
     }
@@ -50,7 +50,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(300);
 
-    /// A call whose thread had used `first_tick` of CPU time at its first tick.
+    /// The time of a call whose thread had used `first_tick` of CPU time at its first tick.
     fn call(first_tick: Duration) -> CallTime {
         let mut call = CallTime::new(LIMIT);
         assert_eq!(call.tick(first_tick), Some(30));
@@ -61,7 +61,7 @@ mod tests {
     fn only_cpu_time_counts_toward_the_limit() {
         let began = Duration::from_secs(5);
         let mut call = call(began);
-        // Ticks while the call has no processor use nothing of its limit.
+        // Ticks while the call has no processor don't count toward its limit.
         for _ in 0..1_000 {
             assert_eq!(call.tick(began), Some(30));
         }

@@ -2,23 +2,22 @@
 //! into it.
 //!
 //! **Why this is safe.** The pages are mapped privately, with copy on write, over memory that the
-//! decoder has already. So whatever reads or writes them, the decoder or the host for it, finds
-//! memory that can be read and written:
+//! decoder already has. So all code that accesses them, in the decoder or in the host, finds memory
+//! that can be read and written:
 //!
-//! - A decoder reads what the file has: the memory of its own channel, and of no other.
-//! - A decoder that writes gets a copy of the page, of its own. The file never changes.
-//! - The kernel kills a process that reads pages beyond the end of a file. So only a file that is
-//!   sealed against shrinking is mapped, and no more of it than it has.
-//! - The mapping lies inside of the decoder's memory, whose size never shrinks, and goes with it.
-//!   Nothing of Wasmtime depends on what is in a decoder's memory.
-//! - The host maps while no code of the decoder runs, and while it holds no reference into its
-//!   memory: this takes the store for itself.
+//! - A decoder reads the content of the file: the memory of its own channel, and of no other.
+//! - A decoder that writes gets a private copy of the page. The file never changes.
+//! - The kernel kills a process that reads pages beyond the end of a file. So the host maps only a
+//!   file that is sealed against shrinking, and not beyond its end.
+//! - The mapping is inside the decoder's memory, whose size never shrinks, and is removed with it.
+//!   Nothing in Wasmtime depends on the content of a decoder's memory.
+//! - The host maps only while no code of the decoder runs and while it holds no reference into the
+//!   memory: the function has exclusive access to the store.
 //!
-//! **Used again.** Each object that a plugin decodes has an instance of its own, whose memory no
-//! other object has seen. To make such memory costs some 20 page faults, and to give it back
-//! interrupts other cores: for a small object that is more than to decode it. So a thread keeps the
-//! memory of its last instance. It clears the pages that were touched, which the kernel names, and
-//! takes the rest away.
+//! **Reuse.** Each object that a plugin decodes has a new instance, whose memory no other object
+//! has seen. Making such memory costs some 20 page faults, and returning it interrupts other cores:
+//! for a small object that takes longer than decoding it. So a thread keeps the memory of its last
+//! instance. It clears the pages that were touched, which the kernel reports, and unmaps the rest.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -37,31 +36,31 @@ use nix::sys::stat::fstat;
 use pipemill_types::{HUGE_PAGE, SharedFile};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
-/// Bytes of a page of the machine.
+/// Size of a page of the machine, in bytes.
 const PAGE: usize = 4096;
-/// Bytes of a page of WebAssembly.
+/// Size of a page of WebAssembly, in bytes.
 pub(crate) const WASM_PAGE: usize = 64 << 10;
 
-/// More than this of a memory is not kept for the next instance.
+/// Largest part of a memory that is kept for the next instance, in bytes.
 const MAX_KEPT: usize = 2 << 20;
 
-/// Reserved addresses. Those from `start` on have memory, as far as somebody has asked for it.
+/// Reserved addresses. Addresses from `start` on have memory where it was requested.
 struct Reservation {
     /// It begins at a multiple of [`HUGE_PAGE`].
     start: NonNull<c_void>,
-    /// All of the address space, with what lies before the start, and the guard at the end.
+    /// The whole address range, with the part before the start, and the guard at the end.
     all: (NonNull<c_void>, NonZeroUsize),
     layout: Layout,
 }
 
-/// What Wasmtime asks of a memory.
+/// Wasmtime's requirements for a memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Layout {
-    /// Bytes that it has at first.
+    /// Initial size in bytes.
     minimum: usize,
-    /// Bytes to which it can grow.
+    /// Largest size in bytes.
     capacity: usize,
-    /// Bytes after it that can't be accessed.
+    /// Size of the guard after it, in bytes.
     guard: usize,
 }
 
@@ -82,7 +81,7 @@ impl Reservation {
         Ok(Self { start, all: (area, bytes), layout })
     }
 
-    /// Lets this range be read and written, or neither.
+    /// Makes this range accessible, or inaccessible.
     fn protect(&self, from: usize, to: usize, prot: ProtFlags) -> Result<(), Errno> {
         let (from, to) = (from.next_multiple_of(PAGE), to.next_multiple_of(PAGE));
         if from >= to {
@@ -93,8 +92,8 @@ impl Reservation {
         unsafe { mprotect(self.start.byte_add(from), to - from, prot) }
     }
 
-    /// Makes the memory what it was at first: as many zeroed bytes as it had then. It has `size`
-    /// bytes now, and from `shown` on others than its own.
+    /// Restores the initial state of the memory: the initial number of zeroed bytes. It has `size`
+    /// bytes now; from `shown` on, other pages are mapped.
     fn clear(&self, size: usize, shown: usize) -> Result<(), Errno> {
         let (minimum, end) = (self.layout.minimum, size.next_multiple_of(PAGE));
         let kept = MAX_KEPT.min(shown / PAGE * PAGE).min(end);
@@ -144,15 +143,15 @@ impl Drop for Reservation {
     }
 }
 
-/// The address space of a linear memory. It never moves.
+/// The address range of a linear memory. It never moves.
 pub(crate) struct GuestMemory {
-    /// Always there, but while this is dropped.
+    /// It is `None` only while this is dropped.
     reservation: Option<Reservation>,
     start: NonNull<c_void>,
     capacity: usize,
     /// Bytes that the decoder has.
     size: AtomicUsize,
-    /// Where the first file is mapped.
+    /// Address of the first mapped file.
     shown: AtomicUsize,
 }
 
@@ -163,7 +162,7 @@ unsafe impl Send for GuestMemory {}
 unsafe impl Sync for GuestMemory {}
 
 impl GuestMemory {
-    /// A zeroed memory: that of the last instance of this thread, if it was like this.
+    /// A zeroed memory: the last one of this thread, if it has the same layout.
     fn new(layout: Layout) -> Result<Self, Errno> {
         let spare = SPARE.take().filter(|spare| spare.layout == layout);
         let reservation = match spare {
@@ -237,7 +236,7 @@ impl Drop for GuestMemory {
         let Some(reservation) = self.reservation.take() else { return };
         let shown = self.shown.load(Ordering::Relaxed);
         if reservation.clear(self.size(), shown).is_ok() {
-            // Fails if the thread ends.
+            // It fails if the thread is ending.
             let _ = SPARE.try_with(|spare| spare.replace(Some(reservation)));
         }
     }
@@ -267,14 +266,14 @@ unsafe impl LinearMemory for InstanceMemory {
 }
 
 thread_local! {
-    /// The memory that this thread has made last.
+    /// The last memory that this thread made.
     static MADE: RefCell<Option<Arc<GuestMemory>>> = const { RefCell::new(None) };
-    /// Memory for this thread's next instance. It is what it was when it was made.
+    /// Memory for the next instance of this thread. It is in its initial state.
     static SPARE: RefCell<Option<Reservation>> = const { RefCell::new(None) };
 }
 
-/// Takes the memory that this thread has made last: that of the instance that it has made last, if
-/// it was taken after each one before. An instance has one memory or none.
+/// Takes the last memory that this thread made: it belongs to the thread's last instance, provided
+/// that it was taken after each earlier instance. An instance has one memory or none.
 pub(crate) fn take_made() -> Option<Arc<GuestMemory>> {
     MADE.take()
 }
@@ -320,13 +319,14 @@ mod tests {
         (made, take_made().unwrap())
     }
 
-    /// The bytes that an instance has.
+    /// Size of the instance's memory, in bytes.
     fn bytes(memory: &mut dyn LinearMemory) -> &mut [u8] {
         // SAFETY: they can be accessed, and nobody else does.
         unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), memory.byte_size()) }
     }
 
-    /// Whether the page at this place can be read: a system call fails where an access would trap.
+    /// Whether the page at this address can be read: a system call fails where an access would
+    /// trap.
     fn is_readable(memory: &dyn LinearMemory, at: usize) -> bool {
         let (_end, pipe) = pipe().unwrap();
         // SAFETY: only the kernel reads it, and says so if it can't.
@@ -347,7 +347,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Whatever the instances before it did, and whether or not it gets their memory.
+        /// This holds whatever earlier instances did, and whether or not their memory is used
+        /// again.
         #[test]
         fn an_instance_finds_zeroed_memory_of_its_size_and_no_more(
             instances in proptest::collection::vec(
@@ -386,10 +387,10 @@ mod tests {
                     // SAFETY: nobody has a reference into the memory.
                     unsafe { memory.show(at as u32, &file()) }.unwrap();
                     prop_assert!(bytes(&mut *made)[at..at + PAGE].iter().all(|byte| *byte == 7));
-                    // A copy of the page, of its own.
+                    // The page is a private copy.
                     bytes(&mut *made)[at] = 8;
                 }
-                // Memory whose first part is not its own is given back.
+                // If its first part is mapped from a file, the memory is not kept.
                 let is_kept = shown.is_none_or(|at| at >= minimum);
                 last = is_kept.then(|| (minimum, made.as_ptr().addr()));
             }

@@ -7,15 +7,15 @@ use wasmtime::ResourceLimiter;
 /// Limits of one decoder instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory, in bytes.
+    /// Size of linear memory, in bytes.
     pub memory: u64,
     /// CPU time of one call. Waiting does not count.
     pub call_timeout: Duration,
-    /// Bytes that one call may emit: its payload, and 8 for each span beyond one for each byte of
-    /// the chunk. At most 1,048,576 spans are free.
+    /// Bytes that one call may emit: its payload, and 8 for each span beyond the free ones, which
+    /// are as many as the chunk has bytes. At most 1,048,576 spans are free.
     pub output: u64,
-    /// Bytes that the fields of one record may have together, whatever the decoder makes of the
-    /// size limit that it is told.
+    /// Bytes that the fields of one record may have together, even if the decoder ignores the size
+    /// limit that it gets.
     pub record: u64,
 }
 
@@ -30,25 +30,25 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// For records of up to 64 MiB.
+    /// The limits for records of up to 64 MiB.
     fn default() -> Self {
         Self::for_records(64 << 20)
     }
 }
 
-/// Elements that all tables of a plugin may have: far more than any decoder's function table.
+/// Total number of elements of a plugin's tables: far more than any decoder's function table.
 const TABLE_ELEMENTS: usize = 250_000;
 
 /// Refuses memory and tables beyond the limits, and remembers the refused size.
 pub(crate) struct Limiter {
     memory: u64,
-    /// Bytes beyond it, in which the host shows its own memory.
+    /// Bytes of the window, in addition to the limit.
     window: u64,
     /// Bytes of linear memory that the instance has.
     held: u64,
     /// Elements of its tables.
     elements: usize,
-    /// Bytes of linear memory that the instance last asked for and did not get.
+    /// Bytes of linear memory of the last refused request.
     pub(crate) refused: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Limiter {
         Self { memory: limits.memory, window: 0, held: 0, elements: 0, refused: None }
     }
 
-    /// The instance may have this much memory beyond its limit, as a window.
+    /// Raises the limit of the instance by this many bytes, for a window.
     pub(crate) fn allow_window(&mut self, bytes: u64) {
         self.window = bytes;
     }

@@ -1,11 +1,11 @@
-//! How many lines all streams of a channel may log together.
+//! Limits the number of log lines of all streams of a channel together.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that a decoder may log in this time.
+/// Number of lines that a decoder may log in each period.
 pub(crate) const MAX_LINES: u32 = 1_000;
-/// The time, from the first line on.
+/// Length of the period, which begins with its first line.
 const SPAN: Duration = Duration::from_hours(1);
 
 /// Counts the lines of a decoder in a channel, over all of its streams and threads.
@@ -14,18 +14,19 @@ pub(crate) struct LogBudget(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
-    /// When the first of these lines came.
+    /// Time of the first line of the period.
     since: Option<Instant>,
     lines: u32,
     left_out: u64,
 }
 
-/// What happens to a line.
+/// The decision about a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is logged. `left_out`: lines before it that were not, and were not told yet.
+    /// It is logged. `left_out` is the number of earlier lines that were not logged, and not
+    /// reported yet.
     Logged { left_out: u64 },
-    /// It is logged, and no later one for a while.
+    /// It is logged as the last one of the period.
     Last,
     /// It is not logged.
     LeftOut,

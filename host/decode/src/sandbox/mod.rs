@@ -1,8 +1,8 @@
-//! What a decoder may use, and how it is counted and bounded.
+//! The resources that a decoder may use, and how they are counted and limited.
 //!
-//! `limits` holds the limits of a channel, `account` what a decoder lets the host allocate and
-//! compute, `call_time` and `call_profiler` how long its calls take, `log_budget` how much it may
-//! log. `guest_memory` is its memory, `settings` how the engine runs it.
+//! `limits` holds the limits of a channel, `account` counts the memory and the work that a decoder
+//! causes in the host, `call_time` and `call_profiler` measure its calls, `log_budget` limits its
+//! log. `guest_memory` is its memory, `settings` are the engine's settings.
 
 pub mod account;
 pub mod call_profiler;

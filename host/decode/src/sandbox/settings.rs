@@ -16,9 +16,10 @@ pub(crate) fn settings() -> Config {
     config.epoch_interruption(true);
     config.cranelift_opt_level(OptLevel::Speed);
     config.with_host_memory(Arc::new(GuestMemories));
-    // Wasmtime would map the memory's first content itself.
+    // Otherwise Wasmtime would map the initial content of the memory itself.
     config.memory_init_cow(false);
-    // A decoder makes the same records on each machine, and does not learn on which it runs.
+    // A decoder makes the same records on each machine, and does not learn on which machine it
+    // runs.
     config.relaxed_simd_deterministic(true);
     config
 }

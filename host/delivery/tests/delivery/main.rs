@@ -1,4 +1,4 @@
-//! A ring, its delivery and real readers.
+//! Tests of a ring, its delivery and real readers together.
 
 mod restarts;
 #[expect(dead_code, reason = "the tests of the ring use more of it")]

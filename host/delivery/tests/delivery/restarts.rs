@@ -1,4 +1,4 @@
-//! What consumers ask for in HELLO: a part of the batches, and a state after which they go on.
+//! Requests of consumers in HELLO: a part of the batches, and a state from which they resume.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use pipemill_ring::reader::{Event, Reader, ReaderError};
 
 use crate::setup::{Host, RECORDS, check, config, grant, host, next_batch};
 
-/// Batches of an epoch. There are two epochs.
+/// Number of batches of an epoch. There are two epochs.
 const BATCHES: u64 = 6;
 
-/// Believes each state.
+/// A policy that accepts each state.
 struct Any;
 
 impl RestartPolicy for Any {
@@ -42,7 +42,7 @@ impl RestartPolicy for Any {
     }
 }
 
-/// Believes each state, and has an input that can't be read again.
+/// A policy that accepts each state, with an input that can't be read again.
 struct Once;
 
 impl RestartPolicy for Once {
@@ -59,7 +59,7 @@ impl RestartPolicy for Once {
     }
 }
 
-/// A host that nobody writes for. It believes each state.
+/// A host without a writer. It accepts each state.
 fn believing_host(tail: Tail) -> (Host, Arc<ChannelDelivery>) {
     host_with(tail, Box::new(Any))
 }
@@ -76,7 +76,7 @@ fn host_with(tail: Tail, policy: Box<dyn RestartPolicy>) -> (Host, Arc<ChannelDe
     (host, delivery)
 }
 
-/// A host whose writer writes both epochs, and again from where it is asked to.
+/// A host whose writer writes both epochs, and restarts where it is told to.
 fn writing_host(tail: Tail) -> Host {
     let (host, delivery) = believing_host(tail);
     let ring = host.ring.clone();
@@ -106,7 +106,7 @@ fn write(ring: &Arc<Ring>, first: u64) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The numbers of the batches that are left.
+/// The numbers of the remaining batches.
 fn rest(reader: &mut Reader) -> Vec<u64> {
     let mut seen = Vec::new();
     loop {
@@ -143,7 +143,7 @@ fn a_reader_goes_on_after_its_state_in_a_host_that_lives() {
             seen.push(batch.number());
         }
         state = Some(reader.state().unwrap());
-        // It is given more, and dies.
+        // It receives more, and dies.
         next_batch(&mut reader);
     }
     let known = state.clone().unwrap();
@@ -177,7 +177,7 @@ fn a_state_from_the_beginning_of_an_epoch_goes_on_with_any_number() {
     assert_eq!(reader.state().unwrap().place.position.batch, 3);
 }
 
-/// The state of a run that has ended an epoch early, after its second batch of epoch 1, which had
+/// The state of a run that ended an epoch early, after its second batch of epoch 1, which had
 /// number 2.
 fn state_of_a_shorter_run() -> State {
     let mut place = Resumed { delivered: RECORDS, ..Resumed::default() };
@@ -189,7 +189,7 @@ fn state_of_a_shorter_run() -> State {
 
 #[test]
 fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_fewer_batches() {
-    // The batch has come before the consumer, or comes after it.
+    // The batch comes before the consumer, or after it.
     for written_before in 0..=3 {
         let (host, _) = host_with(Tail::Keep, Box::new(Once));
         let write = |number: u64| {
@@ -262,7 +262,7 @@ fn who_asks_for_what_others_read_otherwise_is_refused() {
     let wrong = Some(Rank { number: 2, world: 2 });
     assert!(refusal(wrong, None).contains("found rank 2 of 2"));
     drop(reader);
-    // A rank of a channel that was granted in another way needs a state.
+    // A rank of a channel that was divided in another way needs a state.
     assert!(refusal(rank, None).contains("connect with a state, or start the host again"));
 }
 

@@ -1,10 +1,10 @@
-//! How much is tried of each kind of cases: a number of cases, and an amount of work or a time.
+//! Limits the cases of each kind: a number of cases, and an amount of work or a time.
 
 use std::time::{Duration, Instant};
 
 use crate::work::Work;
 
-/// What is left for one kind of cases.
+/// The remaining budget for one kind of cases.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     cases: u64,
@@ -12,18 +12,19 @@ pub(super) struct Budget {
     end: End,
 }
 
-/// When the cases end, besides their number.
+/// The end of the cases, in addition to their number.
 #[derive(Debug, Clone)]
 enum End {
-    /// When this much work is done.
+    /// After this amount of work.
     Work(Work, u64),
     /// At this time; `None` if it is too far away for a clock.
     Time(Option<Instant>),
 }
 
-/// Cases that are tried whatever they cost.
+/// Number of cases that are tried regardless of their cost.
 const MIN_CASES: u64 = 2;
-/// The work for one kind of cases, in bytes: at most some seconds where little is optimized.
+/// The work for one kind of cases, in bytes: at most some seconds in a build with little
+/// optimization.
 const WORK: u64 = 128 << 20;
 
 impl Budget {
@@ -75,7 +76,7 @@ mod tests {
         let budget = |cases| Budget::new(cases, None, &work);
         assert_eq!(taken(budget(500), &work, 0), 500);
         assert_eq!(taken(budget(0), &work, 0), 0);
-        // What was done before does not count.
+        // Earlier work does not count.
         for _ in 0..2 {
             let cases = taken(budget(u64::MAX), &work, WORK / 10);
             assert_eq!(cases, 10);

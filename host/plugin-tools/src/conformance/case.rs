@@ -1,5 +1,5 @@
 //! One case of a test: an input, and a property that must hold for it. A report prints a case as
-//! options of the command, and they repeat it.
+//! options of the command, which repeat it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::trace::Shown;
 pub struct Case {
     /// The input.
     pub input: Arc<[u8]>,
-    /// What must hold for it.
+    /// The property that must hold for it.
     pub property: Property,
 }
 
-/// What must hold for an input.
+/// A property that must hold for an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Property {
     /// The input gives the same result in one piece as in pieces of these sizes, in bytes. One more
-    /// piece has the rest. Its end may be shown together with the last piece.
+    /// piece has the rest. Its end may be passed together with the last piece.
     Pieces(Vec<usize>),
     /// The input gives the same result in pieces of these sizes if the decoder sees them in its
     /// window, without a copy.
@@ -34,39 +34,40 @@ pub enum Property {
     /// nothing is lost without an error. The last record may be shorter, because in some formats
     /// the end of the input ends a record.
     Cut(usize),
-    /// The number of bytes that the decoder says it needs is the least with which it gets further.
+    /// The number of bytes that the decoder says it needs is the smallest with which it makes
+    /// progress.
     Needs,
-    /// This record begins where it is said to.
+    /// This record begins where the decoder says.
     Start(usize),
-    /// These bytes, inserted at this place, do not vanish.
+    /// These bytes, inserted at this position, do not vanish.
     Gap(usize, Vec<u8>),
-    /// If the byte at this place is this one, decoding goes on at the next record, and not many
-    /// others are lost.
+    /// If the byte at this position has this value, decoding continues at the next record, and few
+    /// other records are lost.
     Damage(usize, u8),
     /// With this largest record, only larger records are refused, however the input is split.
     MaxRecord(u64),
-    /// If the input arrives in two pieces, of which the first has this many bytes, decoding can
-    /// begin again where the decoder says.
+    /// If the input arrives in two pieces, and the first one has this many bytes, decoding can
+    /// restart where the decoder says.
     Restart(usize),
 }
 
-/// How a property held.
+/// The way in which a property holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CaseOutcome {
-    /// Without exception.
+    /// It holds without exception.
     Holds,
     /// The last record of the input that was cut off is shorter than in the whole input.
     LastRecordShortened,
     /// The input was cut off before its first record, and there is no error.
     NoRecord,
     /// The bytes of a record that was cut off give neither a record nor an error. The text says
-    /// which.
+    /// which bytes.
     TailSwallowed(String),
 }
 
-/// The message for a last record that is shortened, where that is a fault.
+/// The message for a shortened last record, if that is a fault.
 pub(super) const CUT_SHORT: &str = "the end of the input silently cuts the last record short";
-/// The message for an input that ends before its first record, where that is a fault.
+/// The message for an input that ends before its first record, if that is a fault.
 pub(super) const NO_RECORD: &str =
     "the end of the input silently cuts off what comes before the first record";
 
@@ -94,10 +95,10 @@ fn shown_sizes(sizes: &[usize]) -> String {
 }
 
 impl Property {
-    /// Parses what follows `--case`.
+    /// Parses the value of `--case`.
     ///
     /// # Errors
-    /// A line that says what is expected.
+    /// The error is a line that says what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (kind, value) = text.split_once('=').unwrap_or((text, ""));
         let (at, bytes) = value.split_once(':').unwrap_or((value, ""));
@@ -128,7 +129,7 @@ impl Case {
     /// Checks the property. With `strict_end`, a shortened last record is a fault, too.
     ///
     /// # Errors
-    /// One line that says what does not hold.
+    /// The error is one line that says what does not hold.
     pub fn holds(&self, tested: &PluginUnderTest, strict_end: bool) -> Result<(), String> {
         match self.check(tested)? {
             CaseOutcome::LastRecordShortened if strict_end => Err(CUT_SHORT.to_owned()),
@@ -141,7 +142,7 @@ impl Case {
     /// Checks the property.
     ///
     /// # Errors
-    /// One line that says what does not hold.
+    /// The error is one line that says what does not hold.
     pub(super) fn check(&self, tested: &PluginUnderTest) -> Result<CaseOutcome, String> {
         match &self.property {
             Property::Pieces(pieces) => self.check_pieces(tested, pieces)?,
@@ -163,7 +164,7 @@ impl Case {
             let whole = tested.decode_whole(&self.input, skip);
             check_run(tested, &whole, size)?;
             let skipping = if skip { ", decode errors skipped" } else { "" };
-            // Without pieces, another instance must give the same.
+            // If there is only one piece, another instance must give the same result.
             let split = tested.decode(&self.input, pieces, skip);
             check_run(tested, &split, size)?;
             if let Some(other) = difference(&whole, &split, (size, skip), "in one piece it is") {
@@ -228,7 +229,7 @@ fn compare_cut(
     if let Some(record) = differs.or((count > whole_count).then_some(whole_count)) {
         let start = part.records[record].start;
         let has_error = part.errors.iter().any(|error| error.offset >= start);
-        // Only the last record may differ, and only without an error: then the cut ended it.
+        // Only the last record may differ, and only without an error: the cut ended it then.
         if record + 1 == count && !has_error {
             return Ok(CaseOutcome::LastRecordShortened);
         }
@@ -246,13 +247,13 @@ fn compare_cut(
     if part.errors.iter().any(is_new) {
         return Ok(CaseOutcome::Holds);
     }
-    // A search for a record that reached the end has passed over the bytes there: they are a part
-    // of the error.
+    // A search for a record that reached the end has skipped the bytes there: they belong to the
+    // error.
     let is_open = |error: &RunError| error.resumed.place().is_some_and(|place| place >= at as u64);
     if part.errors.iter().any(is_open) {
         return Ok(CaseOutcome::Holds);
     }
-    // Without another error, there must be a record for all bytes that are no blanks.
+    // Without another error, there must be a record for all bytes except for blanks.
     let Some(next) = whole.records.get(count).map(|record| record.start as usize) else {
         return Ok(CaseOutcome::Holds);
     };
@@ -271,9 +272,9 @@ fn compare_cut(
     )))
 }
 
-/// Checks that the input in these pieces gives the same as in `run` if its end is shown together
-/// with the last piece. An input larger than a record may be is not checked: no decoder need take
-/// it at once.
+/// Checks that the input in these pieces gives the same result as in `run` if its end is passed
+/// together with the last piece. An input larger than a record may be is not checked: no decoder
+/// has to accept it at once.
 fn check_at_once(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,

@@ -1,4 +1,4 @@
-//! The checks of one input, in their order. Each one decides which cases it tries.
+//! The checks of one input, in their order. Each one decides which cases to try.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl<'a> Checks<'a> {
         Ok(whole)
     }
 
-    /// Lets a long set-up count: each case has instances of its own, so fewer cases are tried.
+    /// Counts a long set-up: each case has new instances, so fewer cases are tried.
     fn count_set_up(&mut self) {
         let instructions = self.tested.set_up_instructions();
         if self.tested.work.count_set_up(instructions) && self.test.time_limit.is_none() {
@@ -175,8 +175,8 @@ impl<'a> Checks<'a> {
     }
 
     /// The input with its records repeated, so that a chunk has offsets that don't fit into 16
-    /// bits; `None` if it has them already, or no records. What comes after the first end of a file
-    /// need not be sound: it must be the same in any pieces.
+    /// bits; `None` if it has them already, or no records. After the first end of a file, the input
+    /// need not be sound: the result must be the same in any pieces.
     fn long_input(&self) -> Option<Arc<[u8]>> {
         let from = usize::try_from(*self.starts.first()?).ok()?;
         let (head, records) = self.input.split_at_checked(from)?;
@@ -267,7 +267,7 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// Each record begins where it is said to.
+    /// Each record begins where the decoder says.
     fn starts(&mut self, structure: &Structure) -> CheckResult {
         let count = structure.run.records.len();
         let (mut right, mut wrong) = (0u64, Vec::new());
@@ -282,8 +282,8 @@ impl<'a> Checks<'a> {
                 Ok(StartVerdict::Wrong(broken)) => wrong.push((broken, case())),
             }
         }
-        // Nothing is known of the first record. The first record of a block may begin after the
-        // block's header, so a few wrong ones are no fault.
+        // Nothing is known about the first record. The first record of a block may begin after the
+        // block's header, so a few wrong starts are not a fault.
         let tried = budget.done();
         let count_wrong = wrong.len();
         let is_most = count_wrong >= 2 && count_wrong as u64 * 2 > tried.saturating_sub(1);
@@ -330,7 +330,7 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// The decoder gets no further with less than it says it needs.
+    /// The decoder makes no progress with fewer bytes than it says it needs.
     fn needs(&mut self, structure: &Structure) -> CheckResult {
         let case = Case { input: structure.input.clone(), property: Property::Needs };
         let checked = needs::check(&self.tested, &structure.input);
@@ -378,7 +378,7 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// Decoding begins again where the decoder says that it can.
+    /// Decoding restarts where the decoder says that it can.
     fn restart(&mut self, structure: &Structure) -> CheckResult {
         let size = structure.input.len();
         let (mut places, mut header) = (0, 0);
@@ -422,7 +422,7 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// After a damaged byte, decoding goes on at a record, and little is lost.
+    /// After a damaged byte, decoding continues at a record, and little is lost.
     fn resume(&mut self, structure: &Structure) -> CheckResult {
         let mut damages = Damages::new(&self.tested, structure);
         let mut evidence = Evidence::default();
@@ -449,7 +449,7 @@ impl<'a> Checks<'a> {
         case.check(&self.tested).map_err(|broken| self.smallest(tried, case, broken))
     }
 
-    /// The finding of a case that fails, with the smallest one that is found.
+    /// The finding for a case that fails, with the smallest such case that is found.
     fn smallest(&self, tried: &'static str, case: &Case, broken: String) -> Box<Finding> {
         let fails = |case: &Case| case.check(&self.tested).err();
         let (case, broken) = shrink((case.clone(), broken), &fails, self.shrink_budget());
@@ -461,12 +461,12 @@ impl<'a> Checks<'a> {
         self.budget(MAX_SHRINKING)
     }
 
-    /// The budget of cases that are random, or of which there is no end.
+    /// The budget for cases that are random, or whose number is unlimited.
     fn random_budget(&self, factor: u64) -> Budget {
         self.budget(u64::from(self.test.cases.unwrap_or(DEFAULT_CASES)) * factor)
     }
 
-    /// The budget of cases of which there are at most `all`.
+    /// The budget for at most `all` cases.
     fn full_budget(&self, all: u64) -> Budget {
         self.budget(self.test.cases.map_or(all, |limit| all.min(limit.into())))
     }
@@ -484,32 +484,34 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// An input of more bytes is not split into single bytes.
+/// A longer input is not split into single bytes.
 const MAX_SINGLE_BYTES: usize = 16 << 10;
-/// Bytes of an input that is made longer, and of its pieces. A chunk of a channel is longer.
+/// Size of an input that is made longer, and of its pieces, in bytes. A chunk of a channel is
+/// longer.
 const LONG_INPUT: usize = 96 << 10;
 const LONG_PIECE: usize = 1_009;
-/// Records whose start is checked.
+/// Number of records whose start is checked.
 const MAX_STARTS: u64 = 64;
-/// Splits of the input after which decoding begins again.
+/// Number of splits of the input after which decoding restarts.
 const MAX_RESTARTS: u64 = 96;
-/// A record with values of more bytes is larger than one byte, whatever a decoder compares.
+/// A record whose values have more bytes is larger than one byte, regardless of what a decoder
+/// compares.
 const SURELY_LARGE: usize = 16;
-/// Cases that the search for a smaller one tries.
+/// Number of cases that the search for a smaller one tries.
 const MAX_SHRINKING: u64 = 20_000;
-/// A byte that is shown more often than this, on average, is worth a note.
+/// A byte that is passed more often than this, on average, is worth a note.
 const MAX_LOOKS: f64 = 4.0;
 
 fn finding(tried: &'static str, broken: String, case: Case) -> Box<Finding> {
     Box::new(Finding { tried, broken, case: Some(case) })
 }
 
-/// Records in which bytes are damaged.
+/// Number of records in which bytes are damaged.
 const DAMAGED_UNITS: usize = 16;
-/// Bytes that are damaged at the start of a record, at its end, and between.
+/// Number of bytes that are damaged at the start of a record, at its end, and between.
 const DAMAGED_BYTES: (u64, u64, u64) = (24, 8, 8);
 
-/// Places and values of bytes to damage, in some records, all kinds of places early.
+/// Positions and values of damaged bytes in some records; all kinds of positions come early.
 fn single_damages(structure: &Structure) -> impl Iterator<Item = (usize, u8)> {
     let units: Vec<_> = spread(structure.units.len()).take(DAMAGED_UNITS).collect();
     let (first, last, middle) = DAMAGED_BYTES;

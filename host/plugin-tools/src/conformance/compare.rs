@@ -5,8 +5,9 @@ use pipemill_types::Field;
 use crate::decode_run::{DecodeRun, INPUT_ENDS, Record, RunError};
 use pipemill_types::record_json as json;
 
-/// The first difference between two runs of one input, which has `size` bytes. `reference` is what
-/// should be, and `is` introduces it, as in "in one piece it is". With `skip`, errors were skipped.
+/// The first difference between two runs of one input, which has `size` bytes. `reference` is the
+/// expected run, and `is` introduces it, as in "in one piece it is". With `skip`, errors were
+/// skipped.
 pub(super) fn difference(
     reference: &DecodeRun,
     run: &DecodeRun,
@@ -31,7 +32,7 @@ pub(super) fn difference(
     let (a, b) = (&reference.errors, &run.errors);
     let key = |error: &RunError| {
         let place = skip.then(|| place_after(error, size));
-        // The host says how many bytes are missing, which depends on what was shown.
+        // The host says how many bytes are missing, which depends on the bytes that were passed.
         let message =
             if error.message.starts_with(INPUT_ENDS) { INPUT_ENDS } else { &error.message };
         (error.offset, message.to_owned(), place)
@@ -49,12 +50,12 @@ pub(super) fn difference(
     Some(format!("{number} is {}; {is} {}", shown(b.get(at)), shown(a.get(at))))
 }
 
-/// Where decoding went on after an error, at most at the end of the input.
+/// Where decoding continued after an error, at most at the end of the input.
 fn place_after(error: &RunError, size: usize) -> u64 {
     error.resumed.place().unwrap_or(u64::MAX).min(size as u64)
 }
 
-/// Characters of a record that a message shows.
+/// Number of characters of a record that a message shows.
 const MAX_SHOWN: usize = 300;
 
 /// A record for a message: its fields, shortened, and its start.
@@ -73,7 +74,7 @@ pub(super) fn show_fields(fields: &[Field]) -> String {
     format!("{:.MAX_SHOWN$}", shown.join(", "))
 }
 
-/// The facts that the decoder told about the input, as a JSON object.
+/// The facts that the decoder reported about the input, as a JSON object.
 pub(super) fn show_metadata(run: &DecodeRun) -> String {
     format!("{:.MAX_SHOWN$}", serde_json::json!(run.metadata).to_string())
 }

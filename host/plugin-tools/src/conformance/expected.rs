@@ -1,5 +1,5 @@
-//! What an author expects of an input: its records, as `pipemill cat` prints them, and its errors,
-//! as `pipemill cat --on-error quarantine` writes them.
+//! The author's expectations of an input: its records, as `pipemill cat` prints them, and its
+//! errors, as `pipemill cat --on-error quarantine` writes them.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Expected {
     /// Parses JSON lines.
     ///
     /// # Errors
-    /// A line is no JSON object. The error has the line's number, from 1.
+    /// A line is not a JSON object. The error has the line's number, from 1.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (facts, records): (Vec<_>, Vec<_>) = parse_lines(text)?.into_iter().partition(|line| {
             line.as_object().is_some_and(|keys| keys.len() == 1 && keys.contains_key("metadata"))
@@ -54,10 +54,10 @@ impl Expected {
         self.records.len()
     }
 
-    /// Compares a run with what is expected.
+    /// Compares a run with the expectation.
     ///
     /// # Errors
-    /// One line with the first difference.
+    /// The error is one line with the first difference.
     pub(super) fn compare(&self, run: &DecodeRun) -> Result<(), String> {
         if let Some(expected) = &self.metadata {
             let found = serde_json::json!(run.metadata);
@@ -106,7 +106,7 @@ impl ExpectedErrors {
     /// Parses JSON lines.
     ///
     /// # Errors
-    /// A line is no JSON object. The error has the line's number, from 1.
+    /// A line is not a JSON object. The error has the line's number, from 1.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse_lines(text).map(Self)
     }
@@ -116,10 +116,10 @@ impl ExpectedErrors {
         self.0.len()
     }
 
-    /// Compares the errors of a run with what is expected.
+    /// Compares the errors of a run with the expectation.
     ///
     /// # Errors
-    /// One line with the first difference.
+    /// The error is one line with the first difference.
     pub(super) fn compare(&self, run: &DecodeRun) -> Result<(), String> {
         for (index, wanted) in self.0.iter().enumerate() {
             let Some(error) = run.errors.get(index) else {
@@ -143,7 +143,7 @@ impl ExpectedErrors {
     }
 }
 
-/// Why an error is not the expected one.
+/// The reason why an error is not the expected one.
 fn problem_of(error: &RunError, wanted: &Value) -> Option<String> {
     let number = |key: &str| wanted.get(key).and_then(Value::as_u64);
     let length = error.resumed.place().map(|place| place - error.offset);

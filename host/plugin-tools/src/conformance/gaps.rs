@@ -1,8 +1,8 @@
-//! Whether bytes between records vanish: bytes that are inserted where a record begins must give an
-//! error or change a record. They may not be passed over without a word.
+//! Checks whether bytes between records vanish: bytes that are inserted at the start of a record
+//! must give an error or change a record. They must not be skipped silently.
 //!
-//! Garbage is tried at each place. Then comes padding: one byte, repeated. Each byte is tried,
-//! because a decoder may pass over one of them only. See [`insertions`].
+//! Garbage is tried at each position. Then comes padding: one byte, repeated. Each byte is tried,
+//! because a decoder may skip only one of them. See [`insertions`].
 
 use std::sync::Arc;
 
@@ -11,30 +11,31 @@ use super::structure::Structure;
 use crate::decode_run::PluginUnderTest;
 use crate::trace::Shown;
 
-/// Letters, and bytes that are no text. Neither has blanks or signs that begin a comment.
+/// Letters, and bytes that are not text. Neither has blanks or signs that begin a comment.
 const GARBAGE: [&[u8]; 2] =
     [b"Qj7xZ", b"\xe9\x81\xd4\xb2\xfe\x97\xc6\xaa\xbd\x8f\xf3\xd1\x9c\xe2\xb7\x85"];
-/// Insertions of garbage.
+/// Number of insertions of garbage.
 const MAX_GARBAGE: usize = 64;
 /// Bytes that formats use as padding. They are tried at several places.
 const PADDING: [u8; 6] = [0, 0xff, b' ', b'\n', b'\r', b'\t'];
-/// Places at which each of them is tried.
+/// Number of positions at which each of them is tried.
 const PADDING_PLACES: usize = 6;
-/// How often a byte is repeated: once, and to fill words of any size.
+/// Repetitions of a byte: once, and enough to fill words of any size.
 const LENGTHS: [usize; 2] = [1, 16];
-/// Bytes of a block of an archive, which may be filled with zeros.
+/// Size in bytes of an archive's block, which may be filled with zeros.
 const BLOCK: usize = 512;
-/// Bytes between which an insertion of the same byte is no other input: the padding is only longer.
+/// If the neighbouring bytes, this many, equal the inserted byte, the insertion only lengthens
+/// padding.
 const SAME_AROUND: usize = 8;
-/// Bytes that may stand between records of a text: blanks, ends of lines, and the end of a file of
-/// DOS.
+/// Bytes that are allowed between records of a text: blanks, ends of lines, and the end-of-file
+/// byte of DOS.
 const TEXT_BLANKS: &[u8] = b"\t\n\x0b\x0c\r \x1a";
 
-/// A place, and the bytes that are inserted there.
+/// A position, and the bytes that are inserted there.
 pub(super) type Insertion = (usize, Vec<u8>);
 
-/// All insertions into an input, the most telling ones first: the ends of its records, each with
-/// garbage; some of them with each padding; then each byte at one of them.
+/// All insertions into an input, the most telling ones first: garbage at the end of each record;
+/// then each padding at some of them; then each byte at one of them.
 pub(super) fn insertions(structure: &Structure) -> Vec<Insertion> {
     let input = &structure.input;
     let mut places: Vec<usize> = structure.units.iter().map(|start| *start as usize).collect();
@@ -67,13 +68,12 @@ pub(super) fn insertions(structure: &Structure) -> Vec<Insertion> {
     all
 }
 
-/// Whether the input is a text in some encoding of letters: it has no control characters but
-/// blanks.
+/// Whether the input is a text in some encoding: it has no control characters except for blanks.
 fn is_text(input: &[u8]) -> bool {
     input.iter().all(|byte| *byte >= b' ' || TEXT_BLANKS.contains(byte))
 }
 
-/// Whether the bytes before the place, or after it, are this byte.
+/// Whether the bytes before the position, or after it, are this byte.
 fn is_among_the_same(input: &[u8], at: usize, byte: u8) -> bool {
     let is_same = |part: &[u8]| part.len() >= SAME_AROUND && part.iter().all(|one| *one == byte);
     let (before, after) = input.split_at(at);
@@ -81,10 +81,10 @@ fn is_among_the_same(input: &[u8], at: usize, byte: u8) -> bool {
         || is_same(&after[..after.len().min(SAME_AROUND)])
 }
 
-/// Checks bytes that are inserted at a place.
+/// Checks bytes that are inserted at a position.
 ///
 /// # Errors
-/// One line that says that they vanish.
+/// The error is one line that says that they vanish.
 pub(super) fn check(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
@@ -95,7 +95,7 @@ pub(super) fn check(
     judge(tested, &structure, at, bytes)
 }
 
-/// As [`check`], of an input whose structure is known.
+/// As [`check`], for an input whose structure is known.
 pub(super) fn judge(
     tested: &PluginUnderTest,
     structure: &Structure,
@@ -110,7 +110,7 @@ pub(super) fn judge(
     let vanished = run.errors.is_empty()
         && run.records.len() == records.len()
         && run.records.iter().zip(records).all(|(found, record)| {
-            // A record that still begins before the bytes has them inside of it.
+            // A record that begins before the inserted bytes contains them.
             let shift = if record.start < at as u64 { 0 } else { bytes.len() as u64 };
             found.fields == record.fields && found.start == record.start + shift
         });

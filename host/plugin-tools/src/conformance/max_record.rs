@@ -1,5 +1,5 @@
-//! Whether a decoder refuses the records that are larger than `max_record`, and no others, however
-//! the input is split.
+//! Checks whether a decoder refuses the records that are larger than `max_record`, and no others,
+//! however the input is split.
 
 use std::sync::Arc;
 
@@ -38,17 +38,17 @@ pub(super) fn least(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Option<u64> 
     Some(high)
 }
 
-/// Ways in which the input is split, besides single bytes.
+/// Number of ways in which the input is split, in addition to single bytes.
 const SPLITS: u64 = 4;
-/// An input of more bytes is not split into single bytes.
+/// A longer input is not split into single bytes.
 const MAX_SINGLE_BYTES: usize = 2 << 10;
-/// Records that are not too large themselves, but may be lost with one that is.
+/// Number of records that are not too large themselves, but may be lost with one that is.
 const MAX_LOST: usize = 2;
 
 /// Checks an input with this `max_record`.
 ///
 /// # Errors
-/// One line that says what does not hold.
+/// The error is one line that says what does not hold.
 pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>, max: u64) -> Result<(), String> {
     let base = tested.trace(input, Shown::default()).run;
     if !base.errors.is_empty() {
@@ -80,8 +80,8 @@ pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>, max: u64) -> Re
     refused_at_once((tested, &limited), input, &run).map_err(within)
 }
 
-/// The run without the records that begin at the end of the input. The decoder made them of all
-/// others, so that they are others if one of those is lost.
+/// The run without the records that begin at the end of the input. The decoder makes them from all
+/// others, so they change if one of those is lost.
 fn before_end(run: &DecodeRun, size: usize) -> DecodeRun {
     let mut run = run.clone();
     run.records.retain(|record| record.start < size as u64);
@@ -95,7 +95,8 @@ fn only_large_ones(base: &DecodeRun, run: &DecodeRun, max: u64) -> Result<(), St
         let shown = show(run.fields(), Some(other));
         return Err(format!("it gives a record that it does not give otherwise: {shown}"));
     }
-    // What a decoder compares is not known: so only a record of half the bytes is surely small.
+    // It is not known what a decoder compares, so only a record of half the bytes is certainly
+    // small.
     let is_small = |index: usize| {
         let record = &base.records[index];
         let next = base.records.get(index + 1).map_or(u64::MAX, |next| next.start);
@@ -133,11 +134,11 @@ fn only_large_ones(base: &DecodeRun, run: &DecodeRun, max: u64) -> Result<(), St
     }
 }
 
-/// Checks that the first refused record is refused when its length is known, and not when all of it
-/// is there: a damaged length would make the host wait for bytes that never come.
+/// Checks that the first refused record is refused as soon as its length is known, and not after
+/// all of its bytes: a damaged length would make the host wait for bytes that never come.
 ///
 /// The length is known if the decoder asks for bytes with which it could emit the record. So two
-/// streams get the same chunks, and one has no limit.
+/// streams get the same chunks, and one of them has no limit.
 fn refused_at_once(
     (tested, limited): (&PluginUnderTest, &PluginUnderTest),
     input: &Arc<[u8]>,
@@ -151,7 +152,7 @@ fn refused_at_once(
     for _ in 0..MAX_CALLS {
         let outcome = stream.decode(&bytes, at..available, false, 0);
         let same = unlimited.decode(&bytes, at..available, false, 0);
-        // The size of a record that was decompressed is not known before.
+        // The size of a compressed record is not known before it is decompressed.
         let decoded = unlimited.decoded();
         let emits = same.is_ok() && decoded.records > 0 && !decoded.all_in_payload;
         match outcome.map_err(|fault| fault.message)? {
@@ -180,5 +181,5 @@ fn refused_at_once(
     Ok(())
 }
 
-/// Calls after which a check ends.
+/// Number of calls after which a check ends.
 const MAX_CALLS: u64 = 20_000;

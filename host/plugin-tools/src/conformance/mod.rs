@@ -1,19 +1,19 @@
-//! Tests a plugin with an input of its author.
+//! Tests a plugin with an input from its author.
 //!
 //! `case` has the properties that must hold for any input, sound or damaged: in pieces, cut off,
-//! shown together with its end. Other checks need a sound input, whose records are known
-//! (`structure`): `starts` and `gaps` change it where records begin, `needs` shows the decoder less
-//! than it says it needs, `max_record` lowers the limit, `restart` begins again inside of it,
+//! passed together with its end. Other checks need a sound input, whose records are known
+//! (`structure`): `starts` and `gaps` change it where records begin, `needs` passes fewer bytes
+//! than the decoder says it needs, `max_record` lowers the limit, `restart` begins inside it,
 //! `resume` damages single bytes. `checks` decides what is tried, `positions` in which order, and
 //! `budget` how much. `shrink` finds the smallest input that fails.
 //!
 //! - `compare`: compares runs, and shows records and errors in messages.
-//! - `expected`: what an author expects of an input: its records, as `pipemill cat` prints them,
+//! - `expected`: the author's expectations of an input: its records, as `pipemill cat` prints them,
 //!   and its errors, as `pipemill cat --on-error quarantine` writes them.
-//! - `offsets`: whether errors begin where the bad record begins: with its framing.
+//! - `offsets`: checks whether errors begin with the framing of the bad record.
 //! - `random`: random pieces and random damage.
-//! - `run_check`: what must hold for every run, of whatever input: the decoder does not fail,
-//!   starts and errors are in order, and values have the type of their field.
+//! - `run_check`: the properties of every run of any input: the decoder does not fail, starts and
+//!   errors are in order, and values have the type of their field.
 
 mod budget;
 mod case;
@@ -41,9 +41,10 @@ use checks::Checks;
 pub use case::{Case, Property};
 pub use expected::{Expected, ExpectedErrors};
 
-/// How thoroughly a plugin is tested, and what is no fault.
+/// How thoroughly a plugin is tested, and which findings are not faults.
 ///
-/// Without a time limit, each kind of cases may cost so much work that a test takes some seconds.
+/// Without a time limit, the work of each kind of cases is limited so that a test takes some
+/// seconds.
 #[derive(Debug, Clone)]
 pub struct ConformanceTest {
     /// Seed of the random cases.
@@ -52,17 +53,17 @@ pub struct ConformanceTest {
     /// others.
     pub cases: Option<u32>,
     /// Time limit for the cases of each kind, and for the search for a smaller failing input.
-    /// `None` limits the work that they cost: then the outcome does not depend on the machine.
+    /// `None` limits their work: then the outcome does not depend on the machine.
     pub time_limit: Option<Duration>,
     /// Whether it is a fault if the end of the input silently shortens the last record.
     pub strict_end: bool,
-    /// Whether the format allows bytes between records that belong to none.
+    /// Whether the format allows bytes between records that belong to no record.
     pub allow_gaps: bool,
     /// Whether decode errors of the unchanged input are skipped.
     pub skip_errors: bool,
 }
 
-/// What is expected of the unchanged input.
+/// The expectations of the unchanged input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expectations<'a> {
     /// The records.
@@ -76,7 +77,7 @@ pub struct Expectations<'a> {
 pub struct Finding {
     /// Name of the check.
     pub tried: &'static str,
-    /// What does not hold.
+    /// The property that does not hold.
     pub broken: String,
     /// The smallest input found that fails; `None` if the unchanged input fails.
     pub case: Option<Case>,
@@ -87,7 +88,7 @@ pub struct Finding {
 pub enum Report<'a> {
     /// A check that passes, and its details.
     Passed(&'a str, String),
-    /// What the author may want to improve.
+    /// A suggestion for the author.
     Note(String),
 }
 
@@ -107,5 +108,5 @@ impl ConformanceTest {
     }
 }
 
-/// Random cases of each kind, unless the author says how many.
+/// Number of random cases of each kind, unless the author sets another one.
 const DEFAULT_CASES: u32 = 500;

@@ -1,4 +1,4 @@
-//! Whether the decoder says how many bytes it needs, and whether that is true.
+//! Checks whether the decoder says how many bytes it needs, and whether that is true.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::structure::Structure;
 use crate::decode_run::PluginUnderTest;
 use crate::trace::Shown;
 
-/// Calls after which the check ends.
+/// Number of calls after which the check ends.
 const MAX_CALLS: u64 = 20_000;
 
-/// Checks each number of bytes that the decoder says it needs: with one byte less it gets no
-/// further. (The host checks that it does with all of them, or asks for more.) Returns how many
-/// numbers were checked. The check ends at the first error in the input.
+/// Checks each number of bytes that the decoder says it needs: with one byte less it makes no
+/// progress. (The host checks that it makes progress with all of them, or asks for more.) Returns
+/// how many numbers were checked. The check ends at the first error in the input.
 ///
 /// # Errors
-/// One line with the first number that is too large.
+/// The error is one line with the first number that is too large.
 pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Result<u64, String> {
     let mut stream = tested.open(&[]).map_err(|fault| fault.message)?;
     let bytes: Bytes = Arc::new(input.clone());
@@ -47,7 +47,7 @@ pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Result<u64, 
             continue;
         }
         let next = match need {
-            // It does not know: so it is shown a few more bytes.
+            // The decoder does not know the number, so it gets a few more bytes.
             0 if left < 64 => left + 1,
             0 => left + left / 2,
             need if need - 1 > left => {
@@ -66,18 +66,18 @@ pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Result<u64, 
 
 /// What it costs that the decoder does not know how many bytes it needs.
 pub(super) struct Looks {
-    /// Bytes of a piece of the input.
+    /// Size of a piece of the input, in bytes.
     pub(super) piece: usize,
     /// Number of calls.
     pub(super) calls: u64,
-    /// How often a byte was shown, on average.
+    /// Average number of times that a byte was passed.
     pub(super) per_byte: f64,
 }
 
-/// Pieces in which the longest record arrives.
+/// Number of pieces in which the longest record arrives.
 const PIECES: usize = 64;
 
-/// Counts how often bytes are shown again, if the longest record arrives in some pieces.
+/// Counts how often bytes are passed again, if the longest record arrives in pieces.
 pub(super) fn count_looks(tested: &PluginUnderTest, structure: &Structure) -> Looks {
     let lengths =
         (0..structure.units.len()).map(|unit| structure.end_of(unit) - structure.units[unit]);

@@ -1,12 +1,11 @@
-//! Whether errors begin where the bad record begins: with its framing. Where errors are skipped,
-//! the bytes from an error's offset to the place where decoding goes on are kept in the quarantine.
-//! So bytes of a bad record before that offset would be in no record and in no error: silently
-//! lost.
+//! Checks whether errors begin with the framing of the bad record. If errors are skipped, the bytes
+//! from an error's offset to the point where decoding continues are kept in the quarantine. So
+//! bytes of a bad record before that offset would be in no record and in no error: silently lost.
 //!
 //! One byte of a sound input is changed, so it is known where the bad record begins. But the
-//! changed byte may be a delimiter, so that the record is cut in two. So one offset means nothing.
-//! A distance from the record's start at many bytes, whatever their values, is a fault of the
-//! decoder: see [`OffsetEvidence`].
+//! changed byte may be a delimiter, so that the record is cut in two. So a single offset proves
+//! nothing. If the distance from the record's start is the same at many bytes, independent of their
+//! values, it is a fault of the decoder: see [`OffsetEvidence`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +25,12 @@ pub(super) struct FirstError {
 
 impl FirstError {
     /// The first error of the run of an input in whose unit `unit` a byte was changed; `None` if
-    /// nothing is known of it.
+    /// nothing is known about it.
     pub(super) fn of(structure: &Structure, unit: usize, run: &DecodeRun) -> Option<Self> {
         let (start, end) = (structure.units[unit], structure.end_of(unit));
         let error = run.errors.first()?;
-        // Records before the changed one stay as they are. One that begins with the changed one, or
-        // in it, has the bytes before the error.
+        // Records before the changed one stay as they are. A record that begins with the changed
+        // one, or in it, contains the bytes before the error.
         let is_covered = error.records != structure.records_before(unit);
         let before = unit.checked_sub(1).map_or(0, |unit| structure.units[unit]);
         let is_close = (before + 1..end).contains(&error.offset) || error.offset == start;
@@ -41,7 +40,7 @@ impl FirstError {
         Some(Self { error: error.clone(), distance: error.offset as i64 - start as i64 })
     }
 
-    /// What is wrong with the offset, of which `damage` tells the cause.
+    /// The fault of the offset, with the `damage` that caused it.
     pub(super) fn broken(&self, damage: &str) -> Option<String> {
         let Self { error, distance } = self;
         let bytes = distance.unsigned_abs();
@@ -61,15 +60,17 @@ impl FirstError {
 /// The offsets of errors that many changed bytes show together.
 #[derive(Debug, Default)]
 pub(super) struct OffsetEvidence {
-    /// By the words of the error: the distances at each position, with the value of the byte.
+    /// For each kind of error, by its words: the distances at each position, with the value of the
+    /// byte.
     distances: BTreeMap<String, BTreeMap<usize, Vec<(u8, i64)>>>,
 }
 
-/// Positions that must agree before they count as a fault of the decoder.
+/// Number of positions that must agree before they count as a fault of the decoder.
 const MIN_POSITIONS: usize = 3;
-/// Values that must agree at a position.
+/// Number of values that must agree at a position.
 const MIN_VALUES: usize = 2;
-/// Words of a message that tell of which kind an error is. Later ones may be of the input.
+/// Number of words of a message that show the kind of the error. Later words may come from the
+/// input.
 const KIND_WORDS: usize = 3;
 
 impl OffsetEvidence {
@@ -81,15 +82,15 @@ impl OffsetEvidence {
 
     /// Position and value of a changed byte whose error has a wrong offset: for errors with the
     /// same words, at more positions than not, the error begins on the same side of the record's
-    /// start, as far from it whatever the value, and in several records. `unit_at` tells the record
-    /// of a position.
+    /// start, as far from it whatever the value, and in several records. `unit_at` returns the
+    /// record of a position.
     pub(super) fn fault(
         &self,
         unit_at: impl Fn(usize) -> Option<usize>,
         units: usize,
     ) -> Option<(usize, u8)> {
         for positions in self.distances.values() {
-            // By the side.
+            // The positions by side.
             let mut wrong: BTreeMap<i64, Vec<(usize, u8)>> = BTreeMap::new();
             for (at, found) in positions {
                 let (byte, distance) = found[0];

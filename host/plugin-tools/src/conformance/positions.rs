@@ -19,12 +19,12 @@ pub(super) fn positions(size: usize, starts: &[u64]) -> impl Iterator<Item = usi
         .filter(move |at| seen.get_mut(*at).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
-/// The numbers below `count`, each once, so that the first ones are evenly spread: multiples of the
-/// golden ratio, of which only the fraction counts.
+/// The numbers below `count`, each once, in an order that begins evenly spread: fractions of
+/// multiples of the golden ratio.
 pub(super) fn spread(count: usize) -> impl Iterator<Item = usize> {
     let mut seen = vec![false; count];
     let fractions = (0u64..).map(|index| index.wrapping_mul(GOLDEN));
-    // It fits: it is less than `count`.
+    // The number fits, because it is less than `count`.
     let numbers = fractions.map(move |part| ((u128::from(part) * count as u128) >> 64) as usize);
     numbers.filter(move |at| !std::mem::replace(&mut seen[*at], true)).take(count)
 }

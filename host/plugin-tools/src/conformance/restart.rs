@@ -1,6 +1,6 @@
-//! Whether decoding can begin again where the decoder says. A new stream is shown the bytes that it
-//! says are needed, and then the input from that place on. It must give the same records from there
-//! on.
+//! Checks whether decoding can restart where the decoder says. A new stream gets the bytes that the
+//! decoder says are needed, and then the input from that position on. It must return the same
+//! records from there on.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use super::compare::difference;
 use crate::decode_run::{DecodeRun, PluginUnderTest, Record};
 use crate::trace::{Restart, Shown, Trace};
 
-/// What was checked.
+/// The result of the check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CheckedPlaces {
-    /// Number of places.
+    /// Number of positions.
     pub(super) places: usize,
-    /// Most bytes that are needed from the input's start.
+    /// Largest number of bytes that are needed from the input's start.
     pub(super) header: usize,
 }
 
-/// Pieces of the input after the bytes that are needed.
+/// Number of pieces of the input after the needed bytes.
 const PIECES: [usize; 6] = [1, 2, 3, 5, 8, 13];
 
-/// Checks the places up to which the decoder consumes the input if its first `at` bytes arrive, and
-/// then the rest. An input with errors is not checked.
+/// Checks the positions up to which the decoder consumes the input if its first `at` bytes arrive,
+/// and then the rest. An input with errors is not checked.
 ///
 /// # Errors
-/// One line that says which place is wrong.
+/// The error is one line that says which position is wrong.
 pub(super) fn check(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
@@ -47,7 +47,7 @@ pub(super) fn check(
     Ok(checked)
 }
 
-/// Checks one place, with the rest in one piece and in several.
+/// Checks one position, with the rest in one piece and in several.
 fn judge(
     tested: &PluginUnderTest,
     input: &[u8],

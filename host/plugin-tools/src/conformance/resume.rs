@@ -1,13 +1,13 @@
-//! Where decoding goes on after an error, and what is lost. One byte of a sound input is changed,
-//! so the true places of all other records are known.
+//! Checks where decoding continues after an error, and what is lost. One byte of a sound input is
+//! changed, so the true places of all other records are known.
 //!
-//! A damaged length can lead a sound decoder anywhere. So one wrong place means nothing, but many
-//! are a fault of the decoder if they don't depend on the value of the damaged byte: see
+//! A damaged length can lead a sound decoder anywhere. So a single wrong position proves nothing,
+//! but many are a fault of the decoder if they don't depend on the value of the damaged byte: see
 //! [`Evidence`].
 //!
-//! A delimiter, or a quote around one, can be damaged, too: then the record ends at another
-//! delimiter, whatever the value of the byte. So a place right after what ends the decoder's search
-//! for the record's end is no fault: see [`Damages::ends_at_delimiter`].
+//! A delimiter, or a quote around one, can be damaged, too: the record then ends at another
+//! delimiter, independent of the value of the byte. So a position right after the delimiter that
+//! ends the decoder's search is not a fault: see [`Damages::ends_at_delimiter`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,63 +18,66 @@ use super::structure::Structure;
 use crate::decode_run::{DecodeRun, PluginUnderTest, Record, Resumed, RunError};
 use crate::trace::Shown;
 
-/// What came of a damaged byte.
+/// The effect of a damaged byte.
 #[derive(Debug)]
 pub(super) struct Effect {
     /// Whether there was an error.
     pub(super) noticed: bool,
     /// Whether a record changed without an error.
     pub(super) changed: bool,
-    /// Whether all errors were such that decoding went on.
+    /// Whether decoding continued after all errors.
     pub(super) went_on: bool,
     /// Units after the damaged one that were lost.
     pub(super) lost: usize,
-    /// Number of searches, and the most units that one passed over.
+    /// Number of searches, and the largest number of units that one of them skipped.
     searches: u64,
     passed: usize,
-    /// Whether there was an error where decoding went on after the first error in the damaged
+    /// Whether there was an error where decoding continued after the first error in the damaged
     /// record.
     again: bool,
-    /// Where decoding went on after the first error in the damaged record.
+    /// Where decoding continued after the first error in the damaged record.
     first: Option<(RunError, Place)>,
-    /// Whether that error was found when the input ended: then nothing is known of what follows.
+    /// Whether that error was found at the end of the input: nothing is known of the bytes after it
+    /// then.
     at_end: bool,
-    /// The first error of all, for its offset.
+    /// The first error of the run, for its offset.
     first_of_all: Option<FirstError>,
 }
 
-/// Where decoding went on, seen from the records of the sound input.
+/// Where decoding continued, relative to the records of the sound input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Where a record begins, or where nothing but what is between records lies before the next.
+    /// At the start of a record, or between two records.
     Right,
-    /// That many bytes after (or before) the start of a record.
+    /// This many bytes after (or before) the start of a record.
     Near(i64),
     /// Anywhere else.
     Far,
 }
 
-/// Units after the damaged one that an error may lose. For example, a search in a WebDataset
-/// archive passes over the first sample that it finds, because nobody knows whether it is whole.
+/// Number of units after the damaged one that an error may lose. For example, a search in a
+/// WebDataset archive skips the first sample that it finds, because nobody knows whether it is
+/// complete.
 pub(super) const MAX_LOST: usize = 2;
-/// Units that a search may pass over.
+/// Number of units that a search may skip.
 const MAX_PASSED: usize = 1;
-/// One in this number of searches that pass over more is too much.
+/// At most one of this number of searches may skip more.
 const PASSING_SHARE: u64 = 10;
 /// More units are not counted.
 const MAX_COUNTED: usize = 64;
-/// Positions that must agree before something counts as a fault of the decoder.
+/// Number of positions that must agree before something counts as a fault of the decoder.
 const MIN_POSITIONS: usize = 3;
-/// Words of a message that tell of which kind an error is. Later ones may be of the input.
+/// Number of words of a message that show the kind of the error. Later words may come from the
+/// input.
 const KIND_WORDS: usize = 3;
-/// Bytes from the start of a record that still count as close to it.
+/// Distance in bytes from the start of a record that still counts as close to it.
 const NEAR: u64 = 8;
 
 /// Damages single bytes of a sound input.
 pub(super) struct Damages<'a> {
     tested: &'a PluginUnderTest,
     pub(super) structure: &'a Structure,
-    /// Whether a unit is one of its own: an input that ends before it has lost nothing.
+    /// Whether each unit is independent: then an input that ends before it has lost nothing.
     own: HashMap<usize, bool>,
 }
 
@@ -84,7 +87,7 @@ impl<'a> Damages<'a> {
     }
 
     /// Whether this unit can be decoded without the one before it. The records of one block can't,
-    /// nor can those that a decoder makes of all others at the end of the input.
+    /// nor can records that a decoder makes from all others at the end of the input.
     fn is_own(&mut self, unit: usize) -> bool {
         let (tested, structure) = (self.tested, self.structure);
         *self.own.entry(unit).or_insert_with(|| {
@@ -97,12 +100,12 @@ impl<'a> Damages<'a> {
         })
     }
 
-    /// The unit that has this byte; `None` if it is before the first one.
+    /// The unit that contains this byte; `None` if the byte is before the first one.
     pub(super) fn unit_at(&self, at: usize) -> Option<usize> {
         self.structure.units.partition_point(|start| *start <= at as u64).checked_sub(1)
     }
 
-    /// What comes of this byte at this place; `None` if it stands there already, or belongs to no
+    /// The effect of this byte at this position; `None` if it is there already, or belongs to no
     /// record.
     pub(super) fn effect(&mut self, at: usize, byte: u8) -> Option<Effect> {
         let unit = self.unit_at(at)?;
@@ -137,7 +140,7 @@ impl<'a> Damages<'a> {
         })
     }
 
-    /// Number of units after this one that are lost, and are units of their own.
+    /// Number of independent units after this one that are lost.
     fn count_lost(&mut self, unit: usize, run: &DecodeRun) -> usize {
         let structure = self.structure;
         let from = structure.records_before(unit + 1);
@@ -148,8 +151,8 @@ impl<'a> Damages<'a> {
         own.take(MAX_COUNTED).count()
     }
 
-    /// Number of searches, and the most units after this one that one of them passed over. Only
-    /// units of their own count.
+    /// Number of searches, and the largest number of units after this one that one of them skipped.
+    /// Only independent units count.
     fn searches(&mut self, unit: usize, run: &DecodeRun) -> (u64, usize) {
         let units = &self.structure.units;
         let (mut searches, mut most) = (0, 0);
@@ -163,8 +166,8 @@ impl<'a> Damages<'a> {
         (searches, most)
     }
 
-    /// The first error in this unit after which decoding went on, and where it went on. Nothing is
-    /// known if it is after the damaged byte: then that byte was taken for a sound one.
+    /// The first error in this unit after which decoding continued, and where it continued. Nothing
+    /// is known if it is after the damaged byte: the byte was taken for a sound one then.
     fn first_in(&mut self, unit: usize, at: usize, run: &DecodeRun) -> Option<(RunError, Place)> {
         let structure = self.structure;
         let (start, end) = (structure.units[unit], structure.end_of(unit));
@@ -173,7 +176,7 @@ impl<'a> Damages<'a> {
             return None;
         }
         let place = error.resumed.place()?;
-        // Beyond the last record nothing is known.
+        // Nothing is known beyond the last record.
         if unit + 1 >= structure.units.len() {
             return None;
         }
@@ -203,9 +206,9 @@ impl<'a> Damages<'a> {
         Some((error.clone(), distance.map_or(Place::Far, Place::Near)))
     }
 
-    /// Whether decoding went on right after a delimiter: after the same byte with which the sound
-    /// record ends, which is also the byte that proves the error. Then the damaged record may end
-    /// there, because nothing but delimiters tells where it does.
+    /// Whether decoding continued right after a delimiter: after the same byte with which the sound
+    /// record ends, which is also the byte that proves the error. The damaged record may end there,
+    /// because only delimiters show where it ends.
     fn ends_at_delimiter(
         &self,
         unit: usize,
@@ -227,7 +230,7 @@ impl<'a> Damages<'a> {
     }
 }
 
-/// Shows an input and skips its errors.
+/// Decodes an input and skips its errors.
 const SKIPPING: Shown<'_> =
     Shown { pieces: &[], end_with_last: false, skip: true, max_calls: 0, extensions: &[] };
 
@@ -247,7 +250,7 @@ fn missing(records: &[Record], found: &[Record]) -> Vec<u64> {
 /// Checks one damaged byte.
 ///
 /// # Errors
-/// One line that says where decoding went on, or how much was lost.
+/// The error is one line that says where decoding continued, or how much was lost.
 pub(super) fn check(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
@@ -264,7 +267,7 @@ pub(super) fn check(
 }
 
 impl Effect {
-    /// What is wrong with the effect of a damage, if it is a fault of the decoder.
+    /// The fault of the decoder that the effect of a damage shows, if it is one.
     fn broken(&self, damage: &str) -> Option<String> {
         match &self.first {
             Some((error, Place::Near(distance))) => Some(wrong_place(damage, error, *distance)),
@@ -321,36 +324,36 @@ fn too_much_lost(damage: &str, lost: usize) -> String {
     )
 }
 
-/// What many damages show together.
+/// The combined results of many damages.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// Number of damages.
     pub(super) tried: u64,
-    /// Those that gave an error.
+    /// Number of damages that gave an error.
     pub(super) noticed: u64,
-    /// Those that changed a record without an error.
+    /// Number of damages that changed a record without an error.
     pub(super) changed: u64,
-    /// Those after whose errors decoding went on.
+    /// Number of damages after whose errors decoding continued.
     went_on: u64,
-    /// Units that were lost after those.
+    /// Number of units that were lost after those.
     lost: u64,
-    /// The damage that lost most.
+    /// The damage that lost the most.
     worst: Option<(usize, u8, usize)>,
-    /// Those after which the decoder searched.
+    /// Number of damages after which the decoder searched.
     searched: u64,
     /// Damages after which a resync lost too many records: their number, and the first one.
     lossy: (u64, Option<(usize, u8)>),
-    /// Those with a search that passed over more than it may.
+    /// Damages with a search that skipped too many records: their number, and the first one.
     passing: (u64, Option<(usize, u8)>),
-    /// By the words of the error: what is known of each position.
+    /// For each kind of error, by its words: the results at each position.
     places: BTreeMap<String, BTreeMap<usize, Vec<(u8, Place)>>>,
-    /// By position: where decoding went on as the decoder said, and whether that is no record or
-    /// too much was lost.
+    /// By position: the offset at which decoding continued as the decoder said, and whether no
+    /// record begins there or too much was lost.
     resumed: BTreeMap<usize, Vec<(u8, u64, bool)>>,
     offsets: OffsetEvidence,
 }
 
-/// A fault of the decoder that a damage shows: place and value of the byte, and what is wrong.
+/// A fault of the decoder that a damage shows: position and value of the byte, and the fault.
 pub(super) type Shows = (usize, u8, String);
 
 impl Evidence {
@@ -387,7 +390,7 @@ impl Evidence {
         }
     }
 
-    /// A fault that all damages together show.
+    /// A fault that the damages show together.
     pub(super) fn fault(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         self.wrong_place(damages)
             .or_else(|| self.too_much_lost(damages))
@@ -404,9 +407,9 @@ impl Evidence {
         Some((at, byte, broken))
     }
 
-    /// For errors with the same words: at most positions, decoding goes on at the same distance
-    /// from a record, whatever the value of the damaged byte, and in several records. A damaged
-    /// length leads to another place with each value.
+    /// For errors with the same words: at most positions, decoding continues at the same distance
+    /// from a record, independent of the value of the damaged byte, and in several records. A
+    /// damaged length leads to a different offset with each value.
     fn wrong_place(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         for positions in self.places.values() {
             let right = positions
@@ -438,7 +441,7 @@ impl Evidence {
         None
     }
 
-    /// Too much is lost after searches, or after places that the decoder names and that don't
+    /// Too much is lost after searches, or after offsets that the decoder names and that don't
     /// depend on the value of the damaged byte.
     fn too_much_lost(&self, damages: &mut Damages<'_>) -> Option<Shows> {
         let enough = |count: u64| count >= MIN_POSITIONS as u64;
@@ -467,7 +470,7 @@ impl Evidence {
         Some((at, byte, broken))
     }
 
-    /// What a report says.
+    /// The text of a report.
     pub(super) fn details(&self) -> String {
         let unnoticed = self.tried - self.noticed - self.changed;
         let mut text = format!(

@@ -1,5 +1,5 @@
-//! What must hold for every run, of whatever input: the decoder does not fail, starts and errors
-//! are in order, and values have the type of their field.
+//! The properties of every run of any input: the decoder does not fail, starts and errors are in
+//! order, and values have the type of their field.
 
 use pipemill_types::{ErrorKind, Field, Scalar, category, list_elements};
 
@@ -8,7 +8,7 @@ use crate::decode_run::{DecodeRun, INPUT_ENDS, PluginUnderTest, RunError};
 /// Checks a run of an input of `size` bytes.
 ///
 /// # Errors
-/// One line that says what does not hold.
+/// The error is one line that says what does not hold.
 pub(super) fn check_run(
     tested: &PluginUnderTest,
     run: &DecodeRun,
@@ -38,13 +38,13 @@ pub(super) fn check_run(
         }
     }
     if tested.has_blocks || run.has_blocks() {
-        // Records and errors of a block have places that are not their own.
+        // Records and errors of a compressed block have the positions of the block.
         return Ok(());
     }
     check_errors(run)
 }
 
-/// Checks that no record was emitted beyond an error, or of bytes that were skipped.
+/// Checks that no record was emitted beyond an error, or from skipped bytes.
 fn check_errors(run: &DecodeRun) -> Result<(), String> {
     for error in &run.errors {
         let last = error.records.checked_sub(1).and_then(|last| run.records.get(last));
@@ -83,8 +83,8 @@ fn check_errors(run: &DecodeRun) -> Result<(), String> {
     Ok(())
 }
 
-/// Why the value does not have its field's type. A channel does not check this, because it would
-/// have to read every byte.
+/// The reason why the value does not have its field's type. A channel does not check this, because
+/// it would have to read every byte.
 fn problem_of_value(field: &Field, value: &[u8]) -> Option<String> {
     let not_utf8 = |text: &[u8]| {
         let error = std::str::from_utf8(text).err()?;

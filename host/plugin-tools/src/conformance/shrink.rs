@@ -6,11 +6,11 @@ use super::budget::Budget;
 use super::case::{Case, Property};
 use super::compare::words;
 
-/// Words of a failure that stay the same.
+/// Number of words of a failure that must stay the same.
 const KIND_WORDS: usize = 5;
 
-/// The smallest case that fails in the same way and is found within the budget, and its failure.
-/// `fails` returns the failure of a case that fails.
+/// The smallest case that fails in the same way and that is found within the budget, with its
+/// failure. `fails` returns the failure of a case that fails.
 pub(super) fn shrink(
     (case, broken): (Case, String),
     fails: &dyn Fn(&Case) -> Option<String>,
@@ -22,7 +22,7 @@ pub(super) fn shrink(
         search.fewer_bytes();
         search.fewer_pieces();
         if before.0.len() == search.case.input.len() && before.1 == search.case.property {
-            // With simpler bytes, a length for example, more of them may be left out.
+            // With simpler bytes, for example in a length, more of them may be left out.
             search.simpler_bytes();
             if before.0 == search.case.input {
                 return (search.case, search.broken);
@@ -40,7 +40,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Replaces the case by the candidate if that fails, too.
+    /// Replaces the case by the candidate if the candidate fails, too.
     fn replace_if_broken(&mut self, candidate: Case) -> bool {
         if !self.budget.take() {
             return false;
@@ -75,7 +75,7 @@ impl Search<'_> {
         {
             let mut fewer = pieces.clone();
             let size = fewer.remove(index);
-            // First join the piece with the next one, then remove it.
+            // Tries to join the piece with the next one, then to remove it.
             let mut joined = fewer.clone();
             if let Some(next) = joined.get_mut(index) {
                 *next += size;

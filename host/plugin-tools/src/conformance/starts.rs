@@ -1,31 +1,31 @@
-//! Whether records begin where the decoder says: with their framing, and not before.
+//! Checks whether records begin where the decoder says: with their framing, and not earlier.
 //!
 //! Two facts about a decoder show where it takes a record to begin. If the input ends right before
-//! a record, there is no error; an error names the place at which the record really begins. And in
-//! formats without state, decoding from the start of a record on gives that record and all later
-//! ones. So a start is wrong if decoding from it does not give these records, but decoding from
-//! another place close by does. In formats with state neither does, and nothing is known.
+//! a record, there is no error; an error names the place at which the record really begins. In
+//! formats without state, decoding from the start of a record gives that record and all later ones.
+//! So a start is wrong if decoding from it does not give these records, but decoding from another
+//! position close by does. In formats with state, neither does, and nothing is known.
 
 use std::sync::Arc;
 
 use super::structure::Structure;
 use crate::decode_run::{PluginUnderTest, Record};
 
-/// What is known of the start of a record.
+/// The result for the start of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StartVerdict {
-    /// Decoding from it on gives the record and all later ones.
+    /// Decoding from it gives the record and all later ones.
     Right,
     /// Nothing is known.
     Unknown,
-    /// It is wrong, and why.
+    /// It is wrong; the text says why.
     Wrong(String),
 }
 
 /// Checks the start of one record.
 ///
 /// # Errors
-/// One line that says where the record begins.
+/// The error is one line that says where the record begins.
 pub(super) fn check(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
@@ -38,10 +38,10 @@ pub(super) fn check(
     }
 }
 
-/// Bytes after its start at which a record is looked for.
+/// Number of bytes after its start that are searched for a record.
 const MAX_EARLY: u64 = 16;
 
-/// Judges the start of a record.
+/// Checks the start of a record.
 ///
 /// # Errors
 /// The start is certainly wrong: an input that ends there already gives the record.
@@ -65,7 +65,7 @@ pub(super) fn judge(
              ends there already gives it"
         ));
     }
-    // What is before the first record may belong to the file, as the names of columns do.
+    // The bytes before the first record may belong to the file, as the names of columns do.
     if record == 0 {
         return Ok(StartVerdict::Unknown);
     }
@@ -102,7 +102,7 @@ pub(super) fn judge(
     Ok(StartVerdict::Unknown)
 }
 
-/// Where the first record begins, by what the decoder says of an input that ends at its start.
+/// The start of the first record, according to the decoder's error for an input that ends there.
 fn first_start(tested: &PluginUnderTest, structure: &Structure) -> u64 {
     let first = structure.run.records[0].start;
     let cut = tested.trace_cut(&structure.input, first as usize);

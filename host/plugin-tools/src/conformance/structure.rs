@@ -1,5 +1,5 @@
-//! What is known of a sound input: its records, and where they begin. Some checks change the input
-//! at these places. They take only the first part of a large input, so that many changes can be
+//! The structure of a sound input: its records, and where they begin. Some checks change the input
+//! at these positions. They take only the first part of a large input, so that many changes can be
 //! tried.
 
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(super) struct Structure {
     pub(super) units: Vec<u64>,
 }
 
-/// Bytes of an input that are enough for these checks.
+/// Size in bytes of an input that is enough for these checks.
 const ENOUGH_BYTES: usize = 32 << 10;
-/// Records that a part has at least.
+/// Smallest number of records of a part.
 const MIN_UNITS: usize = 4;
-/// Records at which a part of the input may end.
+/// Number of records at which a part of the input may end.
 const TRIED_ENDS: usize = 16;
 
 impl Structure {
@@ -38,7 +38,7 @@ impl Structure {
     }
 
     /// The structure of the first part of a large input. It ends where a record begins, if the
-    /// decoder takes that for an input of its own.
+    /// decoder accepts that as an independent input.
     pub(super) fn of_first_part(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Option<Self> {
         let all = Self::of(tested, input)?;
         if input.len() <= ENOUGH_BYTES {
@@ -63,7 +63,7 @@ impl Structure {
         Some(all)
     }
 
-    /// Where the unit with this index ends: where the next one begins, or with the input.
+    /// The end of the unit with this index: the start of the next one, or the end of the input.
     pub(super) fn end_of(&self, unit: usize) -> u64 {
         self.units.get(unit + 1).copied().unwrap_or(self.input.len() as u64)
     }

@@ -16,7 +16,7 @@ use super::{c, facts, python, rust};
 /// standard error.
 ///
 /// # Errors
-/// The folder is no project, its compiler is missing or fails, or the result is no decoder.
+/// The folder is not a project, its compiler is missing or fails, or the result is not a decoder.
 pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     let Some(language) = Language::of(folder) else {
         return Err(BuildError::wrong(format!(
@@ -39,8 +39,8 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     Ok(component)
 }
 
-/// Adds to the module the section that describes the interface it implements: version 0.2 if it
-/// exports the window, else version 0.1.
+/// Adds the section to the module that describes the interface it implements: version 0.2 if it
+/// exports the window, otherwise version 0.1.
 fn with_interface(mut module: Vec<u8>) -> Result<Vec<u8>, BuildError> {
     let mut resolve = Resolve::default();
     resolve

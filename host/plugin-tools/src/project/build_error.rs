@@ -1,12 +1,12 @@
-//! Why a project can't be built.
+//! The error of a project that can't be built.
 
 use std::path::Path;
 
-/// Why a project can't be built.
+/// The reason why a project can't be built.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct BuildError {
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub message: String,
     /// Whether the machine lacks something, for example a compiler. If not, the sources are wrong.
     pub is_missing: bool,

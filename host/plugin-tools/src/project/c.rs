@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use super::build_error::BuildError;
 use super::compiler::{compiler, query, run};
 
-/// How to install the compiler.
+/// The advice to install the compiler.
 const INSTALL: &str =
     "install clang and lld, its linker for WebAssembly; on Debian: apt-get install clang lld";
 
-/// All features of the engine, warnings, and no system.
+/// Flags of both languages: all features of the engine, warnings, and no system.
 const FLAGS: [&str; 10] = [
     "--target=wasm32-unknown-unknown",
     "-O3",
@@ -36,8 +36,8 @@ const CPP_FLAGS: [&str; 5] = [
     "-fno-c++-static-destructors",
 ];
 
-/// No entry point and no system. The stack comes first in memory, so that a stack overflow traps
-/// and overwrites nothing.
+/// Flags of the linker: no entry point and no system. The stack comes first in memory, so that a
+/// stack overflow traps and overwrites nothing.
 const LINK_FLAGS: [&str; 6] = [
     "-nostdlib",
     "-Wl,--no-entry",
@@ -65,7 +65,7 @@ fn flags_of(file: &Path) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Compiles the files in `src` to a core module. `temp_dir` is an empty folder for it.
+/// Compiles the files in `src` to a core module. `temp_dir` is an empty folder for the result.
 pub(super) fn build(folder: &Path, temp_dir: &Path) -> Result<Vec<u8>, BuildError> {
     let linker = query(compiler("clang", folder).arg("--print-prog-name=wasm-ld"), INSTALL)?;
     // If clang finds no linker, it prints the name without a path.

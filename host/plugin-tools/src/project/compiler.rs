@@ -1,4 +1,4 @@
-//! Runs a compiler, and says so if it is not installed.
+//! Runs a compiler, and reports it if it is not installed.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,7 +13,8 @@ pub(super) fn compiler(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// Runs the compiler and returns its standard output. Its standard error is that of this process.
+/// Runs the compiler and returns its standard output. Its standard error goes to that of this
+/// process.
 ///
 /// # Errors
 /// It can't be started, or fails. `install` says how to install it.

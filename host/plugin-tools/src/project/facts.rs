@@ -1,5 +1,6 @@
-//! What a plugin's file says of itself: the name of its package, its version, authors and licence.
-//! They are custom sections with the names that component tools know; `plugin inspect` shows them.
+//! The description that a plugin's file has of itself: the name of its package, its version,
+//! authors and licence. They are custom sections with the names that component tools know; `plugin
+//! inspect` shows them.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::compiler::{compiler, query};
 use super::language::Language;
 
-/// The keys of a package in what cargo tells of it, and the custom sections for their values.
+/// The keys of a package in cargo's metadata, and the custom sections for their values.
 const KEYS: [(&str, &str); 6] = [
     ("version", "version"),
     ("authors", "authors"),
@@ -18,8 +19,8 @@ const KEYS: [(&str, &str); 6] = [
     ("repository", "source"),
 ];
 
-/// Adds to a component what is known of the project in `folder`. Without a compiler that tells
-/// more, that is its folder's name.
+/// Adds the known facts of the project in `folder` to a component. If no compiler reports more,
+/// that is the name of the folder.
 pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
     let package = if language == Language::Rust { package(folder) } else { Value::Null };
     let of_folder = || folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -40,7 +41,7 @@ pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
     }
 }
 
-/// The package of the project as cargo tells it; null if cargo can't.
+/// The package of the project in cargo's metadata; null if cargo can't report it.
 fn package(folder: &Path) -> Value {
     let mut cargo = compiler("cargo", folder);
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
@@ -59,7 +60,7 @@ fn append(component: &mut Vec<u8>, name: &str, content: &[u8]) {
     component.extend(with_length(&[&with_length(name.as_bytes())[..], content].concat()));
 }
 
-/// The bytes with their number before them, in LEB128.
+/// The bytes with their length before them, in LEB128.
 fn with_length(bytes: &[u8]) -> Vec<u8> {
     let (mut all, mut left) = (Vec::new(), bytes.len());
     while left >= 0x80 {

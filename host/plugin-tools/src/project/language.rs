@@ -7,17 +7,17 @@ use super::{c, python};
 /// The language of a decoder's project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// The fastest to run, with tests outside of the sandbox.
+    /// Rust: the fastest to run, with tests outside of the sandbox.
     Rust,
-    /// As fast; no libc.
+    /// C or C++: as fast; no libc.
     C,
-    /// For prototypes: slow, and large.
+    /// Python: for prototypes; slow, and large.
     Python,
 }
 
 impl Language {
-    /// The language of the project in `folder`, recognised by its files; `None` if the folder is no
-    /// decoder's project.
+    /// The language of the project in `folder`, recognised by its files; `None` if the folder is
+    /// not a decoder's project.
     pub fn of(folder: &Path) -> Option<Self> {
         if folder.join("Cargo.toml").is_file() {
             Some(Self::Rust)

@@ -1,12 +1,12 @@
 //! A decoder's project: a folder with sources in one of three languages, from which a plugin is
 //! built.
 //!
-//! `language` recognises a project. `template` has the files of a new one, `wrap` those of one that
-//! wraps a built-in decoder, and `name` says how it may be called. `build` builds the plugin:
-//! `rust`, `c` and `python` each run one compiler by `compiler`, and `facts` adds what the project
-//! says of itself.
+//! `language` recognises a project. `template` has the files of a new one, `wrap` the files of one
+//! that wraps a built-in decoder, and `name` checks its name. `build` builds the plugin: `rust`,
+//! `c` and `python` each run one compiler by `compiler`, and `facts` adds the project's
+//! description.
 //!
-//! - `build_error`: why a project can't be built.
+//! - `build_error`: the error of a project that can't be built.
 
 mod build;
 mod build_error;

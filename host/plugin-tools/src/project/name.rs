@@ -1,4 +1,4 @@
-//! The rules for a decoder's name: it must do as the name of a file, of a crate, and in a
+//! The rules for a decoder's name: it must be valid as the name of a file, of a crate, and in a
 //! configuration.
 
 use super::language::Language;
@@ -66,8 +66,8 @@ const RUST_WORDS: [&str; 56] = [
     "pipemill-plugin",
 ];
 
-/// Why a decoder in this language can't have this name, and which names are possible; `None` if it
-/// can.
+/// The reason why a decoder in this language can't have this name, and which names are possible;
+/// `None` if it can.
 pub fn refusal_of_name(name: &str, language: Language) -> Option<String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase())

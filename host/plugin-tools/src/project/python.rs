@@ -14,11 +14,11 @@ pub(super) const FILE: &str = "decoder.py";
 /// The module in the folder `vendor` that implements the interface.
 const GUEST: &str = "pipemill_guest";
 const TOOL: &str = "componentize-py";
-/// How to install the compiler.
+/// The advice to install the compiler.
 const INSTALL: &str = "with Python 3.10 or later: python3 -m venv .venv && .venv/bin/pip install \
                        componentize-py~=0.25; it is looked for in the project's .venv and on PATH";
 
-/// Builds a component. `scratch` is an empty folder for it.
+/// Builds a component. `scratch` is an empty folder for the tool.
 pub(super) fn build(folder: &Path, temp_dir: &Path, wit: &str) -> Result<Vec<u8>, BuildError> {
     let failed = |what: &str, error: std::io::Error| {
         BuildError::missing(format!(
@@ -37,7 +37,8 @@ pub(super) fn build(folder: &Path, temp_dir: &Path, wit: &str) -> Result<Vec<u8>
     // A decoder has no access to the system: calls into WASI trap.
     python.args(["componentize", "--stub-wasi", "-p", ".", "-p", "vendor", "-o"]);
     python.arg(&component).arg(GUEST);
-    // An error in the author's module prints a Python traceback. That of the tool is of no use.
+    // An error in the author's module prints a Python traceback. The traceback of the tool itself
+    // is of no use.
     python.env("RUST_BACKTRACE", "0").env("PYTHONDONTWRITEBYTECODE", "1");
     let output = run(&mut python, INSTALL)?;
     #[expect(clippy::disallowed_methods, reason = "the output of the author's own compiler")]
@@ -47,7 +48,7 @@ pub(super) fn build(folder: &Path, temp_dir: &Path, wit: &str) -> Result<Vec<u8>
         .map_err(|error| failed("what componentize-py has made can't be read", error))
 }
 
-/// The path of componentize-py: in the project's `.venv` if it is there, else on PATH.
+/// The path of componentize-py: in the project's `.venv` if it exists there, otherwise on PATH.
 fn tool(folder: &Path) -> PathBuf {
     let own = folder.join(".venv/bin").join(TOOL);
     // The path is absolute, because the tool is started in another folder.

@@ -9,7 +9,7 @@ use super::build_error::BuildError;
 use super::compiler::{compiler, query, run};
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// How to install the compiler.
+/// The advice to install the compiler.
 const INSTALL: &str = "install Rust from https://rustup.rs";
 
 /// Compiles a package with a `cdylib` to a core module.

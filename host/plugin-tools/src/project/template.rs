@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::language::Language;
 
-/// Where a Rust project gets the crate `pipemill-plugin` from.
+/// The origin of the crate `pipemill-plugin` for a Rust project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sdk {
     /// A copy of its sources in the project. This binary contains them.
@@ -75,7 +75,7 @@ const EXAMPLE: &str = "pascal";
 pub(super) const EXAMPLE_SDK: &str = "{ path = \"../../plugins/sdk\" }";
 /// The relative path of the documentation in the examples.
 pub(super) const EXAMPLE_DOCS: &str = "../../docs/";
-/// Where a project's links to the documentation point.
+/// The address that replaces it in a project's links to the documentation.
 pub(super) const DOCS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/");
 
 /// The files of a new project for a decoder called `name`. `sdk` matters only for Rust.
@@ -103,7 +103,7 @@ fn rename(bytes: &[u8], name: &str, sdk: &Sdk) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
     let sdk = match sdk {
         Sdk::Copy => format!("{{ path = \"{SDK_FOLDER}\" }}"),
-        // Written as a TOML string, with quotes and escapes.
+        // Writes it as a TOML string, with quotes and escapes.
         Sdk::Path(path) => format!("{{ path = {} }}", toml::Value::from(&*path.to_string_lossy())),
         Sdk::Version(version) => format!("\"{version}\""),
     };
@@ -124,7 +124,7 @@ fn sdk_copy() -> Vec<File> {
 }
 
 /// The manifest of a workspace member, with the values that it inherits from its workspace filled
-/// in. Its lints are left out: they are for those who change the SDK.
+/// in. Its lints are left out: they are for developers of the SDK.
 fn plain_manifest(member: &str, workspace: &str) -> String {
     let parse = |text: &str| text.parse::<toml::Table>().expect("cargo has read it: see the tests");
     let (member, mut workspace) = (parse(member), parse(workspace));
@@ -141,8 +141,8 @@ fn plain_manifest(member: &str, workspace: &str) -> String {
     format!("{about}{}", sections.join("\n"))
 }
 
-/// Replaces each `key = { workspace = true, … }` in a table, and in those inside of it, by the
-/// value of the key in `inherited`, with the other keys of the member.
+/// Replaces each `key = { workspace = true, … }` in a table and its nested tables by the value of
+/// the key in `inherited`, with the other keys of the member.
 fn inherit(table: &mut toml::Value, inherited: Option<&toml::Value>) {
     let Some(table) = table.as_table_mut() else { return };
     for (key, value) in table.iter_mut() {
@@ -204,13 +204,13 @@ mod tests {
         let table: toml::Table = manifest.parse().expect("TOML");
         assert_eq!(table["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
         assert!(table["dependencies"]["wit-bindgen"]["version"].is_str(), "{manifest}");
-        // Its features are there, with the libraries that they need.
+        // Its features exist, with the libraries that they need.
         let target = table["target"].as_table().expect("a table");
         let allocator = &target["cfg(target_arch = \"wasm32\")"]["dependencies"]["dlmalloc"];
         assert!(allocator["version"].is_str(), "{manifest}");
         assert_eq!(allocator["optional"].as_bool(), Some(true), "{manifest}");
         assert_eq!(table["features"]["default"][0].as_str(), Some("allocator"), "{manifest}");
-        // All of its modules are there.
+        // All of its modules exist.
         let lib = text(&files, "vendor/pipemill-plugin/src/lib.rs");
         for module in lib.lines().filter_map(|line| line.strip_suffix(';')) {
             if let Some(name) = module.strip_prefix("mod ").or(module.strip_prefix("pub mod ")) {

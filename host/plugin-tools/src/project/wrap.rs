@@ -36,8 +36,8 @@ const TYPES: [(&str, &str); 16] = [
 ];
 
 /// The files of a new project for a decoder called `name` that wraps the decoder `wrapped`. The
-/// project has test data and native tests only if it wraps what the example wraps: they are in that
-/// format.
+/// project has test data and native tests only if it wraps the same decoder as the example: they
+/// are in that format.
 ///
 /// # Errors There is no such decoder, or `sdk` is a folder without it next to it.
 pub fn wrapping(name: &str, wrapped: &str, sdk: &Sdk) -> Result<Vec<File>, String> {
@@ -70,9 +70,9 @@ pub fn wrapping(name: &str, wrapped: &str, sdk: &Sdk) -> Result<Vec<File>, Strin
 }
 
 /// The dependencies on the SDK and on the decoder, as a manifest has them. Both come from the same
-/// place.
+/// origin.
 fn dependencies(wrapped: &str, sdk: &Sdk) -> Result<[String; 2], String> {
-    // Written as a TOML string, with quotes and escapes.
+    // Writes it as a TOML string, with quotes and escapes.
     let at = |path: &Path| format!("{{ path = {} }}", toml::Value::from(&*path.to_string_lossy()));
     match sdk {
         Sdk::Copy => {

@@ -185,7 +185,7 @@ fn endpoint_of_environment() -> Option<String> {
 async fn check_profile(name: &str) -> Result<(), String> {
     // The files that the SDK reads, too.
     let known = profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await;
-    // The SDK tells of a file that can't be read.
+    // The SDK reports a file that can't be read.
     let Ok(known) = known else { return Ok(()) };
     if known.get_profile(name).is_some() {
         return Ok(());
@@ -200,8 +200,8 @@ async fn check_profile(name: &str) -> Result<(), String> {
     Err(format!("no profile `{name}` in ~/.aws/config and ~/.aws/credentials; {there}"))
 }
 
-/// Loads the credentials before the first request. Only here the error says what each link of the
-/// chain lacks.
+/// Loads the credentials before the first request. Only this error says what each link of the chain
+/// lacks.
 async fn check_credentials(sdk: &SdkConfig) -> Result<(), String> {
     let provider = sdk.credentials_provider().ok_or("there is no source of credentials")?;
     match provider.provide_credentials().await {

@@ -61,27 +61,27 @@ impl Reader {
     }
 }
 
-/// Whether to wait for bytes that have not arrived.
+/// Whether to wait for bytes that have not arrived yet.
 #[derive(Clone, Copy)]
 enum Blocking {
     No,
-    /// At most for this time; without a limit if it is `None`.
+    /// Wait at most for this time; without a limit if it is `None`.
     Yes(Option<Duration>),
 }
 
-/// Result of looking for the next frame.
+/// Result of getting the next frame.
 enum NextFrame {
-    /// It is in `Body::frame`.
+    /// The frame is in `Body::frame`.
     Ready,
     /// The object has no more frames.
     End,
-    /// There is no frame now; the outcome is that of the read.
+    /// No frame is available now; the outcome is that of the read.
     NotReady(ReadOutcome),
 }
 
 impl Body {
-    /// The parts begin at byte `first_byte`. The checksum is that of the whole object, so it is
-    /// compared only if this is 0.
+    /// The parts begin at byte `first_byte`. The checksum covers the whole object, so it is
+    /// compared only if `first_byte` is 0.
     pub(super) fn new(
         target: Arc<Target>,
         first_byte: u64,
@@ -183,7 +183,7 @@ impl Body {
     }
 
     /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it
-    /// has arrived, else the outcome of a read.
+    /// has arrived, otherwise the outcome of a read.
     pub(super) fn wait_for_first_frame(
         &mut self,
         timeout: Option<Duration>,
@@ -260,7 +260,7 @@ async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<P
         if parts.send(part).is_err() {
             return;
         }
-        // Always an error, because nothing is sent: it reports the drop of the part.
+        // Nothing is ever sent, so this is always an error: it reports the drop of the part.
         let _ = dropped.await;
     }
 }
@@ -287,7 +287,7 @@ impl Input for Body {
             if count == buf.len() {
                 return Ok(ReadOutcome::Bytes(count));
             }
-            // Bytes that are in `buf` are returned without waiting for more.
+            // If `buf` has bytes already, they are returned without waiting for more.
             let blocking = if count == 0 { Blocking::Yes(timeout) } else { Blocking::No };
             match self.next_frame(blocking) {
                 Ok(NextFrame::Ready) => {}

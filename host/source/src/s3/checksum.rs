@@ -30,15 +30,16 @@ pub(super) struct ChecksumHeaders<'a> {
     pub(super) crc32c: Option<&'a str>,
     pub(super) crc64nvme: Option<&'a str>,
     pub(super) sha256: Option<&'a str>,
-    /// Whether they are of the whole object; `None` if the server does not say.
+    /// Whether they cover the whole object; `None` if the server does not say.
     pub(super) kind: Option<&'a ChecksumType>,
     /// The object's ETag.
     pub(super) etag: Option<&'a str>,
 }
 
 impl ChecksumHeaders<'_> {
-    /// Whether a value may be of the checksums of parts. CRC-64/NVME never is. Of the others, a
-    /// server that does not say it may keep such values for what was uploaded in parts.
+    /// Whether a value may be a checksum of the parts' checksums. CRC-64/NVME never is. For the
+    /// other algorithms, a server that does not report the type may store such values for multipart
+    /// uploads.
     fn may_be_composite(&self) -> bool {
         match self.kind {
             Some(kind) => *kind == ChecksumType::Composite,
@@ -83,7 +84,7 @@ impl Checksum {
         }
     }
 
-    /// Compares it with the hasher's result, which is the error, in base64, if it differs.
+    /// Compares it with the hasher's result; the error is the computed checksum in base64.
     pub(super) fn verify(&self, hasher: Hasher) -> Result<(), String> {
         let computed = match hasher {
             Hasher::Sha256(hasher) => hasher.finalize().to_vec(),
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(Checksum::from_headers(&ChecksumHeaders { crc32: Some("y/Q5"), ..NONE }), None);
         let whole = ChecksumHeaders { crc32: Some("y/Q5Jg=="), ..NONE };
         assert!(Checksum::from_headers(&whole).is_some());
-        // Not all servers mark the value: the type or the ETag tells it.
+        // Not all servers mark the value: the type or the ETag shows it.
         let kind = Some(&ChecksumType::Composite);
         assert_eq!(Checksum::from_headers(&ChecksumHeaders { kind, ..whole }), None);
         let etag = Some("\"9b2cf535f27731c974343645a3985328-2\"");

@@ -21,11 +21,11 @@ pub(super) struct FoundObject {
     pub(super) info: ObjectInfo,
 }
 
-/// What is known of an object.
+/// The known facts of an object.
 pub(super) enum ObjectInfo {
-    /// Only its name: it is in a manifest or in the configuration.
+    /// Only its name: it comes from a manifest or from the configuration.
     Name,
-    /// What a list says.
+    /// The facts in a list.
     Listed {
         /// Stored size in bytes.
         size: u64,
@@ -54,7 +54,7 @@ pub(super) enum Piece {
 }
 
 impl Entry {
-    /// An object of which only the name is known.
+    /// An object whose name alone is known.
     pub(super) fn named(address: Address) -> Self {
         Self::Object(FoundObject { address, info: ObjectInfo::Name })
     }
@@ -70,9 +70,9 @@ impl Entry {
         Some((size, &address.key))
     }
 
-    /// Adds it to the digest of a list in which names count below `root`.
+    /// Adds the entry to the digest of a list in which names are relative to `root`.
     pub(super) fn add_to(&self, digest: &mut ListDigest, root: &str) {
-        // A line of a manifest is noted with all of its text.
+        // Lines of a manifest are noted with the whole text of the manifest.
         let Self::Object(FoundObject { address, info }) = self else { return };
         let content = match info {
             ObjectInfo::Name => String::new(),
@@ -84,7 +84,7 @@ impl Entry {
         digest.add(below.as_bytes(), content.as_bytes());
     }
 
-    /// Bytes that are read of it, if its size is known.
+    /// Number of bytes that will be read of it, if its size is known.
     fn length(&self, reading: &ReadSettings) -> Option<u64> {
         self.size().and_then(|(size, key)| reading.length(key, size))
     }
@@ -99,7 +99,7 @@ impl Entry {
     }
 }
 
-/// Why a list ends early.
+/// Why a list ends before its end.
 pub(super) enum ListError {
     /// The receiver of the entries is closed.
     ReceiverClosed,
@@ -120,14 +120,15 @@ const MAX_SHUFFLED: usize = 1 << 24;
 /// the epoch's order. It holds the whole list only to shuffle it.
 pub(super) struct EntryList {
     settings: Arc<Settings>,
-    /// Epoch, and where it begins: the entries before are not sent.
+    /// The epoch and the start in it: earlier entries are not sent.
     start: Start,
     /// Number of entries of this machine's part so far.
     selected: u64,
     /// Number of entries received.
     count: u64,
     selector: PartSelector,
-    /// Bytes that are read of the part's entries; `None` if that is unknown for one of them.
+    /// Number of bytes that will be read of the part's entries; `None` if it is unknown for one of
+    /// them.
     bytes: Option<u64>,
     /// All entries, if they must be shuffled.
     to_shuffle: Vec<Entry>,
@@ -161,8 +162,8 @@ impl EntryList {
         }
     }
 
-    /// Adds a part of the list, `is_whole` with the last one. What stands for the list is known
-    /// before the first of its objects is sent.
+    /// Adds a part of the list; `is_whole` is set with the last part. The identity of the list is
+    /// known before the first of its objects is sent.
     pub(super) async fn push_all(
         &mut self,
         part: Vec<Entry>,
@@ -177,26 +178,28 @@ impl EntryList {
         Ok(())
     }
 
-    /// An entry is in the list, in which names count below `root`. It is pushed later.
+    /// Adds an entry to the digest of the list, in which names are relative to `root`. The entry is
+    /// pushed later.
     pub(super) fn note(&mut self, entry: &Entry, root: &str) {
         entry.add_to(&mut self.digest, root);
     }
 
-    /// The list is this text.
+    /// Adds the text of a manifest to the digest of the list.
     pub(super) fn note_text(&mut self, text: &[u8]) {
         self.digest.add(b"", text);
     }
 
-    /// A part of the list was noted, or all of it.
+    /// A part of the list was noted, or the whole list.
     ///
     /// # Errors
-    /// It is not the list of a state.
+    /// It is not the expected list of a state.
     pub(super) fn noted(&mut self, is_whole: bool) -> Result<(), SourceError> {
         let name = self.settings.selection.to_string();
         self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)
     }
 
-    /// Whether an object below this prefix is left out because its key is hidden. It is counted.
+    /// Whether an object below this prefix is left out because its key is hidden. If so, it is
+    /// counted.
     pub(super) fn leaves_out(&mut self, prefix: &Address, key: &str) -> bool {
         let hidden = !self.settings.reading.hidden && is_hidden_key(&prefix.key, key);
         if hidden {
@@ -244,8 +247,8 @@ impl EntryList {
         self.sender.send(Ok(entry)).await.map_err(|_| ListError::ReceiverClosed)
     }
 
-    /// Ends the list. Returns the bytes that are read of all entries of the part, if they are
-    /// known.
+    /// Ends the list. Returns the number of bytes that will be read of all entries of the part, if
+    /// it is known.
     pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
         let entries = std::mem::take(&mut self.to_shuffle);
         let settings = self.settings.clone();
@@ -259,7 +262,7 @@ impl EntryList {
 
     /// Sends an error, which is the last item.
     pub(super) async fn fail(self, error: SourceError) {
-        // A closed receiver means that nobody reads the list any more.
+        // If the receiver is closed, nobody reads the list any more.
         let _ = self.sender.send(Err(error)).await;
     }
 }

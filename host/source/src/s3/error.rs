@@ -28,7 +28,7 @@ impl RequestError {
         Self::Retryable { message: message.into(), slow_down: false }
     }
 
-    /// Classifies an error of the SDK. `request` describes the request, for the message.
+    /// Classifies an error of the SDK. `request` describes the request in the message.
     pub(super) fn from_sdk<E>(
         error: &SdkError<E, HttpResponse>,
         address: &Address,

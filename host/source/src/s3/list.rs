@@ -99,7 +99,7 @@ fn is_folder_marker(key: &str, size: u64) -> bool {
 /// The object of a list's key; `None` for a folder's marker.
 ///
 /// # Errors
-/// The list does not say its size.
+/// The list does not contain its size.
 fn found_object(
     address: &Address,
     key: &str,
@@ -119,7 +119,7 @@ fn found_object(
     Ok(Some(FoundObject { address: address.with_key(key), info }))
 }
 
-/// A key as it is, from a list with `encoding-type=url`: `%04` is a byte, `+` a blank.
+/// Decodes a key from a list with `encoding-type=url`: `%04` is a byte, `+` a blank.
 fn decoded(address: &Address, key: &str) -> Result<String, SourceError> {
     unescape(key).ok_or_else(|| {
         let message = format!("the list has the key `{}`, which is no URL", printable(key));

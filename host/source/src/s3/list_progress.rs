@@ -1,7 +1,7 @@
-//! How far the list of an epoch was read, and whether it is the list of a state.
+//! The progress of reading an epoch's list, and its comparison with the list of a state.
 //!
-//! A long list is read while its first objects are. So a state may name the part of it that was
-//! known then. That part ends with a page of the list.
+//! Its first objects are read before a long list is complete. So a state may name only the part
+//! that was known then. That part ends with a page of the list.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::SourceError;
 use crate::list_digest::ListDigest;
 use crate::start::check_list;
 
-/// What stands for the part of the list that was read. The task that lists writes it, and the
+/// The identity of the part of the list that was read. The listing task updates it, and the
 /// identities of objects contain it.
 pub(super) struct ListProgress {
     known: Mutex<ListIdentity>,
@@ -20,20 +20,20 @@ pub(super) struct ListProgress {
 }
 
 impl ListProgress {
-    /// `expected`: the list, or the beginning of it, that a state names.
+    /// `expected` is the list, or the beginning of it, that a state names.
     pub(super) fn new(expected: Option<ListIdentity>) -> Self {
         Self { known: Mutex::new(ListDigest::default().identity(false)), expected }
     }
 
-    /// What is known of the list now.
+    /// The identity of the list as it is known now.
     pub(super) fn known(&self) -> ListIdentity {
         *self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The list was read as far as `digest` says.
+    /// Records that the list was read up to `digest`.
     ///
     /// # Errors
-    /// It is not the one that is expected.
+    /// It is not the expected list.
     pub(super) fn reached(
         &self,
         name: &str,
@@ -46,7 +46,7 @@ impl ListProgress {
             let is_due = match digest.objects().cmp(&expected.objects) {
                 Ordering::Less => is_whole,
                 Ordering::Equal => is_whole || !expected.is_whole,
-                // What ends inside of a page can't be compared.
+                // A part that ends inside of a page can't be compared.
                 Ordering::Greater => expected.is_whole || self.known().objects < expected.objects,
             };
             if is_due {
@@ -62,7 +62,7 @@ impl ListProgress {
 mod tests {
     use super::*;
 
-    /// The list of so many objects, in pages; one of them may have another tag.
+    /// A list of this many objects, in pages; one of the objects may have another tag.
     fn read(
         objects: usize,
         page: usize,
@@ -92,7 +92,7 @@ mod tests {
         for (at, expected) in known.iter().enumerate() {
             let expect = |objects, changed| read(objects, 10, changed, Some(*expected));
             assert!(expect(25, None).is_ok());
-            // Beyond what the state knew, the list may be another one.
+            // The list may differ after the part that the state knew.
             assert_eq!(expect(26, None).is_ok(), at < 2);
             assert_eq!(expect(25, Some(24)).is_ok(), at < 2);
             assert_eq!(expect(25, Some(15)).is_ok(), at < 1);

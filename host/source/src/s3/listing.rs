@@ -1,4 +1,4 @@
-//! Lists what a channel would read in an epoch, without reading it.
+//! Lists the objects that a channel would read in an epoch, without reading them.
 
 use std::sync::Arc;
 

@@ -28,8 +28,8 @@ enum Element {
 }
 
 /// The addresses in a manifest: `[{"prefix": "s3://bucket/path/"}, "rest-of-key", …]`. The whole
-/// manifest is checked first; then each address is made when it is asked for, because all of them
-/// would need many times the memory of the text.
+/// manifest is checked first; each address is made on demand, because all addresses together would
+/// need many times the memory of the text.
 pub(super) fn objects<'a>(
     text: &'a [u8],
     manifest: &'a Address,
@@ -41,7 +41,7 @@ pub(super) fn objects<'a>(
 /// Parses a manifest, element by element.
 struct Addresses<'a> {
     manifest: &'a Address,
-    /// What follows the last element; `None` after the end or an error.
+    /// The text after the last element; `None` after the end or an error.
     rest: Option<&'a [u8]>,
     /// Number of the last element.
     number: u64,
@@ -111,7 +111,7 @@ impl<'a> Addresses<'a> {
     }
 }
 
-/// Checks what follows a manifest.
+/// Checks the text after a manifest.
 fn at_end(rest: &[u8]) -> Result<(), String> {
     match trim_json(rest) {
         [] => Ok(()),
@@ -119,7 +119,8 @@ fn at_end(rest: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The text after its leading white space. JSON has less of it than ASCII: no form feed.
+/// The text after its leading white space. JSON has fewer white space characters than ASCII: no
+/// form feed.
 fn trim_json(text: &[u8]) -> &[u8] {
     let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
     &text[text.iter().take_while(blank).count()..]

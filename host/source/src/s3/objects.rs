@@ -37,13 +37,13 @@ pub struct Objects {
     epoch: u32,
     /// Whether to skip the rest of this epoch.
     skip_epoch: bool,
-    /// What the list of the epoch has to be where the next start is.
+    /// The expected identity of the list of the epoch in which the source starts.
     expected: Option<ListIdentity>,
 }
 
 impl Objects {
-    /// Starts to prefetch from this place on the epochs up to, but not including, `reading.epochs`.
-    /// What is before the place is listed, but not requested.
+    /// Starts to prefetch the epochs up to, but not including, `reading.epochs` from this place on.
+    /// Objects before the place are listed, but not requested.
     pub fn new(s3: Arc<S3Runtime>, settings: Settings, start: Start, stop: Stop) -> Self {
         Self::with_total_size(s3, settings, start, stop, TotalSize::default())
     }
@@ -84,7 +84,7 @@ impl Objects {
         pieces: Vec<PrefetchedPiece>,
         offset: u64,
     ) -> Box<dyn Input> {
-        // Of several pieces, it is not known which one has the byte.
+        // With several pieces, it is not known which one contains the byte.
         let is_single = matches!(pieces[..], [PrefetchedPiece::Object { .. }]);
         let begin = if is_single && !self.settings.reading.wrap { offset } else { 0 };
         // The bytes before `offset` were decoded by an earlier process.
@@ -126,7 +126,7 @@ impl Objects {
     }
 }
 
-/// Starts the task that prefetches all from this place on.
+/// Starts the task that prefetches from this place on.
 fn start_prefetch(
     reader: &Reader,
     start: Start,
@@ -176,8 +176,8 @@ impl Source for Objects {
         }
     }
 
-    /// What was prefetched from another place is dropped. Who knows the place from the beginning
-    /// passes it to [`Objects::new`], so that nothing else is requested.
+    /// Objects that were prefetched from another place are dropped. A caller that knows the place
+    /// in advance passes it to [`Objects::new`], so that nothing else is requested.
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
         let Settings { selection, reading, .. } = &*self.settings;
         start.check_epoch(&selection.to_string(), 0, Some(reading.epochs))?;
@@ -218,12 +218,12 @@ impl Input for Text {
     }
 }
 
-/// An object whose name does not say how it is compressed. Its `Content-Encoding` may say it.
+/// An object whose name does not show its compression. Its `Content-Encoding` may show it.
 struct ByContentEncoding {
     name: String,
     /// Stored byte at which the body begins.
     first_byte: u64,
-    /// Byte of the object, inflated, that is to be read first.
+    /// The first byte to read, counted in the inflated object.
     offset: u64,
     encoding: ObjectEncoding,
 }
@@ -242,7 +242,7 @@ impl Input for ByContentEncoding {
 
     fn is_stored(&self) -> bool {
         match &self.encoding {
-            // Most are.
+            // Most objects have it.
             ObjectEncoding::Unknown(_) => true,
             ObjectEncoding::Known(input) => input.is_stored(),
         }
@@ -305,7 +305,7 @@ fn compression(encoding: &str) -> Option<Compression> {
         let named = match word.as_str() {
             "gzip" | "x-gzip" => Compression::Gzip,
             "zstd" => Compression::Zstd,
-            // HTTP calls zlib's format so.
+            // This is HTTP's name of zlib's format.
             "deflate" => Compression::Zlib,
             word if UNSUPPORTED.contains(&word) => return None,
             _ => continue,

@@ -1,18 +1,18 @@
-//! How fast the bytes of a request have to come at least: a server that sends a byte now and then
-//! would else be waited for as long as the object lasts.
+//! The minimum speed of a request: without it, a server that sends a byte now and then could keep a
+//! reader waiting for as long as the object lasts.
 
 use std::time::{Duration, Instant};
 
-/// Bytes a second.
+/// Minimum rate in bytes per second.
 const LEAST_RATE: u64 = 1 << 10;
-/// The shortest time over which they are counted.
+/// The shortest time over which bytes are counted.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Counts the bytes of a request, and of those that go on after it.
+/// Counts the bytes of a request and of the requests that continue it.
 pub(super) struct Pace {
-    /// Bytes are counted over this time.
+    /// The time over which bytes are counted.
     span: Duration,
-    /// A pause counts as this long at most: whether it is too long, other limits say.
+    /// A pause counts as at most this long: other limits decide whether it is too long.
     longest_pause: Duration,
     last: Instant,
     /// Time since the count began.
@@ -26,10 +26,10 @@ impl Pace {
         Self { span, longest_pause, last: Instant::now(), waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Bytes have come.
+    /// Counts received bytes.
     ///
     /// # Errors
-    /// They come too slowly; says how slowly.
+    /// The bytes arrive too slowly; the error says how slowly.
     pub(super) fn received(&mut self, bytes: usize) -> Result<(), String> {
         let pause = self.last.elapsed();
         self.last = Instant::now();

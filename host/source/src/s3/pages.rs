@@ -1,17 +1,17 @@
-//! The end of a list that comes page by page: a server may send pages for ever.
+//! Limits for a list that comes page by page: a server may send pages without end.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Pages in a row that have no key, at most. Where much was deleted, some have none.
+/// Largest number of consecutive pages without a key. After many deletions, some pages have none.
 const MAX_EMPTY: u32 = 1_000;
-/// Keys of one list, at most.
+/// Largest number of keys in one list.
 const MAX_KEYS: u64 = 1 << 30;
 
 /// The pages of a list so far.
 #[derive(Default)]
 pub(super) struct Pages {
-    /// Hashes of the places that pages have begun at: tokens, and first keys.
+    /// Hashes of the beginnings of pages: tokens, and first keys.
     places: HashSet<u64>,
     hasher: RandomState,
     /// Pages without a key since the last one with a key.
@@ -20,10 +20,10 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// A page has come that begins with this key.
+    /// Records a page that begins with this key.
     ///
     /// # Errors
-    /// The list does not come to an end; says why.
+    /// The list does not end; the error says why.
     pub(super) fn add(&mut self, first_key: Option<&str>, keys: usize) -> Result<(), String> {
         self.keys += keys as u64;
         if self.keys > MAX_KEYS {
@@ -45,10 +45,10 @@ impl Pages {
         }
     }
 
-    /// The list goes on at this token.
+    /// Records that the list continues at this token.
     ///
     /// # Errors
-    /// It was there before, or the server does not say where it goes on.
+    /// The token appeared before, or the server does not say where the list continues.
     pub(super) fn go_on(&mut self, token: Option<&str>) -> Result<(), String> {
         match token {
             Some(token) if self.places.insert(self.hasher.hash_one(("token", token))) => Ok(()),

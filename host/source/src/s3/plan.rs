@@ -1,5 +1,5 @@
 //! The plan of an epoch: its objects in order, each with its size and state. It is made ahead of
-//! the requests. Only a list that is shuffled is ever in memory as a whole.
+//! the requests. Only a list that is shuffled is ever in memory completely.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{SourceError, Start, TotalSize};
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
 const MAX_LISTED_AHEAD: usize = 2_000;
-/// Objects that may wait for their HEAD requests, at least.
+/// Smallest number of objects that may wait for their HEAD requests.
 const MIN_HEADS_AHEAD: usize = 32;
 
 /// An object with all that must be known before it is fetched.
@@ -50,7 +50,7 @@ impl PlannedObject {
         self.pieces.iter().map(size).sum()
     }
 
-    /// Shows that the object is still the same.
+    /// The text that shows that the object is still the same.
     pub(super) fn identity(&self) -> String {
         let identity = |piece: &PlannedPiece| match piece {
             PlannedPiece::Text(text) => {
@@ -108,8 +108,7 @@ impl Plan {
         }
     }
 
-    /// Checks that the tasks ended normally. After a panic the end of their channel would look like
-    /// the end of the list.
+    /// Checks that the tasks ended normally. Otherwise a panic would look like the end of the list.
     async fn check_tasks(&mut self) -> Result<(), SourceError> {
         for mut task in std::mem::take(&mut self.tasks) {
             (&mut task.0).await.map_err(|error| task_failed(&error))?;
@@ -161,7 +160,8 @@ impl Planner {
             Selection::Named(address) => self.list_named(address, entries).await?,
             Selection::Manifest(address) => {
                 let text = self.fetch_manifest(address).await?;
-                // Each address is made twice, because all of them would need much memory.
+                // Each address is made twice, because all addresses together would need much
+                // memory.
                 for address in manifest::objects(&text, address)? {
                     entries.note(&Entry::named(address?), "");
                 }
@@ -265,8 +265,8 @@ impl Planner {
         }
     }
 
-    /// Whether a HEAD request is needed. An object of one part needs none for its checksum, because
-    /// the response to its GET has it.
+    /// Whether a HEAD request is needed. An object of one part needs no HEAD request for its
+    /// checksum, because the response to its GET has it.
     fn needs_head(&self, found: &FoundObject) -> bool {
         let settings = &self.settings;
         match found.info {

@@ -18,7 +18,7 @@ use super::target::Target;
 use super::window::{RequestPermit, Reservation};
 use crate::{Compression, SourceError, Start};
 
-/// Objects that may wait for their reader. This bounds objects without bytes, which take no room in
+/// Objects that may wait for their reader. This limits objects without bytes, which take no room in
 /// the window.
 pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 
@@ -64,13 +64,13 @@ pub(super) struct Part {
     pub(super) frames: mpsc::UnboundedReceiver<Result<Bytes, RequestError>>,
     /// The part's bytes in the window.
     pub(super) reservation: Reservation,
-    /// Its receiver sees by the drop that the part was read.
+    /// The drop of this sender tells its receiver that the part was read.
     pub(super) _dropped: Option<oneshot::Sender<()>>,
     _task: Task<()>,
 }
 
-/// Prefetches all epochs from this place on. Returns early if the receiver is closed.
-/// The list of the first epoch has to be the expected one.
+/// Prefetches all epochs from this place on. Returns early if the receiver is closed. The list of
+/// the first epoch must be the expected one.
 pub(super) async fn prefetch(
     planner: Planner,
     start: Start,
@@ -151,18 +151,18 @@ async fn start_object(
 }
 
 /// The stored byte from which an object is fetched, so that it can be read from byte `offset` on.
-/// It is 0 for a compressed object, because only from its beginning can it be inflated.
+/// It is 0 for a compressed object, because an object can be inflated only from its beginning.
 fn first_byte(settings: &Settings, target: &Target, offset: u64) -> u64 {
     match settings.reading.compression.resolve(&target.address.key) {
         Compression::None => offset.min(target.size),
-        // Its `Content-Encoding` may say that it is compressed. If that is not known yet, the
-        // response says it: so at least one byte is requested.
+        // The `Content-Encoding` may show that the object is compressed. If it is not known yet,
+        // the response shows it: so at least one byte is requested.
         Compression::Auto if !target.is_encoded() => offset.min(target.size.saturating_sub(1)),
         Compression::Auto | Compression::Gzip | Compression::Zlib | Compression::Zstd => 0,
     }
 }
 
-/// Divides a range of an object into parts; none if it is empty.
+/// Divides a range of an object into parts; an empty range has none.
 pub(super) fn part_ranges(range: Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = range;
     let parts = 0..end.saturating_sub(start).div_ceil(part_size);

@@ -1,4 +1,5 @@
-//! What all channels that read from S3 share: threads for requests, the memory budget, SDK clients.
+//! The resources that all channels that read from S3 share: threads for requests, the memory
+//! budget, SDK clients.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use crate::SourceError;
 use crate::container::memory_limit;
 use crate::hidden::LeftOut;
 
-/// What region and credentials may take to come.
+/// Time limit for loading region and credentials.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The [budget](budget_within) of this process.
@@ -28,8 +29,8 @@ pub fn default_budget() -> u64 {
     budget_within(memory_limit())
 }
 
-/// Default budget in bytes of what all channels together have fetched and not read: a quarter of
-/// the memory limit, at most 256 MiB, because more does not increase throughput.
+/// Default budget in bytes of the data that all channels together have fetched and not read: a
+/// quarter of the memory limit, at most 256 MiB, because more does not increase throughput.
 pub fn budget_within(memory_limit: Option<u64>) -> u64 {
     const MAX_BUDGET: u64 = 256 << 20;
     memory_limit.map_or(MAX_BUDGET, |limit| (limit / 4).min(MAX_BUDGET))
@@ -105,7 +106,7 @@ impl LazyS3Runtime {
     /// The runtime. The first call starts it.
     ///
     /// # Errors
-    /// Those of [`S3Runtime::start`].
+    /// The errors of [`S3Runtime::start`].
     pub fn get(&mut self) -> std::io::Result<Arc<S3Runtime>> {
         if let Some(s3) = &self.started {
             return Ok(s3.clone());
@@ -124,7 +125,7 @@ pub(super) struct S3Handle {
     pub(super) stall_timeout: Duration,
     pub(super) retry_timeout: Duration,
     has_responded: AtomicBool,
-    /// The hidden keys that the last list has left out.
+    /// The hidden keys that the last list left out.
     left_out: Mutex<LeftOut>,
 }
 
@@ -145,7 +146,7 @@ impl S3Handle {
         })
     }
 
-    /// Logs the hidden keys that a list of this name has left out, unless the list before has left
+    /// Logs the hidden keys that a list of this name has left out, unless the previous list left
     /// out the same.
     pub(super) fn log_left_out(&self, name: &str, left_out: &LeftOut) {
         let mut last = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ pub(super) struct Target {
     pub(super) address: Address,
     /// Stored size in bytes.
     pub(super) size: u64,
-    /// From the list or the HEAD that found the object, else from the first response.
+    /// From the list or the HEAD that found the object, otherwise from the first response.
     etag: OnceLock<String>,
     /// Its `Content-Type`, if a HEAD request has found the object.
     content_type: OnceLock<String>,
@@ -30,7 +30,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What is known before the first byte. It is asked for before the first request.
+    /// The facts that are known before the first byte. It is called before the first request.
     pub(super) fn facts(&self) -> ObjectFacts {
         ObjectFacts {
             size: Some(self.size),

@@ -76,8 +76,8 @@ struct WindowState {
 enum Growth {
     /// No growth is under test. The next one is possible after this number of bytes is read.
     PossibleAfter(u64),
-    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, else go back
-    /// to a window of `back` bytes.
+    /// Growth under test: keep it if the wait per byte, in seconds, is at most `wait`, otherwise go
+    /// back to a window of `back` bytes.
     UnderTest { wait: f64, back: u64 },
 }
 
@@ -121,7 +121,7 @@ impl ReadWindow {
         }
     }
 
-    /// Reserves bytes for which the reader already waits, whatever the limits are.
+    /// Reserves bytes for which the reader already waits, regardless of the limits.
     pub(super) fn force(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
         self.reserve_now(&mut self.state(), bytes)
     }
@@ -178,8 +178,8 @@ impl ReadWindow {
 
 impl WindowState {
     /// Grows the window, or ends the test of a growth. Does nothing before enough bytes are read
-    /// since the last change. The window grows by at most `idle` bytes, which is what the idle
-    /// requests could fetch, and to at most `max_size` bytes. Returns whether it is larger now.
+    /// since the last change. The window grows by at most `idle` bytes, which the idle requests
+    /// could fetch, and to at most `max_size` bytes. Returns whether it is larger now.
     fn adjust_size(&mut self, idle: u64, max_size: u64) -> bool {
         let bytes_before_change = match self.growth {
             Growth::PossibleAfter(bytes) => bytes,

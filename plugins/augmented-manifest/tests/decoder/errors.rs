@@ -84,7 +84,7 @@ fn groups_with_a_record_larger_than_max_record() {
     }
 }
 
-/// No record of the group is too large by itself.
+/// No single record of the group is too large.
 #[test]
 fn groups_larger_than_max_record() {
     let setup = Setup { max_record: 8, ..setup() }.skipping();

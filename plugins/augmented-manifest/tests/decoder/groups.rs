@@ -31,7 +31,7 @@ fn invalid_attributes_are_refused() {
     assert!(open::<AugmentedManifest>(&setup).is_ok(), "the names differ in case");
 }
 
-/// Each group is read once per header, not more often.
+/// Each group is read once per header, and not more often.
 #[test]
 fn need_is_exact() {
     let file = recordio_file(&[&[1; 100][..], &[2; 1001], b"next"]);

@@ -44,7 +44,7 @@ fn records_larger_than_a_part() {
         assert_eq!(outcome.errors, []);
         assert_eq!(texts(&outcome), wanted, "{codec}");
     }
-    // An array says late how large it is.
+    // An array shows its size late.
     let schema = record(&field("list", r#"{"type": "array", "items": "string"}"#));
     let elements = vec![string("abc"); 200_000];
     let file = one_block(&schema, "deflate", &[crate::write::items(&elements, 1000, false)]);
@@ -106,7 +106,7 @@ fn errors_in_the_middle_of_a_block() {
     }
 }
 
-/// A checksum that is wrong hides all records of its block.
+/// A wrong checksum hides all records of its block.
 #[test]
 fn checksums_of_snappy_blocks() {
     let schema = record(&field("text", "\"string\""));

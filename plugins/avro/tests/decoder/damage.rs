@@ -14,7 +14,7 @@ fn records(blocks: &[Vec<Written>]) -> Vec<Record> {
     blocks.concat().into_iter().map(|written| written.record).collect()
 }
 
-/// Size that the head of a block says; `None` if the head is not valid.
+/// Size in the head of a block; `None` if the head is invalid.
 fn said_size(block: &[u8]) -> Option<u64> {
     let is_last = |byte: &u8| *byte < 0x80;
     let records = block.iter().position(is_last)? + 1;
@@ -62,8 +62,8 @@ proptest! {
             file[place] = byte;
         }
         let outcome = assert_any_split::<Avro>(&setup_with(64 << 20, true), &file, &pieces);
-        // The records of a block that seems large are read before its marker is there. If they go on
-        // in the block after it, that one is lost, too.
+        // The records of a block that seems large are read before its marker is there. If they
+        // extend into the block after it, that one is lost, too.
         let seems_large = codec == "null" && said_size(&file[start..]) > Some(128 << 10);
         let next = if seems_large { number + 2 } else { number + 1 };
         let after = records(&blocks[next.min(blocks.len())..]);
@@ -74,8 +74,8 @@ proptest! {
         prop_assert!(outcome.errors.len() <= 2, "{:?}", outcome.errors);
     }
 
-    /// The same with blocks without compression that are not small: their records are read before
-    /// the end of the block is there. Damage to a block's head may cost the block after it, too.
+    /// The same for blocks without compression that are not small: their records are read before
+    /// the end of the block has arrived. Damage to a block's head may cost the block after it, too.
     #[test]
     fn one_damaged_block_that_is_not_small(
         blocks in blocks(1..7),

@@ -1,13 +1,13 @@
-//! The messages of errors, and what is skipped after each.
+//! The messages of errors, and the bytes that are skipped after each.
 
 use pipemill_plugin::testing::{Outcome, Setup};
 
 use crate::write::{SYNC, block, header, items, long, one_block, string};
 use crate::{field, outcome, record, setup};
 
-/// The outcome of a file whose block has this data and says this number of records, and that goes
-/// on with a good block of a record `"after"`. The error's place counts from the start of the
-/// block.
+/// The outcome of a file whose block has this data and this number of records in its head, and that
+/// continues with a good block of a record `"after"`. The error's place counts from the start of
+/// the block.
 fn bad_block(of: &str, records: i64, data: &[u8]) -> (usize, (usize, usize), String) {
     let schema = record(&field("x", of));
     let start = header(&schema, "null").len();
@@ -143,7 +143,7 @@ fn markers_that_are_damaged() {
         let one = |number: i64| block(codec, 1, &long(number));
         let file = [head.clone(), one(1), one(2), one(3)].concat();
         let marker = head.len() + one(1).len() - SYNC.len();
-        // Half of it is there: the block after it is read.
+        // Half of it is intact: the block after it is read.
         let mut damaged = file.clone();
         damaged[marker..marker + 8].fill(b'?');
         let (records, errors) = skipping(&damaged);
@@ -153,7 +153,7 @@ fn markers_that_are_damaged() {
             "expected the file's sync marker 3c2d2d207468652073796e63202d2d3e after a block, found \
              3f3f3f3f3f3f3f3f73796e63202d2d3e; the block's size or the marker is damaged"
         );
-        // Nothing of it is there: the block after it is lost, too.
+        // Nothing of it is intact: the block after it is lost, too.
         damaged[marker..marker + 16].fill(b'?');
         let (records, errors) = skipping(&damaged);
         assert_eq!((records, errors.len()), (1, 1), "{errors:?}");
@@ -238,7 +238,7 @@ fn files_that_end_too_early() {
             assert_eq!(errors, [(skipped, size as u64, message.to_owned())]);
         }
     }
-    // A block that is not small is read before all of it is in the chunk.
+    // A block that is not small is read before it is completely in the chunk.
     let setup = Setup { max_record: 100, ..setup(&[]).skipping() };
     let three = block("null", 3, &string("x".repeat(70)).repeat(3));
     let file = [header(&schema, "null"), three].concat();

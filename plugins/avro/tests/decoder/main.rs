@@ -36,7 +36,7 @@ fn decompress(codec: Codec, block: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The outcome, which is the same for many splits in two and for small pieces.
+/// The outcome, which is the same for many splits into two and for small pieces.
 fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     let whole = assert_any_split::<Avro>(setup, file, &vec![1; file.len().min(3000)]);
     assert_eq!(whole, decode_split::<Avro>(setup, file, &vec![7; file.len().min(30_000) / 7]));
@@ -46,7 +46,7 @@ fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     whole
 }
 
-/// The outcome of a file that is shown at once: for one that takes long to decode.
+/// The outcome of a file that is passed at once: for a file that takes long to decode.
 fn at_once(options: &[(&str, &str)], file: &[u8]) -> Outcome {
     decode_whole::<Avro>(&setup(options), file)
 }

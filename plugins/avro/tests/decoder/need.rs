@@ -1,4 +1,4 @@
-//! `need` is exact, text and bytes are not copied, and a call produces a bounded amount.
+//! `need` is exact, text and bytes are not copied, and a call produces a limited amount.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use pipemill_plugin::{Codec, Decoder, Field, Host, Level, Progress, Records};
 use crate::write::{SYNC, compress, file, header, long, string};
 use crate::{decompress, field, record, setup};
 
-/// The answers that a host got.
+/// The results that a host got.
 #[derive(Debug, Default)]
 struct Given {
     /// The chunk of the call.
@@ -62,7 +62,7 @@ impl Host for Counting {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// Decodes a file that is shown at once. Returns what the host was given, and the number of calls.
+/// Decodes a file that is passed at once. Returns what the host received, and the number of calls.
 fn decode(file: &[u8], max_record: u64) -> (Given, usize) {
     let setup = Setup { max_record, ..setup(&[]) };
     let mut decoder = testing::open::<Avro>(&setup).expect("opens");
@@ -131,7 +131,7 @@ fn need_is_exact() {
     assert_eq!(progress(file.len() - SYNC.len()), (block + size, size + 1));
     assert_eq!(progress(file.len() - SYNC.len() + 1), (file.len() - SYNC.len(), SYNC.len()));
     assert_eq!(progress(file.len()), (file.len(), 18));
-    // A small block is awaited as a whole.
+    // A small block must be complete first.
     let size = file.len() - head;
     assert_eq!(progress_with(64 << 20, head + 18), (head, size));
     assert_eq!(progress_with(64 << 20, file.len() - 1), (head, size));
@@ -145,7 +145,7 @@ fn need_is_exact() {
     assert_eq!(file.len(), head + size);
 }
 
-/// A call ends before it has produced too much, and the next one goes on.
+/// A call ends before it has produced too much, and the next one continues.
 #[test]
 fn the_output_of_a_call_is_bounded() {
     let schema = record(&field("n", "\"long\""));

@@ -1,5 +1,5 @@
-//! Files that fastavro and Apache's package wrote. The decoder must read the same as these: see
-//! `fixtures/make.py`.
+//! Files that fastavro and Apache's package wrote. The decoder must read the same values as they
+//! do: see `fixtures/make.py`.
 
 use pipemill_avro::Avro;
 use pipemill_plugin::testing::{Outcome, assert_all_splits, assert_any_split, decode_split};

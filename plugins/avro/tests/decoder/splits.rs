@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::setup;
 use crate::write::{CODECS, block, compress, header, items, long, string};
 
-/// One of each kind of type.
+/// A schema with one field of each kind of type.
 pub const SCHEMA: &str = r#"{"type": "record", "name": "r", "namespace": "test", "fields": [
     {"name": "id", "type": "long"},
     {"name": "name", "type": "string"},
@@ -25,10 +25,10 @@ pub const SCHEMA: &str = r#"{"type": "record", "name": "r", "namespace": "test",
     {"name": "code", "type": {"type": "fixed", "name": "code", "size": 3}},
     {"name": "data", "type": "bytes"}]}"#;
 
-/// All fields but the map, which can't be one.
+/// All fields except for the map, which can't be a field.
 pub const FIELDS: &str = "id,name,count,inner,kind,tags,numbers,vector,code,data";
 
-/// The bytes of a record, and what it must become with [`FIELDS`].
+/// The bytes of a record, and the expected result with [`FIELDS`].
 #[derive(Debug, Clone)]
 pub struct Written {
     pub bytes: Vec<u8>,
@@ -129,7 +129,7 @@ pub fn file(codec: &str, blocks: &[Vec<Written>]) -> Vec<u8> {
     header(SCHEMA, codec).into_iter().chain(blocks).collect()
 }
 
-/// Whether no record is larger than `max_record`, and no block that is compressed.
+/// Whether no record and no compressed block is larger than `max_record`.
 pub fn all_fit(codec: &str, blocks: &[Vec<Written>], max_record: u64) -> bool {
     let fits = |bytes: &[u8]| bytes.len() as u64 <= max_record;
     blocks.iter().all(|block| {
@@ -224,8 +224,8 @@ proptest! {
             let mut place = if codec == "null" { end - 16 - size } else { end };
             for written in block {
                 place += written.bytes.len();
-                // In a large block without compression, a record is read once a byte after it is
-                // there.
+                // In a large block without compression, a record is read as soon as the byte after
+                // it has arrived.
                 let is_large = codec == "null" && size as u64 > max_record;
                 if end <= at || is_large && place < at && start + 18 <= at {
                     sound.push(written.record.clone());

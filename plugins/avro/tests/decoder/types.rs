@@ -29,7 +29,7 @@ fn records_of(values: &[(Vec<u8>, Option<Vec<u8>>)]) -> Vec<Vec<u8>> {
     values.iter().map(|(written, _)| [&long(1)[..], written, &long(-1)].concat()).collect()
 }
 
-/// A value, as it is written, and as it is read.
+/// A value as it is written, and as it is read.
 fn value(written: impl AsRef<[u8]>, read: impl AsRef<[u8]>) -> (Vec<u8>, Option<Vec<u8>>) {
     (written.as_ref().to_vec(), Some(read.as_ref().to_vec()))
 }
@@ -255,7 +255,7 @@ fn logical_types() {
             r#""fixed", "name": "f", "size": 12, "logicalType": "duration""#,
             of(Scalar::Uint8).shaped([12]).metadata("avro.logicalType", "duration"),
         ),
-        // A logical type on another type than its own is none.
+        // A logical type on another type than its own is ignored.
         (
             r#""long", "logicalType": "date""#,
             of(Scalar::Int64).metadata("avro.logicalType", "date"),
@@ -445,7 +445,7 @@ fn records_without_fields_or_bytes_are_refused() {
     assert!(refused && message.contains("have no bytes"), "{message}");
 }
 
-/// Many small types can make a schema that is huge when it is written out.
+/// Many small types can make a schema that is huge when it is expanded.
 #[test]
 fn schemas_that_grow_when_they_are_resolved() {
     for leaf in ["", r#"{"name": "x", "type": "int"}"#] {

@@ -1,4 +1,4 @@
-//! A writer of Avro by its specification. It can also write what is not valid.
+//! A writer of Avro by its specification. It can also write invalid files.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Comparison with the `csv` crate, with options that make both the same: that crate ends rows at
+//! Comparison with the `csv` crate, with options that make both equal: that crate ends rows at
 //! every CR, and closes an open quote at the end of the input.
 
 use pipemill_csv::Csv;

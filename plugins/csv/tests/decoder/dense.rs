@@ -1,12 +1,12 @@
 //! Rows of numbers as one tensor. The fast path, the scanner and the reference reader agree, with
-//! all kinds of fields between plain rows, and each number is the one that Rust reads.
+//! all kinds of fields between plain rows, and each number is equal to Rust's.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_any_split, decode_whole};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// A field, mostly a short decimal.
+/// A field, usually a short decimal.
 fn field() -> impl Strategy<Value = String> {
     prop_oneof![
         40 => "-?[0-9]{1,4}\\.[0-9]{1,4}",
@@ -66,7 +66,7 @@ fn setup(index: usize, skip: bool, max_record: u64) -> Setup {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// An escape byte that never comes forces the reference reader.
+    /// An escape byte that never occurs forces the reference reader.
     #[test]
     fn all_readers_agree(
         rows in rows(),

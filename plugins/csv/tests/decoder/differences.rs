@@ -60,7 +60,7 @@ fn cr_alone() {
     assert_eq!(rows(&outcome), table(&[&["a\r"], &["b"]]));
 }
 
-/// A row without fields is no record: it would be ragged, and files often end with blank lines.
+/// A row without fields is not a record: it would be ragged, and files often end with blank lines.
 #[test]
 fn blank_lines() {
     let (outcome, python) = both(&[], json!({}), "\na\r\n\r\n\"\"\n");

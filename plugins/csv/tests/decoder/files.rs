@@ -109,7 +109,7 @@ fn table(random: &mut Random, marks: Marks, file: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field. A bad one has a quote too many or too few, or text outside its quotes.
+/// Appends a field. A bad one has an extra or a missing quote, or text outside its quotes.
 fn field(random: &mut Random, marks: Marks, bad: bool, file: &mut Vec<u8>) {
     let word = random.one_of(&WORDS);
     let Some(quote) = marks.quote.filter(|_| bad || random.one_in(2)) else {

@@ -1,5 +1,5 @@
-//! `header = "auto"`: a header, no header, or a refusal where nobody can tell. Never a header as a
-//! record, and never a record as a header.
+//! `header = "auto"`: a header, no header, or a refusal if it can't be decided. A header is never
+//! read as a record, nor a record as a header.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::Scalar;
@@ -14,7 +14,7 @@ enum Told {
     Refused,
 }
 
-/// The facts that the first rows tell of an input, in any split of it.
+/// The facts that the first rows of an input show, in any split of it.
 fn told(input: &str) -> Told {
     let outcome =
         assert_any_split::<Csv>(&Setup::new(AUTO), input.as_bytes(), &vec![1; input.len()]);
@@ -61,7 +61,7 @@ fn numbers_are_a_record() {
     }
 }
 
-/// A number may be a name, and nothing else in the row speaks for a header.
+/// A number may be a name, and nothing else in the row suggests a header.
 #[test]
 fn numbers_that_may_be_names_are_refused() {
     for input in [
@@ -95,7 +95,7 @@ fn numbers_that_may_be_names_are_refused() {
     }
 }
 
-/// Text above numbers, and what may be a name next to it.
+/// Text above numbers, with a possible name next to it.
 #[test]
 fn names_of_both_kinds_are_a_header() {
     for input in [

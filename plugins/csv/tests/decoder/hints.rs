@@ -1,11 +1,11 @@
-//! Values and rows that an option would read: the message names that option.
+//! Values and rows that another option would read: the message names that option.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, assert_all_splits, decode_whole};
 
 const AUTO: &[(&str, &str)] = &[("header", "true"), ("types", "auto")];
 
-/// The message about a value after the rows that tell the types.
+/// The message about a value after the rows that show the types.
 fn late(value: &str) -> String {
     let rows: String = (0..1100).map(|row| format!("{row},{row}\n")).collect();
     let input = format!("id,v\n{rows}2000,{value}\n");
@@ -80,7 +80,7 @@ fn rows_with_a_name_more_than_the_header() {
     let named = [("header", "true"), ("types", "auto"), ("names", "row,x,y")];
     let outcome = assert_all_splits::<Csv>(&Setup::new(&named), table.as_bytes());
     assert_eq!((outcome.records.len(), outcome.errors.len()), (3, 0));
-    // A comma too many in a later row says nothing about names.
+    // An extra comma in a later row says nothing about names.
     let later = "x,y\n1,2\n3,4,5\n";
     says(&[("header", "true")], later, "a delimiter in a value needs quotes");
 }

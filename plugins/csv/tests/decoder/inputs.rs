@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-/// Text that consists mostly of bytes with a meaning.
+/// Text that consists largely of bytes with a meaning.
 pub fn nasty() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => Just(&b"\""[..]),
@@ -44,8 +44,8 @@ pub fn table() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     })
 }
 
-/// Writes a table. `coins` decides what a writer may choose: quotes that are not needed, CR LF
-/// instead of LF, blank lines between rows, no line end after the last row.
+/// Writes a table. `coins` decides the choices of a writer: unnecessary quotes, CR LF instead of
+/// LF, blank lines between rows, no line end after the last row.
 pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
     let mut coins = coins.iter().copied().cycle();
     let mut coin = || coins.next().unwrap_or(0);
@@ -83,7 +83,7 @@ pub fn write(table: &[Vec<Vec<u8>>], coins: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A written table of which some bytes are changed to others, mostly to bytes with a meaning.
+/// A written table with some bytes changed, often to bytes with a meaning.
 pub fn damaged_table() -> impl Strategy<Value = Vec<u8>> {
     let byte =
         prop_oneof![Just(b'"'), Just(b','), Just(b'\n'), Just(b'\r'), Just(b'#'), any::<u8>()];

@@ -1,4 +1,5 @@
-//! `header = "auto"` and `types = "auto"`: what the first rows tell, in any split of the input.
+//! `header = "auto"` and `types = "auto"`: the facts that the first rows show, in any split of the
+//! input.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::Scalar;
@@ -14,7 +15,7 @@ fn fields(outcome: &Outcome) -> Vec<(String, Scalar)> {
     schema.iter().map(|field| (field.name.clone(), field.scalar)).collect()
 }
 
-/// The same in any split: the fields, the number of records and the errors.
+/// The result in any split: the fields, the number of records and the errors.
 #[track_caller]
 fn learnt(options: &[(&str, &str)], input: &str) -> (Vec<(String, Scalar)>, usize, Vec<String>) {
     let setup = Setup::new(options);
@@ -84,7 +85,7 @@ fn null_words_are_absent() {
     assert!(outcome.schema.expect("it has one").iter().all(|field| field.nullable));
 }
 
-/// Rows after the window don't count, and must have the types of those before.
+/// Rows after the window don't count, and must have the types of earlier rows.
 #[test]
 fn a_later_value_of_another_type_is_an_error_with_a_remedy() {
     let mut input = String::from("x\n");
@@ -113,7 +114,7 @@ fn the_window_ends_after_its_bytes() {
         let long = row.len() * rows;
         let input = format!("a,b\n1,{filler}\n{},1\nx,1\n", "7".repeat(long));
         let outcome = assert_any_split::<Csv>(&Setup::new(AUTO), input.as_bytes(), &[100_000; 20]);
-        // The long number is no int64, so that column `a` is text if its row is in the window.
+        // The long number is not an int64, so that column `a` is text if its row is in the window.
         assert_eq!(fields(&outcome)[0].1, expected, "{rows}");
     }
 }
@@ -144,7 +145,7 @@ fn text_is_text_and_bytes_are_asked_for() {
     );
     let outcome = decode_whole::<Csv>(&Setup::new(&[("types", "bytes")]), input);
     assert_eq!(outcome.records, [[Some(b"a".to_vec()), Some(b"caf\xe9".to_vec())]]);
-    // A text that is no value need not make the column text.
+    // A text that is not a value need not make the column text.
     let commented = Setup::new(&[("comment", "#")]);
     let outcome = decode_whole::<Csv>(&commented, b"#\xff\na,\xc3\xa9\n");
     assert_eq!(outcome.records, [[Some(b"a".to_vec()), Some("é".as_bytes().to_vec())]]);
@@ -186,7 +187,7 @@ proptest! {
         assert_any_split::<Csv>(&setup, input.as_bytes(), &sizes);
     }
 
-    /// A column of one kind of value has the type of that kind, and all its values.
+    /// A column with one kind of value has the type of that kind, and keeps all values.
     #[test]
     fn floats_are_the_nearest(numbers in vec(any::<f64>(), 1..40)) {
         let lines: Vec<_> = numbers.iter().map(|number| format!("{number:e}")).collect();

@@ -1,4 +1,4 @@
-//! The text of every error message, and where decoding goes on.
+//! The text of every error message, and where decoding continues.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_split, decode_whole};
@@ -48,7 +48,7 @@ fn values_of_columns() {
     one(&[("types", "int64")], &format!("1\n{long}\n"), (2, 51, &message));
 }
 
-/// The row is not cut where its columns end.
+/// The row is not cut at the end of its columns.
 #[test]
 fn another_delimiter_seems_to_be_meant() {
     let message = "line 2, column 0 (`a;b`): expected int32, found \"1;2\"; if `;` separates the \
@@ -118,8 +118,8 @@ fn rows_that_are_too_long() {
     let message =
         format!("{message}; if quotes are part of the text in this file, set quote = \"none\"");
     let found = bad(&[], 8, "12345678\n\"2345\n789\nabc\"\n1\n");
-    // Decoding goes on after the first line end after 8 bytes, though it is in quotes: `abc"` is a
-    // row.
+    // Decoding continues after the first line end after 8 bytes, although it is in quotes: `abc"`
+    // is a row.
     assert_eq!(found, [(9, 10, message.to_owned())]);
 }
 

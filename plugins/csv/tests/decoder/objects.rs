@@ -1,5 +1,5 @@
-//! The bytes around the rows of an object, and how objects differ from each other: headers that
-//! the host compares, lines to skip, ends of files, names that come twice.
+//! The bytes around the rows of an object, and differences between objects: headers that the host
+//! compares, lines to skip, ends of files, duplicate names.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_restarts};
@@ -155,7 +155,7 @@ fn an_object_that_is_no_text() {
     }
 }
 
-/// The types are for the next object to tell.
+/// The next object must show the types.
 #[test]
 fn a_header_and_nothing_else() {
     let auto = [("header", "true"), ("types", "auto")];
@@ -169,7 +169,7 @@ fn a_header_and_nothing_else() {
     assert_eq!(found.schema.map_or(0, |fields| fields.len()), 2);
 }
 
-/// A stream that begins inside of an object is shown its header again, and nothing else at first.
+/// A stream that begins inside an object gets its header again, and nothing else at first.
 #[test]
 fn decoding_begins_again_after_a_header() {
     for (options, head) in [

@@ -1,5 +1,5 @@
 //! Comparison with CPython's `csv`: ten thousand nasty files, field by field. `differences.rs` has
-//! the differences that are intended.
+//! the intended differences.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -102,9 +102,9 @@ fn marks(bytes: &str) -> Marks {
     Marks { delimiter: *delimiter, quote, escape, comment }
 }
 
-/// Compares the rows of a file. Returns which case it was.
+/// Compares the rows of a file. Returns the kind of the case.
 fn compare(options: &[(&str, &str)], text: &[u8], mut python: PythonResult) -> &'static str {
-    // Python reads bytes as characters of their own.
+    // Python reads each byte as one character.
     let options = &[options, &[("types", "bytes")]].concat()[..];
     let outcome = decode_whole::<Csv>(&Setup::new(options), text);
     let found = rows(&outcome);

@@ -1,5 +1,5 @@
-//! Quotes and backslashes that mean something else than the options say: refused with the option
-//! that reads them. No row is merged with the next one, and no text loses its quotes.
+//! Quotes and backslashes whose meaning differs from the options: refused with the option that
+//! reads them. No row is merged with the next one, and no text loses its quotes.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits};
@@ -27,11 +27,11 @@ fn text_after_a_closing_quote() {
     refused(&[], "\"a\"b,c\n", "found text after it: \"\\\"a\\\"b\"");
     refused(&[("double_quote", "false")], "\"a\"\"b\",c\n", "set quote = \"none\"");
     refused(&[], "x,\"a\"\rb\n", "set lone_cr = true");
-    // It is why the first rows don't tell more.
+    // This error is the reason why the first rows don't show more.
     refused(&[TAB, ("header", "auto"), ("types", "auto")], SENTENCES, "set quote = \"none\"");
     let read = outcome(&[TAB, ("header", "true"), ("quote", "none")], SENTENCES);
     assert_eq!(read.records[0][1].as_deref(), Some(&b"\" The plan is good , \" he said ."[..]));
-    // Rows are as they are written.
+    // Rows are emitted unchanged.
     assert_eq!(outcome(&[("emit", "row")], "\"a\"b,c\n").records.len(), 1);
     // Blanks after a quote are text, as in Python.
     assert_eq!(outcome(&[], "\"a\" ,\"b\"\t\n").errors, []);
@@ -55,7 +55,7 @@ fn backslashes_before_quotes() {
     assert!(message.contains("set escape = \"\\\\\""), "{message}");
 }
 
-/// Each line is a row by itself.
+/// Each line is a row itself.
 #[test]
 fn merged_rows() {
     let two = "1\t\" We go .\n2\tThey said \"\n";
@@ -88,7 +88,7 @@ fn merged_rows() {
     assert_eq!(outcome(&[TAB], text).records.len(), 1);
 }
 
-/// Rows of the fast path, of the scanner and of the reference reader, at every place of a block.
+/// Rows of the fast path, of the scanner and of the reference reader, at every position of a block.
 #[test]
 fn merged_rows_at_the_edges_of_blocks() {
     for before in (0..140).step_by(3) {

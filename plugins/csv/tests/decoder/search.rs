@@ -1,11 +1,11 @@
-//! The search for a row from any place of which nobody knows whether it is in quotes.
+//! The search for a row from any position, which may be inside quotes.
 
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Setup, decode_whole};
 use pipemill_plugin::{Decoder, Options, Resync, StreamInfo};
 use proptest::prelude::*;
 
-/// A search from this place of a file on, in pieces of this size.
+/// A search from this position of a file on, in pieces of this size.
 fn search(file: &[u8], from: usize, piece: usize, options: &[(&str, &str)]) -> Option<usize> {
     let owned = |(key, value): &(&str, &str)| (String::from(*key), String::from(*value));
     let options: Vec<_> = options.iter().map(owned).collect();
@@ -26,14 +26,15 @@ fn search(file: &[u8], from: usize, piece: usize, options: &[(&str, &str)]) -> O
     None
 }
 
-/// The places at which rows start, and the end of the last row.
+/// The positions at which rows start, and the end of the last row.
 fn starts(file: &[u8], options: &[(&str, &str)]) -> Vec<usize> {
     let options: Vec<_> = options.iter().copied().chain([("emit", "row")]).collect();
     let outcome = decode_whole::<Csv>(&Setup::new(&options), file);
     outcome.starts.iter().map(|start| *start as usize).chain([file.len()]).collect()
 }
 
-/// Text with all that rows are made of. It begins with a letter: then a wrong reader comes back.
+/// Text with everything that occurs in rows. It begins with a letter, so that a wrong reader is
+/// corrected.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z]{1,9}",
@@ -61,7 +62,7 @@ proptest! {
     ) {
         let mut file = written(&rows);
         let from = from.index(file.len());
-        // Here they meet at the latest.
+        // The readers meet here at the latest.
         file.extend_from_slice(b"x,\"y\",z\n\"x\",\"y\",\"z\"\nx,y,z\n");
         let found = search(&file, from, piece, &[]);
         prop_assert!(found.is_some_and(|at| starts(&file, &[]).contains(&at)), "{:?}", found);
@@ -89,7 +90,7 @@ proptest! {
     }
 }
 
-/// Without quotes in sight, the bytes are taken for what they look like.
+/// If no quotes are seen, the bytes are read as they look.
 #[test]
 fn without_quotes_the_next_line_is_a_row() {
     let file = b"1,2,3\n".repeat(30_000);
@@ -98,7 +99,7 @@ fn without_quotes_the_next_line_is_a_row() {
     }
 }
 
-/// All that is in sight lies in quotes, and looks like rows of another width.
+/// All bytes that are seen are in quotes, and look like rows of another width.
 #[test]
 fn rows_of_another_width_are_taken_for_text() {
     let text = format!("\"{}\"", "\n1,2\n,".repeat(100));
@@ -110,12 +111,12 @@ fn rows_of_another_width_are_taken_for_text() {
     }
 }
 
-/// A row that is longer than what is looked at: the reader that was chosen goes on to its end.
+/// A row that is longer than the examined bytes: the chosen reader continues to its end.
 #[test]
 fn long_rows_are_followed_to_their_end() {
     let row = format!("\"a\",{}\n", "b".repeat(200_000));
     let file = row.repeat(3).into_bytes();
-    // In the last ones, the next row's quotes are in sight: where the readers meet, that row has begun.
+    // In the last ones, the next row's quotes are seen: where the readers meet, that row has begun.
     for (from, rows) in [(0, 1), (1, 1), (100, 1), (150_000, 2), (200_001, 2)] {
         assert_eq!(search(&file, from, 1 << 16, &[]), Some(rows * row.len()), "from {from}");
     }

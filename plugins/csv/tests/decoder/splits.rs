@@ -93,7 +93,7 @@ proptest! {
         assert_any_split::<Csv>(&setup(index, skip, 1 << 20), &file, &sizes);
     }
 
-    /// An escape byte that never comes forces the reference reader.
+    /// An escape byte that never occurs forces the reference reader.
     #[test]
     fn scanner_and_reference_agree(
         input in prop_oneof![nasty(), damaged_table()],
@@ -124,7 +124,7 @@ proptest! {
         prop_assert_eq!(fast, outcome(&options));
     }
 
-    /// The same for typed columns, whose fast path converts the values of many rows.
+    /// The same test for typed columns, whose fast path converts the values of many rows.
     #[test]
     fn typed_fast_path_and_reference_agree(
         rows in prop::collection::vec(typed_row(), 1..200),
@@ -159,7 +159,7 @@ const TYPES: [&str; 5] = [
     "auto",
 ];
 
-/// A row whose values mostly fit these types.
+/// A row whose values usually fit these types.
 fn typed_row() -> impl Strategy<Value = Vec<&'static str>> {
     let any = |values: &[&'static str]| prop::sample::select(values.to_vec());
     let rare =

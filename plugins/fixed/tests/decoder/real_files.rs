@@ -51,7 +51,7 @@ fn text(word: &str, bytes: &[u8]) -> String {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         bytes.try_into().expect("the size of the type")
     }
-    // A number of 2 bytes, of which the exponent has this many bits.
+    // A number of 2 bytes whose exponent has this many bits.
     let widened = |exponent_bits: u32| {
         let bits = u16::from_le_bytes(array(bytes));
         let fraction_bits = 15 - exponent_bits;
@@ -97,7 +97,7 @@ fn every_type() {
         for (value, wanted) in values.iter().zip(expected[word].as_array().expect("three")) {
             let (found, wanted) = (text(word, value), wanted.as_str().expect("text"));
             if word.contains("float") {
-                // They may be written in different ways.
+                // They may have different notations.
                 assert_eq!(found.parse::<f64>(), wanted.parse::<f64>(), "{word}");
             } else {
                 assert_eq!(found, wanted, "{word}");

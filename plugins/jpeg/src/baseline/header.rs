@@ -1,16 +1,16 @@
-//! The markers before the entropy-coded bytes: what an image is, and its tables. ITU-T T.81, annex B;
-//! the colours as libjpeg chooses them.
+//! Parses the markers before the entropy-coded bytes: the kind of an image, and its tables. It
+//! follows ITU-T T.81, annex B; the colours are chosen as in libjpeg.
 
 use crate::baseline::huffman::{Code, Factors, placed};
 use crate::plane::Color;
 
-/// The tables of an image. They are kept for the next one, which mostly has the same.
+/// The tables of an image. They are kept for the next one, which usually has the same.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     /// Factors of the coefficients, in the order of their coding.
     factors: [Option<Factors>; 4],
     codes: [[Code; 4]; 2],
-    /// Which codes this image has.
+    /// Whether this image has defined each code.
     has_code: [[bool; 4]; 2],
 }
 
@@ -63,7 +63,7 @@ struct Frame {
     is_plain: bool,
 }
 
-/// The facts that the application markers say of the colours.
+/// The facts about the colours in the application markers.
 #[derive(Default)]
 struct Application {
     is_jfif: bool,
@@ -74,7 +74,7 @@ struct Application {
 /// Reads the markers up to the first scan.
 ///
 /// # Errors
-/// Says what was expected and what was found.
+/// The error says what was expected and what was found.
 pub(crate) fn read(jpeg: &[u8], max_pixels: u64, tables: &mut Tables) -> Result<Header, String> {
     if !jpeg.starts_with(&[0xff, 0xd8]) {
         let found = match jpeg {
@@ -128,7 +128,7 @@ pub(crate) fn read(jpeg: &[u8], max_pixels: u64, tables: &mut Tables) -> Result<
     }
 }
 
-/// The marker at `at` or after it, its segment, and where that ends.
+/// The marker at `at` or after it, its segment, and the end of the segment.
 fn segment(jpeg: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), String> {
     let ends = || {
         format!(
@@ -137,7 +137,7 @@ fn segment(jpeg: &[u8], mut at: usize) -> Result<(u8, &[u8], usize), String> {
         )
     };
     loop {
-        // Bytes between segments are passed over, as libjpeg does.
+        // Bytes between segments are skipped, as libjpeg does.
         at += memchr::memchr(0xff, jpeg.get(at..).unwrap_or_default()).ok_or_else(ends)?;
         let marker = *jpeg.get(at + 1).ok_or_else(ends)?;
         at += 1;
@@ -204,8 +204,8 @@ fn read_frame(marker: u8, body: &[u8], max_pixels: u64) -> Option<Result<Frame, 
 }
 
 impl Frame {
-    /// The codes of the components. Returns whether the scan has all of them, and nothing else. `None`
-    /// if the segment is not one of a scan.
+    /// The codes of the components. Returns whether the scan has all of them, and nothing else.
+    /// `None` if the segment is not one of a scan.
     fn read_scan(&mut self, body: &[u8]) -> Option<bool> {
         let parts = body.get(1..1 + 2 * usize::from(*body.first()?))?;
         let ids = parts.iter().step_by(2);
@@ -216,12 +216,12 @@ impl Frame {
         Some(is_whole)
     }
 
-    /// The colours of the components, and which of them have fewer columns and rows. `None` if
-    /// it is anything but what nearly all images are.
+    /// The colours of the components, and which of them have fewer columns and rows. `None` if the
+    /// image is of an unusual kind.
     fn color(&mut self, application: &Application) -> Option<Color> {
         match &mut self.components[..] {
             [grey] => {
-                // Alone, a component has one block in a unit.
+                // A single component has one block in a unit.
                 grey.blocks = [1, 1];
                 Some(Color::Grey)
             }
@@ -277,7 +277,7 @@ impl Tables {
         Some(())
     }
 
-    /// Whether the tables of the components are there.
+    /// Whether the tables of the components were read.
     fn check(&self, components: &[Component]) -> Result<(), String> {
         for component in components {
             let missing = if self.factors[component.factors].is_none() {

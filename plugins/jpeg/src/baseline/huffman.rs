@@ -1,8 +1,8 @@
 //! The entropy-coded bytes of a scan: Huffman codes, each with the bits of a number after it.
 
-/// Bits of a code that one look into a table decodes. Longer codes are rare.
+/// Number of bits of a code that one table lookup decodes. Longer codes are rare.
 const LOOKUP_BITS: u32 = 10;
-/// The most bits of a number. An image of 8 bits a sample has no more.
+/// Largest number of bits of a number. An image of 8 bits a sample has no larger ones.
 const MAX_DC_BITS: u32 = 11;
 const MAX_AC_BITS: u32 = 10;
 
@@ -18,11 +18,12 @@ pub(crate) fn placed(factors: [i16; 64]) -> Factors {
     std::array::from_fn(|at| (ZIGZAG[at], factors[at]))
 }
 
-/// For each coefficient, in the order of their coding: its place in rows of columns, and its factor.
+/// For each coefficient, in the order of their coding: its position in rows of columns, and its
+/// factor.
 pub(crate) type Factors = [(u8, i16); 64];
 
-/// A symbol of a code: the number of zeros before a number, and the bits that it has. With the bits
-/// of code and number together, in one word.
+/// A symbol of a code: the number of zeros before a number, and the number of its bits. The number
+/// of bits of code and number together is in the same word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Symbol(u32);
 
@@ -31,15 +32,16 @@ impl Symbol {
         let bits = u32::from(symbol & 15);
         Self((u32::from(symbol >> 4) + 1) << 16 | bits << 8 | (code + bits))
     }
-    /// Bits of code and number.
+    /// Number of bits of code and number.
     fn total(self) -> u32 {
         self.0 & 0xff
     }
-    /// Bits of the number.
+    /// Number of bits of the number.
     fn bits(self) -> u32 {
         self.0 >> 8 & 0xff
     }
-    /// The place of the number after the place of the one before: the zeros between them, and one.
+    /// The distance of the number's position from the previous one: the zeros between them, and
+    /// one.
     fn step(self) -> usize {
         (self.0 >> 16) as usize
     }
@@ -48,12 +50,12 @@ impl Symbol {
 /// A code.
 #[derive(Debug, Clone)]
 pub(crate) struct Code {
-    /// The table as it stands in the JPEG: how many codes each length has, then the symbols.
+    /// The table in the form of the JPEG: the number of codes of each length, then the symbols.
     table: Vec<u8>,
     lookup: [Symbol; 1 << LOOKUP_BITS],
     /// For each length, the first 16 bits that are greater than all codes of it.
     ends: [u32; 17],
-    /// For each length, what to add to a code for the index of its symbol.
+    /// For each length, the offset from a code to the index of its symbol.
     shifts: [i32; 17],
 }
 
@@ -64,14 +66,14 @@ impl Default for Code {
     }
 }
 
-/// Says what is wrong with a block.
+/// The error of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockError {
-    /// Bits that are no code.
+    /// Bits that are not code.
     NoCode,
     /// More than 64 coefficients.
     TooMany,
-    /// The bytes end inside of it.
+    /// The bytes end inside it.
     Ended,
 }
 
@@ -80,9 +82,9 @@ impl Code {
     /// first coefficients.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub(crate) fn set(&mut self, table: &[u8], is_dc: bool) -> Result<(), String> {
-        // Most images have the tables of the one before.
+        // Most images have the tables of the previous one.
         if self.table == table {
             return Ok(());
         }
@@ -139,26 +141,27 @@ impl Code {
     }
 }
 
-/// Zeros after the end. A block that goes on after the end reads them, and has at most 64 × 27 bits.
+/// Zeros after the end. A block that continues after the end reads them, and has at most 64 × 27
+/// bits.
 const PADDING: usize = 256;
 
-/// The bytes of a scan up to a marker, without the zeros that follow each `ff`. They stand in reverse
+/// The bytes of a scan up to a marker, without the zeros that follow each `ff`. They are in reverse
 /// order: so the next eight bytes are a little-endian number whose highest bits come first.
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
     bytes: Vec<u8>,
-    /// The places where the bytes of the scan begin and end.
+    /// The positions at which the bytes of the scan begin and end.
     first: usize,
-    /// The bytes before this place are not in `buffer` yet.
+    /// The bytes before this position are not in `buffer` yet.
     at: usize,
-    /// The bits that come next, from the highest one on.
+    /// The next bits, from the highest one on.
     buffer: u64,
-    /// How many there are.
+    /// Their number.
     left: u32,
 }
 
 impl Bits {
-    /// Takes the bytes up to the next marker. Returns its place.
+    /// Takes the bytes up to the next marker. Returns its position.
     pub(crate) fn fill(&mut self, scan: &[u8]) -> usize {
         if self.bytes.len() < PADDING + scan.len() {
             self.bytes.resize(PADDING + scan.len(), 0);
@@ -184,7 +187,7 @@ impl Bits {
         }
     }
 
-    /// Makes it at least 56 bits.
+    /// Refills it to at least 56 bits.
     #[inline(always)]
     fn refill(&mut self) {
         if let Some(next) = self.bytes[..self.at].last_chunk::<8>() {
@@ -194,7 +197,7 @@ impl Bits {
         }
     }
 
-    /// Whether more bits were read than there are.
+    /// Whether more bits were read than exist.
     fn is_after_end(&self) -> bool {
         self.at * 8 + (self.left as usize) < self.first * 8
     }
@@ -205,19 +208,20 @@ impl Bits {
         if symbol.total() == 0 { code.long(self.buffer) } else { Ok(symbol) }
     }
 
-    /// The number after the code of a symbol. Both are done with.
+    /// The number after the code of a symbol. Both are consumed.
     #[inline(always)]
     fn number(&mut self, symbol: Symbol) -> i32 {
         let (total, bits) = (symbol.total(), symbol.bits());
         let number = ((self.buffer << (total - bits)) >> 1 >> (63 - bits)) as i32;
         self.buffer <<= total;
         self.left -= total;
-        // The lower half of the numbers stands for negative ones.
+        // The lower half of the numbers represents negative ones.
         if number < 1 << bits >> 1 { number + 1 - (1 << bits) } else { number }
     }
 
-    /// Decodes a block into `coefficients`, which are zero, each times its factor of `factors`. Returns
-    /// the place of the last one in the order of their coding. With `KEEP` off, nothing is written.
+    /// Decodes a block into `coefficients`, which are zero, each multiplied by its factor of
+    /// `factors`. Returns the position of the last one in the order of their coding. With `KEEP`
+    /// off, nothing is written.
     #[inline(always)]
     pub(crate) fn block<const KEEP: bool>(
         &mut self,
@@ -243,7 +247,7 @@ impl Bits {
                 if symbol.bits() > 0 {
                     last = place;
                     if KEEP {
-                        // Places after the end are checked below.
+                        // Positions after the end are checked below.
                         let (at, factor) = factors[place & 63];
                         coefficients[usize::from(at) & 63] = (number as i16).wrapping_mul(factor);
                     }

@@ -1,9 +1,9 @@
-//! The inverse discrete cosine transform of a block, in integers: that of libjpeg (`jidctint.c`, after
-//! Loeffler, Ligtenberg and Moschytz), bit for bit.
+//! The inverse discrete cosine transform of a block, in integers: equal to libjpeg's (`jidctint.c`,
+//! after Loeffler, Ligtenberg and Moschytz), bit for bit.
 
 use crate::lanes::{I16s, Sums, transpose};
 
-/// Bits of the fraction of a constant, and those that the first pass leaves.
+/// Number of bits of the fraction of a constant, and number of bits that the first pass leaves.
 const CONST_BITS: u32 = 13;
 const PASS_BITS: u32 = 2;
 
@@ -30,28 +30,28 @@ const F_2_562: i16 = 20995;
 const F_3_072: i16 = 25172;
 const F_3_624: i16 = 29692;
 
-/// A block as 8 x 8 samples, of its coefficients in rows.
+/// Transforms a block of coefficients in rows to 8 x 8 samples.
 pub(crate) fn block(coefficients: &[[i16; 8]; 8]) -> [[u8; 8]; 8] {
     let rows = coefficients.each_ref().map(I16s::load);
     let columns = transpose(pass::<{ CONST_BITS - PASS_BITS }>(rows));
     samples(pass::<{ CONST_BITS + PASS_BITS + 3 }>(columns))
 }
 
-/// A block as 4 x 4 samples: the first ones of the rows and columns (`jidctred.c`).
+/// Transforms a block to 4 x 4 samples: the first ones of the rows and columns (`jidctred.c`).
 pub(crate) fn half(coefficients: &[[i16; 8]; 8]) -> [[u8; 8]; 8] {
     let rows = coefficients.each_ref().map(I16s::load);
     let columns = transpose(half_pass::<{ CONST_BITS - PASS_BITS + 1 }>(rows));
     samples(half_pass::<{ CONST_BITS + PASS_BITS + 3 + 1 }>(columns))
 }
 
-/// A block as 2 x 2 samples.
+/// Transforms a block to 2 x 2 samples.
 pub(crate) fn quarter(coefficients: &[[i16; 8]; 8]) -> [[u8; 8]; 8] {
     let rows = coefficients.each_ref().map(I16s::load);
     let columns = transpose(quarter_pass::<{ CONST_BITS - PASS_BITS + 2 }>(rows));
     samples(quarter_pass::<{ CONST_BITS + PASS_BITS + 3 + 2 }>(columns))
 }
 
-/// The sample of a block that has only its first coefficient: all are the same.
+/// The sample of a block that has only its first coefficient: all samples are the same.
 pub(crate) fn flat(coefficient: i16) -> u8 {
     (((i32::from(coefficient) + 4) >> 3) + 128).clamp(0, 255) as u8
 }
@@ -119,7 +119,7 @@ fn half_pass<const BITS: u32>(c: [I16s; 8]) -> [I16s; 8] {
 /// One dimension, from eight to two.
 #[inline(always)]
 fn quarter_pass<const BITS: u32>(c: [I16s; 8]) -> [I16s; 8] {
-    // Twice, because the factor does not fit.
+    // The addition is done twice, because the factor does not fit.
     let first = sums(c[0].interleave(c[0]), 1 << (CONST_BITS + 1), 1 << (CONST_BITS + 1));
     let first = first.add(Sums::splat(1 << (BITS - 1)));
     let odd = sums(c[7].interleave(c[5]), -F_0_720, F_0_850);

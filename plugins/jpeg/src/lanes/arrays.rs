@@ -1,4 +1,4 @@
-//! The same as [`super`] says, on arrays.
+//! The operations of [`super`] on arrays.
 
 use std::array::from_fn;
 

@@ -1,4 +1,4 @@
-//! The registers of WebAssembly.
+//! The operations of [`super`] on the registers of WebAssembly.
 
 use std::arch::wasm32::*;
 
@@ -49,7 +49,7 @@ impl I16s {
     pub(crate) fn sub(self, other: Self) -> Self {
         Self(i16x8_sub(self.0, other.0))
     }
-    /// a0 b0 a1 b1 a2 b2 a3 b3, and the same of the last four.
+    /// Interleaves a0 b0 a1 b1 a2 b2 a3 b3, and the same for the last four.
     #[inline(always)]
     pub(crate) fn interleave(self, other: Self) -> (Self, Self) {
         (

@@ -1,4 +1,4 @@
-//! Lines that are refused: the message, and that decoding goes on at the next line.
+//! Lines that are refused: the message, and that decoding continues at the next line.
 
 use pipemill_plugin::testing::Setup;
 

@@ -1,4 +1,5 @@
-//! A file that CPython's `json` wrote. The decoder must read the same: see `fixtures/make.py`.
+//! A file that CPython's `json` wrote. The decoder must read the same values: see
+//! `fixtures/make.py`.
 
 use pipemill_jsonl::Jsonl;
 use pipemill_plugin::testing::{Setup, assert_any_split};

@@ -30,7 +30,7 @@ fn text_at<'a>(line: &'a str, pointer: &str) -> Option<&'a str> {
     Some(text.get().trim())
 }
 
-/// The integer that a number's text says. It may have a fraction of zeros or an exponent.
+/// The integer that a number's text represents. It may have a fraction of zeros or an exponent.
 fn integer(text: &str) -> Option<i64> {
     serde_json::from_str::<Number>(text).ok()?;
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
@@ -93,8 +93,8 @@ fn wanted(
     bytes.map(Some).ok_or(())
 }
 
-/// Whether two fields are the same. Floats may differ by one step, because those of serde_json are
-/// not always the nearest ones; `pipemill_parsing::numbers` has its own tests.
+/// Whether two fields are the same. Floats may differ by one step, because serde_json's are not
+/// always the nearest; `pipemill_parsing::numbers` has its own tests.
 fn same_field(kind: &str, found: &[u8], wanted: &[u8], value: &Value) -> bool {
     let floats = |bytes: &[u8]| {
         let (words, rest) = bytes.as_chunks();

@@ -1,4 +1,4 @@
-//! The fields that values become: types, optional fields, keys that come twice.
+//! The fields that values become: types, optional fields, duplicate keys.
 
 use pipemill_plugin::testing::{Record, Setup};
 
@@ -40,7 +40,7 @@ fn numbers() {
         let wanted: f32 = json.parse().expect("a number");
         assert_eq!(bytes("/0:float32", json), wanted.to_le_bytes(), "{json}");
     }
-    // Rounded to a double first, it would be rounded again, to another float.
+    // If it were rounded to a double first, it would be rounded again, to another float.
     let json = "16777217.0000000001";
     assert_eq!(bytes("/0:float32", json), 16_777_218f32.to_le_bytes());
 }
@@ -100,7 +100,7 @@ fn numbers_that_python_writes_and_json_lacks() {
         Some(floats(&[1.5, inf, nan, nan, -inf])),
     ];
     assert_eq!(found, [wanted]);
-    // The whole line is text as before, and what is no number stays an error.
+    // As the whole line it stays text, and a value that is not a number stays an error.
     let (lines, errors) = outcome(&Setup::new(&[("nan", "true")]), line.as_bytes());
     assert_eq!((lines.len(), errors.len()), (1, 0));
     for bad in [r#"{"a":1e999}"#, r#"{"a":nan}"#, r#"{"a":null}"#, r#"{"a":Nan}"#] {

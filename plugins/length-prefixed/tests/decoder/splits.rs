@@ -1,4 +1,4 @@
-//! Every split of any input gives what was written, or what a simple model gives.
+//! Every split of any input gives what was written, or the result of a simple model.
 
 use pipemill_length_prefixed::LengthPrefixed;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};

@@ -1,4 +1,4 @@
-//! Lines that are refused: the message, and that decoding goes on at the next line.
+//! Lines that are refused: the message, and that decoding continues at the next line.
 
 use pipemill_plugin::testing::Setup;
 
@@ -54,6 +54,6 @@ fn lines_that_are_not_utf8() {
         (25, 2, message("f0", 0, windows)),
     ];
     assert_eq!(errors, wanted);
-    // Without `utf8` the same bytes are no error.
+    // Without `utf8` the same bytes are valid.
     assert_eq!(outcome(&Setup::new(&[("utf8", "false")]), text).1, []);
 }

@@ -1,4 +1,4 @@
-//! Every split of any bytes gives what a simple model gives.
+//! Every split of any bytes gives the same result as a simple model.
 
 use pipemill_lines::Lines;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split};

@@ -1,4 +1,4 @@
-//! Records that are refused: the message, and where decoding goes on.
+//! Records that are refused: the message, and where decoding continues.
 
 use pipemill_plugin::testing::Setup;
 

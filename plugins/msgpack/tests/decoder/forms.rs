@@ -3,7 +3,7 @@
 use pipemill_msgpack::Msgpack;
 use pipemill_plugin::testing::{Setup, assert_all_splits, decode_once};
 
-/// A value for each first byte but 0xc1, by the table of the specification.
+/// A value for each first byte except for 0xc1, by the table of the specification.
 fn value(first: u8) -> Vec<u8> {
     let data = |bytes: &[u8], length: usize| [&[first], bytes, &vec![b'x'; length][..]].concat();
     match first {
@@ -44,7 +44,7 @@ fn whole_values() {
     assert_eq!(found, values);
 }
 
-/// Around a value that is wanted, a value of each form that is not.
+/// Unwanted values of each form around a wanted one.
 #[test]
 fn values_that_are_not_wanted() {
     for first in firsts() {
@@ -73,7 +73,7 @@ fn need() {
             let progress = decode_once::<Msgpack>(&setup, bytes).expect("no error");
             assert_eq!(progress.consumed, 0);
             assert!(progress.need > cut && progress.need <= value.len(), "{first:#x}: {cut}");
-            // With its head, it is known.
+            // With its head, the minimum is known.
             let known = !matches!(first, 0xc4..=0xc9 | 0xd9..=0xdf) || cut >= 6;
             assert!(!known || cut == 0 || progress.need == value.len(), "{first:#x}: {cut}");
         }
@@ -81,7 +81,7 @@ fn need() {
     let need = |bytes: &[u8]| {
         decode_once::<Msgpack>(&Setup::new(&[("fields", "a:int8?")]), bytes).expect("no error").need
     };
-    // Each value that is left has at least one byte.
+    // Each remaining value has at least one byte.
     assert_eq!(need(b"\x82"), 5);
     assert_eq!(need(b"\x82\xa1"), 6);
     assert_eq!(need(b"\xde\x01\x00\xa1a"), 3 + 2 + 511);

@@ -6,7 +6,7 @@ use pipemill_plugin::testing::{Setup, assert_any_split, decode_split};
 use crate::outcome;
 use crate::write::{Value, array, file, int, map};
 
-/// Arrays or maps inside of each other.
+/// Nested arrays or maps.
 fn nested(depth: usize, map: bool) -> Vec<u8> {
     let level: &[u8] = if map { b"\x81\xa1a" } else { b"\x91" };
     [level.repeat(depth), vec![0xc0]].concat()
@@ -21,7 +21,7 @@ fn depth() {
             let setup = Setup::new(options).skipping();
             let good = nested(1024, map);
             let outcome = assert_any_split::<Msgpack>(&setup, &good.repeat(2), &[300; 20]);
-            // A map is no value for bytes, but it is whole.
+            // A map can't be a value of bytes, but it is complete.
             assert!(!options.is_empty() || outcome.records.len() == 2);
             for depth in [1025, 4000, 300_000] {
                 let file = [&b"\x80"[..], &nested(depth, map)].concat();
@@ -37,7 +37,7 @@ fn depth() {
             }
         }
     }
-    // An empty array counts, too, also as a key.
+    // An empty array counts, too, even as a key.
     let empty = [b"\x91".repeat(1024), vec![0x90]].concat();
     assert_eq!(outcome(&Setup::new(&[]), &empty).1.len(), 1);
     let key = [b"\x91".repeat(1023), b"\x81\x90\xc0".to_vec()].concat();
@@ -147,7 +147,7 @@ fn arrays_that_become_too_large() {
     );
 }
 
-/// The output of a call is bounded, also if the chunk is large.
+/// The output of a call is limited, even if the chunk is large.
 #[test]
 fn large_chunks_of_small_numbers() {
     let record = map([("v", Value::Array(vec![int(1); 1000], 0))]);

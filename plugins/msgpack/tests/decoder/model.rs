@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use crate::write::{Value, damage, damaged, file, values};
 
-/// Why a value can't be parsed.
+/// The reason why a value can't be parsed.
 #[derive(Debug, PartialEq)]
 enum Stop {
-    /// The input ends inside it.
+    /// The input ends inside the value.
     Cut,
     /// It is not MessagePack.
     Bad,
@@ -98,7 +98,7 @@ impl Parser<'_> {
     }
 }
 
-/// The value at the end of these keys; the last of equal keys counts.
+/// The value that these keys lead to; the last of equal keys counts.
 fn select(value: &Value, keys: &[&str]) -> Option<Value> {
     let [key, rest @ ..] = keys else { return Some(value.clone()) };
     let inner = match value {
@@ -116,7 +116,7 @@ fn select(value: &Value, keys: &[&str]) -> Option<Value> {
     select(inner, rest)
 }
 
-/// The bytes of a number of this type; `None` if the value is none.
+/// The bytes of a number of this type; `None` if the value can't have it.
 pub fn number(word: &str, value: &Value) -> Option<Vec<u8>> {
     let value = value.clone();
     Some(match (word, value) {
@@ -156,7 +156,7 @@ pub fn number(word: &str, value: &Value) -> Option<Vec<u8>> {
     })
 }
 
-/// The bytes of a field of this type, without brackets and `?`; `None` if the value is none.
+/// The bytes of a field of this type, without brackets and `?`; `None` if the value can't have it.
 fn single(word: &str, value: &Value) -> Option<Vec<u8>> {
     match (word, value) {
         ("bool", Value::Bool(value)) => Some(vec![u8::from(*value)]),
@@ -199,7 +199,7 @@ fn field(word: &str, optional: bool, value: Option<Value>) -> Result<Option<Vec<
 /// A field for the model: its keys, its type, and whether it is optional.
 type Wanted = (&'static [&'static str], &'static str, bool);
 
-/// The records, where they start, and the places of the errors.
+/// The records, their starts, and the positions of the errors.
 fn decode(
     bytes: &[u8],
     wanted: Option<&[Wanted]>,
@@ -283,12 +283,12 @@ fn wanted() -> impl Strategy<Value = Vec<Wanted>> {
     let one = (prop::sample::select(&KEYS[..]), prop::sample::select(&TYPES[..]), any::<bool>());
     prop_oneof![
         1 => one.clone().prop_map(|one| vec![one]),
-        // Many that most records have.
+        // Many selectors that most records have.
         1 => prop::collection::vec(one.prop_map(|(keys, word, _)| (keys, word, true)), 1..6),
     ]
 }
 
-/// The option `fields`. A pointer that comes again is written in another way.
+/// The option `fields`. A pointer that occurs again has another notation.
 fn option(wanted: &[Wanted]) -> String {
     let spec = |(index, (keys, word, optional)): (usize, &Wanted)| {
         let pointer: String =

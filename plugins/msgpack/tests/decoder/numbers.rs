@@ -1,4 +1,4 @@
-//! Every type of numbers, with values at the edges of the types in every form: one by one, and in
+//! Every type of numbers, with values at the limits of the types in every form: one by one, and in
 //! arrays.
 
 use pipemill_msgpack::Msgpack;
@@ -48,7 +48,7 @@ fn one_by_one() {
             .collect();
         assert!(wanted.len() > 40 && wanted.len() < numbers.len() || word == "float64");
         assert_eq!(records(word, &numbers), wanted, "{word}");
-        // Right before the end of the input, where the last bytes are read in another way.
+        // The same directly before the end of the input, where the last bytes are read differently.
         for value in &numbers {
             let wanted: Vec<Record> =
                 number(word, value).map(|bytes| vec![Some(bytes)]).into_iter().collect();
@@ -57,7 +57,7 @@ fn one_by_one() {
     }
 }
 
-/// Arrays of up to 30 times the same number, with another one at each place.
+/// Arrays with up to 30 times the same number, and another one at each position.
 #[test]
 fn arrays() {
     let numbers = numbers();
@@ -79,7 +79,7 @@ fn arrays() {
                 assert_eq!(found, wanted, "{word}: {length} of {value:?}, one {other:?}");
             }
         }
-        // A number that does not fit, at each place.
+        // A number that does not fit, at each position.
         for value in numbers.iter().filter(|value| number(word, value).is_none()) {
             for place in 0..20 {
                 let mut array = vec![fitting[place % 3].clone(); 20];

@@ -1,5 +1,5 @@
-//! Every split of valid and damaged input, and of any bytes, gives the same records and errors, with
-//! all options and limits. `model` says which records these are.
+//! Every split of valid and damaged input, and of any bytes, gives the same records and errors,
+//! with all options and limits. `model` gives the expected records.
 
 use pipemill_msgpack::Msgpack;
 use pipemill_plugin::testing::{Setup, assert_any_split};

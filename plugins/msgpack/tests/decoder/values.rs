@@ -1,4 +1,4 @@
-//! The fields that values become: types, optional fields, selectors, keys that come twice.
+//! The fields that values become: types, optional fields, selectors, duplicate keys.
 
 use pipemill_plugin::testing::Record;
 
@@ -147,7 +147,7 @@ fn keys_of_all_kinds() {
         Value::Str(vec![0xff], 0),
         Value::Str(vec![b'5', 0xc3], 0),
         Value::Bin(vec![0xff, 0xfe], 0),
-        // Too long to be remembered.
+        // This key is too long to be remembered.
         Value::Str(vec![0xff; 32], 0),
     ] {
         let record = Value::Map(vec![(key.clone(), int(1)), (str("w"), int(2))], 0);
@@ -178,7 +178,7 @@ fn the_last_of_equal_keys_counts() {
     // The values inside the earlier one are removed, too.
     assert_eq!(of("/a/b:int8?", vec![nested("b", 1), nested("c", 2)]), None);
     assert_eq!(of("/a/b:int8?", vec![nested("b", 1), (str("a"), int(2))]), None);
-    // Also if the same key is written in two ways.
+    // The same is true if the key has two notations.
     let long = |value| (Value::Str("a".into(), 1), value);
     assert_eq!(of("/a/b:int8?", vec![nested("b", 1), long(int(2))]), None);
     assert_eq!(of("/a/b:int8?", vec![nested("b", 1), long(map([("b", int(3))]))]), Some(vec![3]));
@@ -192,7 +192,7 @@ fn no_value_of_the_record_before_is_left() {
     assert_eq!(records("a:int8?", &file), wanted);
 }
 
-/// Keys in any order, missing, new, and long: the order that is remembered must not matter.
+/// Keys in any order, missing, new, and long: the remembered order must not matter.
 #[test]
 fn keys_in_any_order() {
     let keys = ["a", "bc", "a key of 16 chars", "a-key-of-15-char", "k14-0123456789", "é", "z"];
@@ -218,7 +218,7 @@ fn keys_in_any_order() {
     assert_eq!(outcome.records, wanted);
 }
 
-/// More keys than are remembered.
+/// There are more keys than can be remembered.
 #[test]
 fn maps_of_many_keys() {
     let key = |index: usize| format!("key{index}");

@@ -11,7 +11,7 @@ pub enum Value {
     Int(i128, usize),
     Float32(f32),
     Float64(f64),
-    /// The length is written with at least this many bytes: 0, 1, 2 or 4. So below.
+    /// The length is written with at least this many bytes: 0, 1, 2 or 4. The same is true below.
     Str(Vec<u8>, usize),
     Bin(Vec<u8>, usize),
     Ext(i8, Vec<u8>, usize),
@@ -38,7 +38,7 @@ pub fn array<const N: usize>(values: [Value; N]) -> Value {
     Array(values.into(), 0)
 }
 
-/// The values one after the other.
+/// The values in sequence.
 pub fn file(values: &[Value]) -> Vec<u8> {
     values.iter().flat_map(Value::encoded).collect()
 }
@@ -115,8 +115,8 @@ impl Value {
     }
 }
 
-/// Writes a first byte and a length of at least `size` bytes. `forms` are the first bytes for lengths
-/// of 0, 1 and 2 bytes; in the first, lengths up to the second number are a part of it.
+/// Writes a first byte and a length of at least `size` bytes. `forms` are the first bytes for
+/// lengths of 0, 1 and 2 bytes; the first of them contains lengths up to the second number.
 fn write_length(
     length: usize,
     size: usize,
@@ -159,7 +159,7 @@ fn write_int(value: i128, size: usize, to: &mut Vec<u8>) {
     panic!("{value} has no form");
 }
 
-/// Integers at the edges of the types, and others.
+/// Integers at the limits of the types, and others.
 pub fn ints() -> impl Strategy<Value = i128> {
     let edge = (0u32..65, -2i128..3, any::<bool>()).prop_map(|(bits, more, negative)| {
         let edge = (1i128 << bits) + more;
@@ -261,7 +261,7 @@ pub fn values() -> impl Strategy<Value = Vec<Value>> {
     let record = prop_oneof![4 => map_of(value()), 1 => value()];
     let like =
         (map_of(value()), prop::collection::vec(value(), 0..9)).prop_map(|(first, values)| {
-            // Maps with the keys of the first one, each with another value at one place.
+            // Maps with the keys of the first one; each has a different value at one position.
             let Map(entries, size) = &first else { unreachable!("a map") };
             let other = |value: Value| {
                 let mut entries = entries.clone();
@@ -288,7 +288,7 @@ pub fn damaged(mut bytes: Vec<u8>, damage: &[(prop::sample::Index, u8)]) -> Vec<
     bytes
 }
 
-/// Places, with bytes to write there: many of them start values.
+/// Positions, with bytes to write there: many of them start values.
 pub fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     let byte = prop_oneof![3 => 0x80u8..0xe0, 1 => any::<u8>()];
     prop::collection::vec((any::<prop::sample::Index>(), byte), 0..4)

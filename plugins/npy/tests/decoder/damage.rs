@@ -31,7 +31,7 @@ proptest! {
         assert_any_split::<Npy>(&setup, &file, &pieces);
     }
 
-    /// Damage of the data changes only the row that it is in.
+    /// Damage of the data changes only its row.
     #[test]
     fn damaged_data(
         rows in 1usize..40,
@@ -56,7 +56,7 @@ proptest! {
         assert_any_split::<Npy>(&Setup::new(&[]).skipping(), &file, &pieces);
     }
 
-    /// Headers with parts exchanged: mostly valid Python, rarely a valid header.
+    /// Headers with exchanged parts: usually valid Python, rarely a valid header.
     #[test]
     fn random_headers(
         parts in prop::collection::vec(

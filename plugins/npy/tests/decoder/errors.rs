@@ -1,4 +1,4 @@
-//! The message of each error, and where decoding goes on.
+//! The message of each error, and where decoding continues.
 
 use pipemill_npy::Npy;
 use pipemill_plugin::testing::{Setup, decode_whole};
@@ -10,7 +10,7 @@ fn good() -> Vec<u8> {
     array("'<i2'", "(2,)", b"aabb")
 }
 
-/// The message for a bad array between two good ones; `skipped` is how many bytes are skipped. All
+/// The message for a bad array between two good ones; `skipped` is the number of skipped bytes. All
 /// rows of the good ones are read.
 fn message_for(bad: &[u8], skipped: usize) -> String {
     let good = good();
@@ -144,7 +144,7 @@ fn what_is_not_npy() {
                 .to_owned()
         )]
     );
-    // The search finds an array in other bytes, but no magic that is cut.
+    // The search finds an array in other bytes, but not a magic that is cut.
     let file = [&b"other\x93NUMP bytes"[..], &good(), b"\x93NUM"].concat();
     let outcome = outcome(&Setup::new(&[]).skipping(), &file);
     assert_eq!((outcome.records.len(), outcome.errors.len()), (2, 2));
@@ -196,7 +196,7 @@ fn rows_larger_than_max_record() {
     let first = array("'<i2'", "(2, 3)", b"000011112222").len() as u64;
     assert_eq!(outcome.errors, [(0, first, message.to_owned())]);
     assert_eq!(outcome.records.len(), 1);
-    // Known from the header alone, whatever it says.
+    // This is known from the header alone.
     let huge = array("'<i2'", "(1073741824, 1073741824)", b"");
     let outcome = crate::outcome(&setup, &huge);
     assert_eq!(

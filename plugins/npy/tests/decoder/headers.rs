@@ -1,4 +1,4 @@
-//! Headers: what is read, in which form, and which fields it gives.
+//! Headers: which are read, in which form, and which fields they give.
 
 use pipemill_plugin::{Field, Scalar};
 
@@ -61,7 +61,7 @@ fn a_field_for_each_member() {
     assert_eq!(records, [record.clone(), record]);
 }
 
-/// One member without padding is as fast as a plain array; with padding it is not all of the row.
+/// One member without padding is as fast as a plain array; with padding it is not the whole row.
 #[test]
 fn a_single_member() {
     let (fields, records) = read(&array("[('x', '<i2')]", "(2,)", b"abcd"));

@@ -18,7 +18,7 @@ fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     assert_all_splits::<Npy>(setup, file)
 }
 
-/// The fields of a file without errors, and the records, whose fields must all be there.
+/// The fields of a file without errors, and the records, whose fields must all be present.
 fn read(file: &[u8]) -> (Vec<Field>, Vec<Vec<Vec<u8>>>) {
     let outcome = outcome(&Setup::new(&[]), file);
     assert_eq!(outcome.errors, []);

@@ -1,4 +1,4 @@
-//! Files that numpy wrote: see `fixtures/make.py`. The rows must be those that numpy reads.
+//! Files that numpy wrote: see `fixtures/make.py`. The rows must be the same as numpy's.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn bytes(hex: &Value) -> Vec<u8> {
     digits.map(|two| u8::from_str_radix(two, 16).expect("a byte")).collect()
 }
 
-/// A field, in the form in which the decoder passes it on.
+/// A field, in the form in which the decoder emits it.
 fn field(value: &Value) -> Vec<u8> {
     let Value::Array(texts) = value else { return bytes(value) };
     let texts: Vec<_> = texts.iter().map(bytes).collect();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::write::array;
 
-/// A type: Python's text, bytes of a row, and how a row becomes a record.
+/// A type: Python's text, the size of a row in bytes, and the conversion of a row to a record.
 type Form = (&'static str, &'static str, usize, fn(&[u8]) -> Record);
 
 /// Types, and the dimensions after the first, as text.
@@ -34,7 +34,7 @@ fn unpadded(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An input of arrays of one form, and the records that it has.
+/// An input of arrays of one form, and its records.
 pub fn arrays() -> impl Strategy<Value = (Vec<u8>, Vec<Record>)> {
     let sizes = prop::collection::vec(prop_oneof![3 => 0usize..8, 1 => 0usize..300], 1..5);
     (0..FORMS.len(), sizes, any::<u8>()).prop_map(|(form, sizes, seed)| {
@@ -79,7 +79,7 @@ proptest! {
         prop_assert!(records.starts_with(&outcome.records));
         prop_assert!(outcome.errors.len() <= 1);
         if outcome.errors.is_empty() {
-            // The cut is after a whole array.
+            // The cut is after a complete array.
             let rest = &file[at..];
             prop_assert!(rest.is_empty() || rest.starts_with(b"\x93NUMPY"));
         }

@@ -1,4 +1,4 @@
-//! A writer of .npy by the definition of the format. It can also write what is not valid.
+//! A writer of .npy by the definition of the format. It can also write invalid files.
 
 /// A header of version 1.0 with this text, without padding.
 pub fn header(text: &str) -> Vec<u8> {

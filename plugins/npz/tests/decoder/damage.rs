@@ -33,7 +33,7 @@ proptest! {
         assert_any_split::<Npz>(&setup, &file, &pieces);
     }
 
-    /// A damaged byte of data is an error, whatever it is.
+    /// A damaged byte of data is always an error.
     #[test]
     fn damaged_data(
         rows in 1usize..200,

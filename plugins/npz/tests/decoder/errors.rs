@@ -1,4 +1,4 @@
-//! The message of each error of rows and of archives, and where decoding goes on. The errors of
+//! The message of each error of rows and of archives, and where decoding continues. The errors of
 //! samples are in `samples`.
 
 use pipemill_npz::Npz;
@@ -21,7 +21,7 @@ fn between(bad: &[u8]) -> (Outcome, u64) {
     (outcome, good.len() as u64)
 }
 
-/// The message for an archive of one member, all of which is skipped.
+/// The message for an archive of one member, which is skipped completely.
 fn message_for(bad: &Member) -> String {
     let (outcome, start) = between(&archive(std::slice::from_ref(bad)));
     let [(at, length, message)] = &outcome.errors[..] else { panic!("{:?}", outcome.errors) };
@@ -147,7 +147,7 @@ fn rows_that_are_not_valid() {
         (outcome.records.len(), texts),
         (2, vec![(2, message(1, 7, 1)), (2, message(3, 9, 0))])
     );
-    // Nobody knows where a row is in the deflated data, so the rest of the member is skipped.
+    // The position of rows in the deflated data is unknown, so the rest of the member is skipped.
     let one = deflated(one);
     let outcome = crate::outcome(&setup(&[]).skipping(), &archive(std::slice::from_ref(&one)));
     let texts: Vec<_> =
@@ -300,7 +300,7 @@ fn what_is_no_archive() {
     assert_eq!(empty.errors, [(0, 0, message.to_owned())]);
 }
 
-/// Each cut gives an error, at a byte that is there, and no row that may be damaged.
+/// Each cut gives an error, at an existing byte, and no row that may be damaged.
 #[test]
 fn archives_that_are_cut_short() {
     let streamed = Member { descriptor: Some(true), ..x() };

@@ -1,4 +1,4 @@
-//! All forms of an archive that are read, with the same rows.
+//! All readable forms of an archive, with the same rows.
 
 use pipemill_plugin::Field;
 use pipemill_plugin::Scalar;

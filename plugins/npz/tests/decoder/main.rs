@@ -45,7 +45,7 @@ fn outcome(setup: &Setup, file: &[u8]) -> Outcome {
     whole
 }
 
-/// The records of a file without errors; all fields must be there.
+/// The records of a file without errors; all fields must be present.
 fn records(options: &[(&str, &str)], file: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let outcome = outcome(&setup(options), file);
     assert_eq!(outcome.errors, []);

@@ -66,7 +66,7 @@ fn need_is_exact() {
             (data + 13, (data + 12, 4)),
         ],
     );
-    // A member of a sample: all of them, and what follows them.
+    // A member of a sample: all of them, and the bytes after them.
     check(
         &x,
         &[("fields", "x")],

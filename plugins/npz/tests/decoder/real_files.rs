@@ -23,7 +23,7 @@ fn bytes(hex: &Value) -> Vec<u8> {
     digits.map(|two| u8::from_str_radix(two, 16).expect("a byte")).collect()
 }
 
-/// A field, in the form in which the decoder passes it on.
+/// A field, in the form in which the decoder emits it.
 fn field(value: &Value) -> Vec<u8> {
     let Value::Array(texts) = value else { return bytes(value) };
     let texts: Vec<_> = texts.iter().map(bytes).collect();
@@ -37,7 +37,7 @@ fn field(value: &Value) -> Vec<u8> {
     list
 }
 
-/// All ways in which a fixture is written that can be read.
+/// All readable forms of a fixture.
 const WAYS: [&str; 3] = ["stored-file", "stored-pipe", "deflated-file"];
 
 #[test]

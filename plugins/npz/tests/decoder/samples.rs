@@ -132,7 +132,7 @@ fn errors_for(fields: &str, bad: &[Member]) -> Vec<(u64, u64, String)> {
     outcome.errors.into_iter().map(place).collect()
 }
 
-/// The message for an archive in which one member is another one.
+/// The message for an archive in which one member is replaced.
 fn message_with(index: usize, other: Member) -> String {
     let mut all = members(2);
     all[index] = other;

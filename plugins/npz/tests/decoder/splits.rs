@@ -70,7 +70,7 @@ fn with_sample() -> impl Strategy<Value = (Vec<u8>, Vec<Record>)> {
     )
 }
 
-/// Several archives, one after the other, with the options for them.
+/// Several archives in sequence, with the options for them.
 pub fn archives() -> impl Strategy<Value = (Vec<(&'static str, &'static str)>, Vec<u8>, Vec<Record>)>
 {
     let join = |all: Vec<(Vec<u8>, Vec<Record>)>| {
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(outcome.records, records);
     }
 
-    /// A cut is an error, unless it is after a whole archive.
+    /// A cut is an error, unless it is after a complete archive.
     #[test]
     fn a_cut_is_an_error((options, file, records) in archives(), at in any::<prop::sample::Index>(), skip: bool, pieces in pieces()) {
         let at = 1 + at.index(file.len() - 1);

@@ -1,4 +1,4 @@
-//! A writer of zip archives by the definition of the format. It can also write what is not valid.
+//! A writer of zip archives by the definition of the format. It can also write invalid archives.
 
 use std::io::Write;
 
@@ -52,7 +52,7 @@ impl Member {
         encoder.finish().expect("a vector")
     }
 
-    /// The member, with its header and what follows it.
+    /// The member, with its header and the bytes after it.
     pub fn bytes(&self) -> Vec<u8> {
         let packed = self.packed();
         let crc = crc32(&self.data) ^ self.wrong_crc;

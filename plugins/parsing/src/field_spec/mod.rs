@@ -21,9 +21,9 @@ pub struct SpecOption<'a> {
     pub name: &'a str,
     /// A valid list, for messages.
     pub example: &'a str,
-    /// The types that a field may have.
+    /// The allowed types of a field.
     pub types: &'a [Scalar],
-    /// The types with a meaning that a field may also have.
+    /// The allowed types with a meaning.
     pub logical_types: &'a [LogicalType],
     /// Whether brackets are allowed after `bytes`; they then give the length in bytes.
     pub sized_bytes: bool,
@@ -47,7 +47,7 @@ pub struct LogicalType {
 pub struct FieldSpec {
     /// Name of the field, before the `=`.
     pub name: Option<String>,
-    /// Selects the value in the input. It can be empty only where there is a name.
+    /// Selects the value in the input. It can be empty only if there is a name.
     pub selector: String,
     /// Type of the field, after the last `:`.
     pub field_type: Option<FieldType>,
@@ -85,8 +85,8 @@ impl SpecOption<'_> {
     /// Parses the value of the option.
     ///
     /// # Errors
-    /// A text for the operator. It names the option and the spec that is not valid, or the selector
-    /// that two specs have.
+    /// The error is a message for the operator. It names the option and the invalid spec, or the
+    /// selector that two specs have.
     pub fn parse(&self, text: &str) -> Result<Vec<FieldSpec>, String> {
         self.parse_list(text, false)
     }
@@ -114,7 +114,7 @@ impl SpecOption<'_> {
     /// The type of a spec, for a decoder that requires one.
     ///
     /// # Errors
-    /// A text for the operator, if the spec has no type.
+    /// The error is a message for the operator, if the spec has no type.
     pub fn required_type(&self, spec: &FieldSpec) -> Result<FieldType, String> {
         spec.field_type.clone().ok_or_else(|| {
             let (name, selector) = (self.name, &spec.selector);
@@ -126,7 +126,7 @@ impl SpecOption<'_> {
         })
     }
 
-    /// The names of all types of the option, with commas between them and `last` before the last.
+    /// The names of all types of the option, separated by commas, with `last` before the last one.
     fn type_names(&self, last: &str) -> String {
         join_names(
             types::names(self.types).chain(self.logical_types.iter().map(|one| one.name)),
@@ -138,7 +138,7 @@ impl SpecOption<'_> {
     /// are the names of fields that do not come from this option.
     ///
     /// # Errors
-    /// A text for the operator that names the option and the field.
+    /// The error is a message for the operator that names the option and the field.
     pub fn check_names<'a>(
         &self,
         others: &[&str],

@@ -7,11 +7,10 @@ use super::types::type_name;
 /// Largest number of elements that a shape may have.
 const MAX_ELEMENTS: u64 = 1 << 30;
 
-/// Parses the value of an option that is a shape: sizes from 1 with commas between them, as in
-/// `28,28`.
+/// Parses the value of an option that is a shape: sizes from 1, separated by commas, as in `28,28`.
 ///
 /// # Errors
-/// A text for the operator that names the option.
+/// The error is a message for the operator that names the option.
 pub fn parse_sizes(option: &str, text: &str) -> Result<Vec<u32>, String> {
     numbers(text).filter(|sizes| !sizes.contains(&0)).ok_or_else(|| {
         format!("option `{option}` takes sizes from 1 with a comma between them, not {text:?}")
@@ -22,7 +21,7 @@ pub fn parse_sizes(option: &str, text: &str) -> Result<Vec<u32>, String> {
 /// an empty text is `[0]`.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// The error says what was expected.
 pub(crate) fn parse_shape(text: &str) -> Result<Vec<u32>, String> {
     if text.trim().is_empty() {
         return Ok(vec![0]);

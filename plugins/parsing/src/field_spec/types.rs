@@ -32,8 +32,7 @@ pub fn type_name(scalar: Scalar) -> &'static str {
     SCALARS.iter().find(|(_, known)| *known == scalar).map_or("", |(name, _)| *name)
 }
 
-/// The names of these types with commas between them, and with `last` ("and" or "or") before the
-/// last.
+/// The names of these types, separated by commas, with `last` ("and" or "or") before the last one.
 pub fn join_type_names(types: &[Scalar], last: &str) -> String {
     join_names(names(types), last)
 }
@@ -43,7 +42,7 @@ pub(super) fn names(types: &[Scalar]) -> impl Iterator<Item = &'static str> {
     SCALARS.iter().filter(|(_, scalar)| types.contains(scalar)).map(|(name, _)| *name)
 }
 
-/// These names with commas between them, and with `last` before the last.
+/// These names, separated by commas, with `last` before the last one.
 pub(super) fn join_names<'a>(names: impl Iterator<Item = &'a str>, last: &str) -> String {
     let names: Vec<_> = names.collect();
     match names.as_slice() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::bytes16::Bytes16;
 use super::convert::{FieldError, JsonField};
 
-/// Most dimensions of a field.
+/// Largest number of dimensions of a field.
 pub(super) const MAX_DIMENSIONS: usize = 8;
 
 /// The array that is read at a depth.
@@ -16,7 +16,7 @@ struct Level {
     start: usize,
     /// Its elements so far.
     count: usize,
-    /// The elements that an array of this depth had before it, where the shape says any number.
+    /// The number of elements of an earlier array of this depth, if the shape allows any number.
     before: Option<usize>,
 }
 
@@ -31,7 +31,8 @@ impl JsonField {
         let (mut at, mut count) = (array.start + 1, 0);
         // The last byte is the closing bracket.
         while at + 1 < array.end {
-            // Most elements end so. It costs less than a round of the loop for each of the two.
+            // Most elements end like this. It costs less than a round of the loop for each of the
+            // two.
             if chunk[at] == b',' {
                 at += 1;
                 at += usize::from(chunk[at] == b' ');
@@ -46,8 +47,8 @@ impl JsonField {
         self.check_count(count)
     }
 
-    /// Appends the numbers of the array of arrays in this range, which is valid JSON: as many deep
-    /// as the shape says, with the sizes that it says.
+    /// Appends the numbers of the array of arrays in this range, which is valid JSON: with the
+    /// depth and the sizes of the shape.
     pub(super) fn rows(
         &self,
         chunk: &[u8],
@@ -77,7 +78,7 @@ impl JsonField {
                     levels[depth - 1].count += 1;
                     at = self.element(chunk, at..array.end - 1, to)?;
                 }
-                // A number where an array belongs, or an array where a number belongs.
+                // A number instead of an array, or an array instead of a number.
                 _ => return Err(FieldError::Type(at..array.end - 1)),
             }
         }
@@ -86,7 +87,7 @@ impl JsonField {
     /// Checks the size of the array of a level, which ends at `end`.
     fn check_level(&self, depth: usize, level: &mut Level, end: usize) -> Result<(), FieldError> {
         let wanted = match self.shape[depth] {
-            // The first one may have any size, and the others of this depth the same.
+            // The first one may have any size, and the others of this depth must have the same.
             0 if depth == 0 => return Ok(()),
             0 => *level.before.get_or_insert(level.count),
             size => size as usize,
@@ -97,7 +98,7 @@ impl JsonField {
         Err(FieldError::Size { range: level.start..end, found: level.count, wanted })
     }
 
-    /// Appends the number at the start of this range. Returns where it ends.
+    /// Appends the number at the start of this range. Returns the end of the number.
     #[inline(always)]
     fn element(
         &self,
@@ -114,7 +115,8 @@ impl JsonField {
         Ok(end)
     }
 
-    /// Appends what is no number but stands for one: the words of Python, and null as NaN.
+    /// Appends a value that is not a number but represents one: the words of Python, and null as
+    /// NaN.
     #[cold]
     fn word(
         &self,
@@ -159,7 +161,7 @@ fn long_number_end(chunk: &[u8], at: usize) -> (usize, bool) {
     loop {
         match chunk[end] {
             b'0'..=b'9' | b'-' | b'+' => {}
-            // Only after a digit, because words have an `e`, too.
+            // This is checked only after a digit, because words have an `e`, too.
             b'.' | b'e' | b'E' if end > at => integer = false,
             _ => return (end, integer),
         }

@@ -1,9 +1,9 @@
-//! Compares 16 bytes at once: bit `i` of a result is for byte `i`. WebAssembly's vectors where
-//! there are any, else a form that compilers make vectors of. There is no unsafe code in either.
+//! Compares 16 bytes at once: bit `i` of a result is for byte `i`. It uses WebAssembly's vectors if
+//! there are any, otherwise code that compilers vectorize. Neither uses unsafe code.
 
 pub(super) use lanes::Bytes16;
 
-/// Bytes that are compared at once.
+/// Number of bytes that are compared at once.
 pub(super) const LANES: usize = 16;
 
 impl Bytes16 {
@@ -60,12 +60,13 @@ mod lanes {
         /// The digits.
         #[inline(always)]
         pub(in super::super) fn digits(self) -> u16 {
-            // So that they are the smallest signed values: processors compare only those.
+            // This makes them the smallest signed values: processors have only this comparison.
             let values = i8x16_add(self.0, i8x16_splat((b'0' + 0x80).wrapping_neg() as i8));
             i8x16_bitmask(i8x16_lt(values, i8x16_splat(i8::MIN + 10)))
         }
 
-        /// What may follow a number in an array: commas, brackets, blanks, and some that may not.
+        /// The bytes that may follow a number in an array: commas, brackets, blanks, and some
+        /// invalid ones.
         #[inline(always)]
         pub(in super::super) fn separators(self) -> u16 {
             let commas = u8x16_eq(self.0, u8x16_splat(b','));
@@ -74,7 +75,7 @@ mod lanes {
             u8x16_bitmask(v128_or(v128_or(commas, brackets), blanks))
         }
 
-        /// The bytes that are not those of `other`.
+        /// The bytes that differ from those of `other`.
         #[inline(always)]
         pub(in super::super) fn differences(self, other: Self) -> u16 {
             !u8x16_bitmask(u8x16_eq(self.0, other.0))
@@ -117,13 +118,14 @@ mod lanes {
             mask(self.0.map(|byte| byte.wrapping_sub(b'0') <= 9))
         }
 
-        /// What may follow a number in an array: commas, brackets, blanks, and some that may not.
+        /// The bytes that may follow a number in an array: commas, brackets, blanks, and some
+        /// invalid ones.
         #[inline(always)]
         pub(in super::super) fn separators(self) -> u16 {
             mask(self.0.map(|byte| matches!(byte, b',' | b']' | ..=b' ')))
         }
 
-        /// The bytes that are not those of `other`.
+        /// The bytes that differ from those of `other`.
         #[inline(always)]
         pub(in super::super) fn differences(self, other: Self) -> u16 {
             let mut differs = [false; 16];

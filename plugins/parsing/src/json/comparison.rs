@@ -1,4 +1,4 @@
-//! Tests: the fast path takes the texts that the parser takes, with the same values. Texts of a
+//! Tests: the fast path accepts the same texts as the parser, with the same values. Texts of a
 //! stream have the same keys, some of them, or others; some are damaged, and anything may follow
 //! them.
 
@@ -11,7 +11,7 @@ use super::key_cache::KeyCache;
 use super::parser::{JsonValue, ValueKind, parse};
 use crate::pointers::PointerTree;
 
-/// Keys, as they are written.
+/// Keys, with their escapes.
 const KEYS: [&str; 14] = [
     "a",
     "b",
@@ -30,7 +30,7 @@ const KEYS: [&str; 14] = [
 ];
 /// Keys of the pointers.
 const POINTER_KEYS: [&str; 7] = ["a", "b", "0", "1", "ä", "id", "\""];
-/// Blanks, mostly the same ones.
+/// Blanks, usually the same ones.
 const BLANKS: [&str; 8] = ["", "", "", " ", " ", " ", "\t \r", "                    \n"];
 /// Pieces of strings.
 const PIECES: [&str; 14] = [
@@ -64,7 +64,7 @@ const WORDS: [&str; 12] = [
     "{}",
     "\"\"",
 ];
-/// Values that are not valid, or only with `nan`.
+/// Values that are invalid, or valid only with `nan`.
 const WRONG: [&str; 19] = [
     "NaN",
     "Infinity",
@@ -105,8 +105,8 @@ impl Random {
     }
 }
 
-/// Makes texts: what is in them follows from one random number, which objects have which keys from
-/// another.
+/// Makes texts: one random number determines their content, another one which keys the objects
+/// have.
 struct Texts {
     shape: Random,
     content: Random,
@@ -166,7 +166,7 @@ impl Texts {
     }
 }
 
-/// Damages a text at a few places.
+/// Damages a text at a few positions.
 fn damage(text: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..random.below(3) {
         let at = random.below(text.len());
@@ -222,7 +222,7 @@ fn compare(seed: u64, nan: bool, pointers: &[Vec<String>]) {
         if random.below(3) == 0 {
             damage(&mut text, &mut random);
         }
-        // What follows is not a part of the text, even if it looks so.
+        // The bytes after the text are not a part of it, even if they look like it.
         let before = random.below(20);
         let follows = ["\n", "\"", "0", "}", "]", " ", "1]}", ",", "\u{e4}"];
         let after = random.one(&follows).repeat(random.below(3) * 64);
@@ -234,7 +234,7 @@ fn compare(seed: u64, nan: bool, pointers: &[Vec<String>]) {
         let is_plain = fast_path::parse(&chunk, range, &tree, &mut keys, &mut found, nan);
         let shown = || String::from_utf8_lossy(&text).into_owned();
         assert!(is_valid || !is_plain, "{seed}: {:?} is not valid", shown());
-        // A number may seem to go on.
+        // A number may seem to continue.
         if after.len() >= 64 && !after.starts_with(|c: char| c.is_ascii_digit()) {
             assert_eq!(is_plain, is_valid, "{seed}: {:?}", shown());
         }
@@ -279,7 +279,7 @@ fn arrays_may_be_128_deep() {
     }
 }
 
-/// A key that was once in a text that was not valid is no reason to take another one.
+/// A key that occurred in an invalid text is not a reason to accept another one.
 #[test]
 fn keys_of_damaged_texts() {
     let tree = PointerTree::new(&[]);
@@ -296,7 +296,7 @@ fn keys_of_damaged_texts() {
     }
 }
 
-/// A key that is known is found before other blanks, too.
+/// A known key is also found before other blanks.
 #[test]
 fn blanks_after_a_known_key() {
     let tree = PointerTree::new(&[vec!["a".to_owned()]]);

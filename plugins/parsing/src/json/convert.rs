@@ -1,5 +1,5 @@
 //! Emits a JSON value as a field of a record: as a span of the chunk if its bytes need no change,
-//! else as bytes that are made.
+//! otherwise as newly made bytes.
 
 use std::ops::Range;
 
@@ -46,18 +46,18 @@ pub struct JsonField {
     plain: Plain,
 }
 
-/// The values of a field that need nothing but their type.
+/// The values of a field of which only the kind must be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plain {
     /// Strings without escapes.
     Text,
     /// Numbers.
     Number,
-    /// None.
+    /// No values.
     Other,
 }
 
-/// Why a text has no value for a field. Ranges are in the chunk.
+/// The reason why a text has no value for a field. Ranges are in the chunk.
 #[derive(Debug)]
 pub enum FieldError {
     /// The text lacks the value.
@@ -72,11 +72,11 @@ pub enum FieldError {
     Count(usize),
     /// The array in this range, in an array of arrays, has another number of elements.
     Size {
-        /// The array.
+        /// The inner array.
         range: Range<usize>,
         /// Its elements.
         found: usize,
-        /// The elements that it should have.
+        /// The number of elements that it should have.
         wanted: usize,
     },
     /// An element of the array is null.
@@ -84,11 +84,11 @@ pub enum FieldError {
 }
 
 impl JsonField {
-    /// A field of this type, one of [`SCALARS`]. `node` is that of its pointer.
+    /// A field of this type, one of [`SCALARS`]. `node` is the node of its pointer.
     ///
     /// # Errors
-    /// A text for the operator, if the type is an array of bools, bytes or lists of text, or has
-    /// too many dimensions.
+    /// The error is a message for the operator, if the type is an array of bools, bytes or lists of
+    /// text, or has too many dimensions.
     pub fn new(
         name: String,
         selector: String,
@@ -156,8 +156,8 @@ impl JsonField {
         Field { nullable: self.optional, ..field }
     }
 
-    /// Says what was expected of a value, and what was found. `texts` is what the texts are to the
-    /// operator, as "lines"; the first byte of the text is at `start` in the chunk.
+    /// Says what was expected of a value, and what was found. `texts` is the operator's word for
+    /// the texts, such as "lines"; the first byte of the text is at `start` in the chunk.
     #[cold]
     pub fn describe(&self, error: &FieldError, chunk: &[u8], start: usize, texts: &str) -> String {
         let expected = display_type(self.scalar, &self.shape);
@@ -194,7 +194,7 @@ impl JsonField {
     /// Emits the value, or an absent field.
     ///
     /// # Errors
-    /// The text has no value for the field. Then nothing is emitted, or a field that must be
+    /// The text has no value for the field. Either nothing was emitted, or a field that must be
     /// abandoned.
     #[inline]
     pub fn emit(
@@ -205,7 +205,7 @@ impl JsonField {
     ) -> Result<(), FieldError> {
         let Some(value) = value else { return self.absent(FieldError::Missing, out) };
         let range = value.range();
-        // Most values: these tests cost less than the choice among all.
+        // These are most values: the tests cost less than a choice among all.
         if self.plain == Plain::Number
             && let ValueKind::Number { integer } = value.kind
         {
@@ -241,7 +241,7 @@ impl JsonField {
         Ok(())
     }
 
-    /// Emits an absent field if the field is optional, else returns the error.
+    /// Emits an absent field if the field is optional, otherwise returns the error.
     fn absent(&self, error: FieldError, out: &mut Records) -> Result<(), FieldError> {
         if !self.optional {
             return Err(error);
@@ -341,7 +341,7 @@ impl JsonField {
     }
 }
 
-/// Whether a number that the parser took is one of Python's words, `NaN`, `Infinity` or
+/// Whether a number that the parser accepted is one of Python's words, `NaN`, `Infinity` or
 /// `-Infinity`.
 #[cold]
 fn is_word(number: &[u8]) -> bool {
@@ -352,9 +352,9 @@ fn is_word(number: &[u8]) -> bool {
 #[derive(Clone)]
 struct Strings<'a> {
     chunk: &'a [u8],
-    /// The start of the next element, or of what is before it.
+    /// The start of the next element, or of the bytes before it.
     at: usize,
-    /// The place of the closing bracket.
+    /// The position of the closing bracket.
     end: usize,
 }
 

@@ -1,19 +1,19 @@
-//! Parses a JSON text as [`super::parser`] does, 16 bytes at a time, and gives up where anything is
-//! not plain. The parser then parses the text again, and says what is wrong, if anything is.
+//! Parses a JSON text as [`super::parser`] does, 16 bytes at a time, and gives up if anything is
+//! not plain. The parser then parses the text again, and reports the error, if there is one.
 //!
 //! # Advice for the next person
 //!
-//! **The idea.** Strings and numbers are passed in vectors. What stands between two values of an
-//! object is mostly what stood there in the text before: [`KeyCache`] finds it with one comparison.
-//! UTF-8 is checked once, for the whole text, if a byte of it is not ASCII.
+//! **The idea.** Strings and numbers are skipped in vectors. The bytes between two values of an
+//! object are usually the same as in the previous text: [`KeyCache`] finds them with one
+//! comparison. UTF-8 is checked once, for the whole text, if a byte of it is not ASCII.
 //!
-//! **Invariants.** A text that is taken is valid JSON, and its values are those that the parser
-//! finds: the tests compare the two. Giving up is always right. Vectors may reach beyond the end of
-//! the text, but not of the chunk. A token that ends beyond the text's end is noticed once, at the
-//! end, because places only grow.
+//! **Invariants.** An accepted text is valid JSON, and its values are those that the parser finds:
+//! the tests compare the two. Giving up is always right. Vectors may reach beyond the end of the
+//! text, but not of the chunk. A token that ends beyond the text's end is noticed once, at the end,
+//! because positions only grow.
 //!
-//! **Changing it.** Measure in the sandbox: `pipemill plugin bench`, with lines of other lengths,
-//! orders of keys and types in turns. One branch that is mispredicted costs as much as a key.
+//! **Changing it.** Measure in the sandbox: `pipemill plugin bench`, with lines of alternating
+//! lengths, orders of keys and types. One mispredicted branch costs as much as a key.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use super::text;
 use crate::pointers::{NO_NODE, PointerTree};
 
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
-/// Returns whether it did; else `found` has no meaning.
+/// Returns whether it did; if not, `found` has no meaning.
 #[inline]
 pub(super) fn parse(
     chunk: &[u8],
@@ -40,8 +40,8 @@ pub(super) fn parse(
 }
 
 /// Parses the line that starts at `start` without a search for its end. Returns the line, without
-/// LF or CR LF, and where the next one starts. `None`: it is not plain, or the chunk does not have
-/// its LF; then `found` has no meaning.
+/// LF or CR LF, and the start of the next one. `None`: it is not plain, or the chunk does not have
+/// its LF; `found` has no meaning then.
 #[inline]
 pub(super) fn parse_line(
     chunk: &[u8],
@@ -67,7 +67,7 @@ pub(super) fn parse_line(
     Some((start..line_end - usize::from(has_cr), line_end + 1))
 }
 
-/// A pass over a text. With `LINE`, an LF is no blank: it ends the line.
+/// A pass over a text. With `LINE`, an LF is not a blank: it ends the line.
 struct FastPath<'a, const LINE: bool> {
     /// The chunk.
     text: &'a [u8],
@@ -75,7 +75,7 @@ struct FastPath<'a, const LINE: bool> {
     keys: &'a mut KeyCache,
     /// The value of each node of the tree.
     found: &'a mut [Option<JsonValue>],
-    /// Whether NaN and infinite numbers are taken.
+    /// Whether NaN and infinite numbers are accepted.
     nan: bool,
     /// The entry of the last key.
     key: u8,
@@ -83,7 +83,7 @@ struct FastPath<'a, const LINE: bool> {
     ascii: bool,
 }
 
-/// The end of something that was parsed. `None`: it is not plain, or not valid.
+/// The end of a parsed element. `None`: it is not plain, or it is invalid.
 type End = Option<usize>;
 
 impl<'a, const LINE: bool> FastPath<'a, LINE> {
@@ -103,7 +103,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
     #[inline(always)]
     fn whole(&mut self, range: Range<usize>) -> Option<()> {
         let end = self.text(range.start)?;
-        // There is no such range if the value ends beyond it.
+        // Such a range does not exist if the value ends beyond it.
         if !self.text.get(end..range.end)?.iter().all(|byte| self.is_blank(*byte)) {
             return None;
         }
@@ -140,10 +140,11 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         self.text.get(at..)?.first_chunk()
     }
 
-    /// The first byte that is no blank, and its place.
+    /// The first byte that is not a blank, and its position.
     #[inline(always)]
     fn skip_blanks(&self, at: usize) -> Option<(usize, u8)> {
-        // Mostly there is none, or one. In WebAssembly a loop costs more than its first rounds.
+        // Usually there is no blank, or one. In WebAssembly a loop costs more than its first
+        // iterations do without it.
         let byte = self.byte(at)?;
         if byte > b' ' {
             return Some((at, byte));
@@ -185,7 +186,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         self.value(self.window(start)?, 0, start, node, depth)
     }
 
-    /// Parses a value after blanks, where a key was known without them.
+    /// Parses a value after blanks, if a key was known without them.
     #[cold]
     fn value_after_blanks(&mut self, start: usize, node: usize, depth: u32) -> End {
         let (value, _) = self.skip_blanks(start)?;
@@ -193,7 +194,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         if value > start { self.value_at(value, node, depth) } else { None }
     }
 
-    /// Parses a value that is no string and no number.
+    /// Parses a value that is neither a string nor a number.
     #[inline(always)]
     fn other_value(
         &mut self,
@@ -229,7 +230,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         let (mut at, mut place) = (start + 1, Place::first(node));
         loop {
             let mut window = self.window(at)?;
-            // An object mostly ends right after its last value.
+            // An object usually ends right after its last value.
             if window[0] == b'}' {
                 return Some(at + 1);
             }
@@ -255,7 +256,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         }
     }
 
-    /// Parses what is before a value in an object: the comma, the key and the colon. Returns the
+    /// Parses the bytes before a value in an object: the comma, the key and the colon. Returns the
     /// start and the node of the value. If the object ends here, its end is an error.
     #[inline(never)]
     fn key(
@@ -363,7 +364,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
     /// written as an integer.
     #[inline(always)]
     fn number(&mut self, window: &Window, offset: usize, at: usize) -> Option<(usize, bool)> {
-        // The sign counts as a digit: so no place depends on whether there is one.
+        // The sign counts as a digit, so no position depends on whether there is one.
         let sign = u16::from(window[offset] == b'-');
         let digits = Bytes16::at(window, offset)?.digits() | sign;
         let (sign, whole) = (usize::from(sign), ones(digits));
@@ -441,7 +442,7 @@ impl<'a, const LINE: bool> FastPath<'a, LINE> {
         }
     }
 
-    /// Parses what Python's `json` writes for numbers that JSON does not have.
+    /// Parses the words of Python's `json` for numbers that JSON does not have.
     #[cold]
     fn word_of_python(&self, start: usize) -> End {
         let words = [&b"NaN"[..], b"Infinity", b"-Infinity"];

@@ -1,60 +1,60 @@
-//! The keys of the texts before, each with what stands around it: `, "text": `. Texts of a stream
-//! mostly have the same keys in the same order, or lack some of them. Then comparing 16 or 32 bytes
-//! finds comma, key and colon at once, and which value is wanted.
+//! The keys of earlier texts, each with the bytes around it: `, "text": `. Texts of a stream
+//! usually have the same keys in the same order, or lack some of them. So comparing 16 or 32 bytes
+//! finds comma, key and colon at once, and shows which value is wanted.
 //!
-//! An entry was parsed once, in an object of the same node, at the same place (first or later), so
-//! the same bytes there are valid again. Only speed depends on what is remembered, and on the
-//! order.
+//! An entry was parsed once, in an object of the same node, at the same position (first or later),
+//! so the same bytes there are valid again. Only speed depends on the entries and on their order.
 
 use super::bytes16::{Bytes16, LANES};
 
-/// The bytes from a place on: enough for a key with what is around it, and for the start of its
-/// value. So the places in them need no checks.
+/// The bytes from an offset on: enough for a key with the bytes around it, and for the start of its
+/// value. So offsets in them need no checks.
 pub(super) type Window = [u8; 64];
 
-/// Most bytes of a key with what is around it.
+/// Largest size in bytes of a key with the bytes around it.
 const MAX_BYTES: usize = 2 * LANES - 1;
-/// Number of entries, as many as a `u8` can name. The entry 0 stands for the start of a text.
+/// Number of entries: as many as a `u8` can count. The entry 0 stands for the start of a text.
 const ENTRIES: usize = 256;
 
-/// Most keys that are remembered at once: see [`KeyCache::budget`].
+/// Largest number of keys that are remembered at once: see [`KeyCache::budget`].
 const MAX_BUDGET: u32 = ENTRIES as u32;
 
 /// The remembered keys.
 #[derive(Debug, Clone)]
 pub(super) struct KeyCache {
-    /// The entries, in the order in which they were first seen: mostly that of the keys of a text.
+    /// The entries, in the order in which they were first seen: usually the order of the keys of a
+    /// text.
     entries: Box<[Entry; ENTRIES]>,
     /// Number of entries.
     count: u8,
     /// Entries by their hashes.
     by_hash: Box<[u8; ENTRIES]>,
-    /// Whether they are those of lines, where an LF is no blank.
+    /// Whether the entries are from lines, where an LF is not a blank.
     of_lines: bool,
-    /// How many keys may be remembered now. Where all texts have other keys, or another order, that
-    /// is one for each text: remembering them all would cost more than it brings.
+    /// Number of keys that may be remembered now. If all texts have other keys, or another order,
+    /// this is one for each text: remembering them all would cost more than it saves.
     budget: u32,
 }
 
-/// A key with what is around it, from the end of the value before it, or from the brace, to the
+/// A key with the bytes around it, from the end of the value before it, or from the brace, to the
 /// start of its value. All bytes are ASCII.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(64))]
 struct Entry {
     bytes: [u8; 2 * LANES],
-    /// The bits of the bytes that are those of the key.
+    /// The bits of the key's bytes.
     compared: [u16; 2],
-    /// Where the key stands.
+    /// The position of the key.
     place: Place,
     /// The node of its value.
     child: usize,
-    /// Number of the bytes.
+    /// Number of bytes.
     length: u8,
-    /// The last two entries that came after this one and do not follow it.
+    /// The last two entries that came after this one and are not its successor.
     next: [u8; 2],
 }
 
-/// Where a key stands: in the object of this node, as its first key or as a later one.
+/// The position of a key: in the object of this node, as its first key or as a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(usize);
 
@@ -106,7 +106,7 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    /// A text starts. Forgets keys of lines before other texts, and of other texts before lines.
+    /// Begins a text. Forgets keys of lines if other texts follow, and vice versa.
     #[inline(always)]
     pub(super) fn start(&mut self, of_lines: bool) {
         if self.of_lines != of_lines {
@@ -120,7 +120,7 @@ impl KeyCache {
         self.budget > 0
     }
 
-    /// The key at the start of the window, if it is the one that follows the entry `last`.
+    /// The key at the start of the window, if it is the successor of the entry `last`.
     #[inline(always)]
     pub(super) fn following(&self, last: u8, window: &Window, place: Place) -> Option<Known> {
         self.at(last.wrapping_add(1), window, place)

@@ -1,8 +1,8 @@
-//! Parses a JSON text in one pass, as strictly as RFC 8259, and notes where the wanted values are.
-//! It converts no value: [`super::convert`] does that. The words that Python writes for NaN and
-//! infinite numbers are taken only if the operator says so.
+//! Parses a JSON text in one pass, as strictly as RFC 8259, and records where the wanted values
+//! are. It does not convert values: [`super::convert`] does that. The words that Python writes for
+//! NaN and infinite numbers are accepted only if the operator allows them.
 //!
-//! If an object has a key twice, the last one counts, as in Python's `json`: the values that were
+//! If an object has a key twice, the last value counts, as in Python's `json`: the values that were
 //! found under the earlier one are removed.
 
 use std::ops::Range;
@@ -11,17 +11,17 @@ use super::syntax_error::SyntaxError;
 use super::text;
 use crate::pointers::{NO_NODE, PointerTree};
 
-/// How deep arrays and objects may be nested.
+/// Largest nesting depth of arrays and objects.
 pub(super) const MAX_DEPTH: u32 = 128;
 
 /// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
-    /// A string. `escaped`: it has escapes.
+    /// A string. `escaped`: whether it has escapes.
     String {
         escaped: bool,
     },
-    /// A number. `integer`: it is written without a fraction and without an exponent.
+    /// A number. `integer`: whether it is written without a fraction and without an exponent.
     Number {
         integer: bool,
     },
@@ -32,7 +32,7 @@ pub(super) enum ValueKind {
     Object,
 }
 
-/// A value, and where it is in the chunk.
+/// A value, and its range in the chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonValue {
     pub(super) kind: ValueKind,
@@ -63,15 +63,15 @@ struct Parser<'a> {
     tree: &'a PointerTree,
     /// The value of each node of the tree.
     found: &'a mut [Option<JsonValue>],
-    /// Whether NaN and infinite numbers are taken.
+    /// Whether NaN and infinite numbers are accepted.
     nan: bool,
 }
 
-/// The word of JSON that is expected in place of one of Python.
+/// The word of JSON that is expected instead of one of Python.
 const NO_NAN: &str = "a value (JSON has no NaN and no Infinity; nan = true takes them)";
 
 /// Parses the JSON text in this range of the chunk, and sets `found` for each node of the tree.
-/// With `nan`, NaN and infinite numbers are taken.
+/// With `nan`, NaN and infinite numbers are accepted.
 pub(super) fn parse(
     chunk: &[u8],
     range: Range<usize>,
@@ -201,7 +201,7 @@ impl Parser<'_> {
         self.tree.key(node, &plain)
     }
 
-    /// Removes the values of a node and of all nodes below it, because its key came again.
+    /// Removes the values of a node and of all nodes below it, because its key occurred again.
     #[inline(always)]
     fn remove(&mut self, node: usize) {
         if node != NO_NODE {
@@ -217,7 +217,7 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    /// Parses what Python's `json` writes for numbers that JSON does not have. Anything else is an
+    /// Parses the words of Python's `json` for numbers that JSON does not have. Anything else is an
     /// error.
     #[cold]
     fn word_of_python(&mut self, expected: &'static str) -> ParseResult<ValueKind> {
@@ -251,7 +251,7 @@ impl Parser<'_> {
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits("a digit")?,
-            // Only a minus is before it.
+            // Only a minus comes before it.
             _ => return self.word_of_python("a digit").map(|_| false),
         }
         let mut integer = true;

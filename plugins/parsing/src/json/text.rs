@@ -3,8 +3,8 @@
 use super::syntax_error::SyntaxError;
 
 /// Checks the string whose opening quote is at `start`: it must be UTF-8 without control
-/// characters, with valid escapes. Returns the place after the closing quote, and whether there are
-/// escapes.
+/// characters, with valid escapes. Returns the offset after the closing quote, and whether there
+/// are escapes.
 #[inline(always)]
 pub(super) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), SyntaxError> {
     let (mut at, mut escaped, mut high) = (start + 1, false, 0);
@@ -39,7 +39,7 @@ pub(super) fn check_string(text: &[u8], start: usize) -> Result<(usize, bool), S
             }
         }
     }
-    // `high` may include bytes after the quote. Then the check is not needed, but does no harm.
+    // `high` may include bytes after the quote. The check is not needed then, but does no harm.
     if high & ONES << 7 != 0 {
         check_utf8(text, start + 1, at)?;
     }
@@ -67,7 +67,7 @@ fn check_utf8(text: &[u8], start: usize, end: usize) -> Result<(), SyntaxError> 
         .map_err(|error| SyntaxError { at: start + error.valid_up_to(), expected: "UTF-8" })
 }
 
-/// Checks the escape at `at`. Returns where it ends.
+/// Checks the escape at `at`. Returns the end of the escape.
 #[inline(always)]
 pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
@@ -77,7 +77,7 @@ pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-/// The character that is escaped by the `\u` at `at`, and where the escape ends.
+/// The character that is escaped by the `\u` at `at`, and the end of the escape.
 fn unicode(text: &[u8], at: usize) -> Result<(char, usize), SyntaxError> {
     let (first, mut end) = (hex_digits(text, at)?, at + 6);
     let mut code = first;
@@ -106,11 +106,11 @@ fn hex_digits(text: &[u8], at: usize) -> Result<u32, SyntaxError> {
     Ok(code)
 }
 
-/// No four digits have a value as large as this.
+/// Four digits never have a value as large as this.
 const NO_DIGIT: u32 = 1 << 16;
 
-/// The values of hexadecimal digits. That of any other byte makes a value of [`NO_DIGIT`] or more, wherever
-/// it is.
+/// The values of hexadecimal digits. The value of any other byte makes the sum [`NO_DIGIT`] or
+/// more, at any position.
 const HEX: [u32; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut value = 0;

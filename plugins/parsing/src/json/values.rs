@@ -1,4 +1,4 @@
-//! The values at given JSON pointers in one text after the other.
+//! The values at given JSON pointers in a sequence of texts.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::syntax_error::SyntaxError;
 use crate::pointers::PointerTree;
 use crate::shown;
 
-/// The values at these pointers, in the text that was parsed last.
+/// The values at these pointers, in the last text that was parsed.
 #[derive(Debug)]
 pub struct JsonValues {
     tree: PointerTree,
@@ -19,7 +19,7 @@ pub struct JsonValues {
     keys: KeyCache,
     /// The value of each node of the tree.
     found: Vec<Option<JsonValue>>,
-    /// Whether NaN and infinite numbers are taken, as Python writes them.
+    /// Whether NaN and infinite numbers are accepted, as Python writes them.
     nan: bool,
 }
 
@@ -30,7 +30,7 @@ impl JsonValues {
         Self { found: vec![None; tree.count()], tree, keys: KeyCache::default(), nan: false }
     }
 
-    /// The same values, of texts that may have NaN, Infinity and -Infinity.
+    /// The same values, in texts that may have NaN, Infinity and -Infinity.
     pub fn with_nan(self, nan: bool) -> Self {
         Self { nan, ..self }
     }
@@ -44,7 +44,7 @@ impl JsonValues {
     /// the text are skipped.
     ///
     /// # Errors
-    /// It is not JSON. Then the values are of no use.
+    /// It is not JSON. The values have no meaning then.
     #[inline]
     pub fn parse(&mut self, chunk: &[u8], range: Range<usize>) -> Result<(), SyntaxError> {
         let Self { tree, keys, found, nan } = self;
@@ -55,9 +55,9 @@ impl JsonValues {
     }
 
     /// Checks that the line that starts here is valid JSON, and finds the values in it, without a
-    /// search for its end. Returns the line, without LF or CR LF, and where the next one starts. `None`
-    /// if the line is not plain, or not valid, or its LF is not in the chunk: then
-    /// [`parse_slowly`](Self::parse_slowly) tells which.
+    /// search for its end. Returns the line, without LF or CR LF, and the start of the next one.
+    /// `None` if the line is not plain, or invalid, or its LF is not in the chunk:
+    /// [`parse_slowly`](Self::parse_slowly) then shows which.
     #[inline]
     pub fn parse_line(&mut self, chunk: &[u8], start: usize) -> Option<(Range<usize>, usize)> {
         let Self { tree, keys, found, nan } = self;
@@ -67,12 +67,12 @@ impl JsonValues {
     /// The same as [`parse`](Self::parse), for a text that is not plain.
     ///
     /// # Errors
-    /// It is not JSON. Then the values are of no use.
+    /// It is not JSON. The values have no meaning then.
     pub fn parse_slowly(&mut self, chunk: &[u8], range: Range<usize>) -> Result<(), SyntaxError> {
         parse(chunk, range, &self.tree, &mut self.found, self.nan)
     }
 
-    /// The value of a node in the text that was parsed last; `None` if the text lacks it.
+    /// The value of a node in the last text that was parsed; `None` if the text lacks it.
     #[inline]
     pub fn get(&self, node: usize) -> Option<JsonValue> {
         self.found[node]

@@ -1,7 +1,7 @@
 //! Integers that are written with a fraction or an exponent: `1.0`, `2e3`. Python and pandas write
-//! integers of a column with gaps so.
+//! the integers of a column with gaps like this.
 
-/// Why a number is no integer of 64 bits.
+/// The reason why a number is not an integer of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotWhole {
     /// It has a fraction.
@@ -10,7 +10,7 @@ pub(super) enum NotWhole {
     OutOfRange,
 }
 
-/// The value of a number of JSON, exactly.
+/// The exact value of a JSON number.
 #[cold]
 pub(super) fn whole(number: &[u8]) -> Result<i64, NotWhole> {
     let (negative, number) = match number.strip_prefix(b"-") {
@@ -46,7 +46,8 @@ pub(super) fn whole(number: &[u8]) -> Result<i64, NotWhole> {
     i64::try_from(if negative { -value } else { value }).map_err(|_| out_of_range)
 }
 
-/// The value of an exponent. One that has too many digits becomes one that is as good.
+/// The value of an exponent. An exponent with too many digits is replaced by one with the same
+/// effect.
 fn exponent(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

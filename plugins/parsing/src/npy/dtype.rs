@@ -9,11 +9,11 @@ use super::literal::{Literal, Value};
 pub enum Dtype {
     /// A number, or bytes.
     Plain(ElementType),
-    /// Several members, one after the other.
+    /// A structured type: a sequence of members.
     Structured {
         /// The members, without those that are only padding.
         members: Vec<Member>,
-        /// Bytes of an element, padding included; `None` if it has Python objects.
+        /// Size of an element in bytes, including padding; `None` if it has Python objects.
         size: Option<u64>,
     },
 }
@@ -27,7 +27,7 @@ pub struct Member {
     pub element: Option<ElementType>,
     /// Its own dimensions; empty for one element.
     pub shape: Vec<u64>,
-    /// Its start in the element that it belongs to.
+    /// Its offset in the element.
     pub offset: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Member {
 pub struct ElementType {
     /// The type as NumPy writes it: `<f4`.
     pub text: String,
-    /// Bytes of an element; `None` for Python objects, which have no fixed size.
+    /// Size of an element in bytes; `None` for Python objects, which have no fixed size.
     pub size: Option<u64>,
     /// Its type for consumers, or the reason why it can't be a field.
     pub kind: Result<ElementKind, String>,
@@ -51,7 +51,7 @@ pub struct ElementKind {
     pub logical: &'static str,
 }
 
-/// Why `descr` is not valid: where it is in the header, and what was expected there.
+/// The error of an invalid `descr`: its position in the header, and what was expected there.
 pub(super) type DescrError = (usize, &'static str);
 
 const TYPE: &str = "a type, as in '<f4'";
@@ -113,7 +113,7 @@ impl Dtype {
         Ok(Self::Structured { members, size: end })
     }
 
-    /// Bytes of an element; `None` if it has Python objects.
+    /// Size of an element in bytes; `None` if it has Python objects.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Plain(element) => element.size,
@@ -140,7 +140,7 @@ pub(super) fn dimensions(literal: &Literal) -> Result<Vec<u64>, DescrError> {
 }
 
 impl ElementType {
-    /// Reads a type, as `<f4`. `None` if it is not written like one.
+    /// Reads a type, as `<f4`. `None` if it does not have the form of a type.
     fn read(text: &str) -> Option<Self> {
         let (order, rest) = text.split_at_checked(1)?;
         let (letter, rest) = rest.split_at_checked(1)?;

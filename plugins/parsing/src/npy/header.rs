@@ -5,9 +5,10 @@ use super::literal::{Encoding, Literal, LiteralError, Value, parse};
 
 /// The first bytes of an array.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
-/// Longest dict in bytes. NumPy itself refuses to read more than 10,000, unless it is told to.
+/// Longest dict in bytes. NumPy itself refuses to read more than 10,000, unless the caller allows
+/// it.
 const MAX_DICT: usize = 512 << 10;
-/// How many bytes of the input a message shows.
+/// Number of bytes of the input that a message shows.
 const MAX_SHOWN: usize = 24;
 
 /// The result of [`read_header`].
@@ -15,7 +16,7 @@ const MAX_SHOWN: usize = 24;
 pub enum ReadHeader {
     /// The header.
     Whole(NpyHeader),
-    /// The header is not whole. At least `need` bytes from its start must be in view.
+    /// The header is incomplete. At least `need` bytes from its start are needed.
     Cut {
         /// Number of bytes.
         need: usize,
@@ -25,7 +26,7 @@ pub enum ReadHeader {
 /// The header of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NpyHeader {
-    /// Bytes of the header. The data starts after them.
+    /// Size of the header in bytes. The data starts after them.
     pub size: usize,
     /// Type of an element.
     pub dtype: Dtype,
@@ -33,23 +34,23 @@ pub struct NpyHeader {
     pub fortran_order: bool,
     /// The dimensions; none for a single element.
     pub shape: Vec<u64>,
-    /// Bytes of data; `None` if they are pickled Python objects.
+    /// Size of the data in bytes; `None` if it is pickled Python objects.
     pub data: Option<u64>,
 }
 
-/// Why an array can't be read.
+/// The reason why an array can't be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The header is not valid: what was expected and what was found.
+    /// The header is invalid: what was expected and what was found.
     Damaged(String),
-    /// The header is of a version that is not known.
+    /// The version of the header is unknown.
     Version(String),
 }
 
 /// Reads the header at the start of `bytes`.
 ///
 /// # Errors
-/// There is no header, or not a valid one.
+/// There is no header, or it is invalid.
 pub fn read_header(bytes: &[u8]) -> Result<ReadHeader, HeaderError> {
     let Some(magic) = bytes.get(..MAGIC.len()) else {
         return Ok(ReadHeader::Cut { need: MAGIC.len() });
@@ -76,7 +77,7 @@ pub fn read_header(bytes: &[u8]) -> Result<ReadHeader, HeaderError> {
     let Some(length) = bytes.get(MAGIC.len() + 2..start) else {
         return Ok(ReadHeader::Cut { need: start });
     };
-    // Little-endian, of two or four bytes.
+    // The length is little-endian, of two or four bytes.
     let length = length.iter().rev().fold(0, |above, byte| above << 8 | usize::from(*byte));
     if length > MAX_DICT {
         return Err(HeaderError::Damaged(format!(

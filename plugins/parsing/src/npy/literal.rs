@@ -1,10 +1,10 @@
 //! Parses the Python literals that NumPy writes into headers: dicts, lists, tuples, strings, whole
 //! numbers from 0, `True`, `False` and `None`, as `repr` writes them.
 
-/// How deep lists and tuples may be nested.
+/// Largest nesting depth of lists and tuples.
 const MAX_DEPTH: u32 = 32;
 
-/// A literal, and where it starts in the text.
+/// A literal, and its start in the text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Literal {
     pub(super) at: usize,
@@ -23,16 +23,16 @@ pub(super) enum Value {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// Why a text is not a literal.
+/// The error of a text that is not a literal.
 #[derive(Debug, PartialEq)]
 pub(super) struct LiteralError {
-    /// The place in the text where the unexpected bytes start.
+    /// The offset in the text at which the unexpected bytes start.
     pub(super) at: usize,
     /// Says what was expected there.
     pub(super) expected: &'static str,
 }
 
-/// How the text is encoded. It matters only inside of strings.
+/// The encoding of the text. It matters only inside of strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Latin1,
@@ -88,7 +88,7 @@ impl Parser<'_> {
             Some(b'{') => self.dict(depth + 1)?,
             Some(b'[') => Value::List(self.elements(b']', depth + 1)?.0),
             Some(b'(') => match self.elements(b')', depth + 1)? {
-                // Parentheses around a value, without a comma, are no tuple.
+                // Parentheses around a value, without a comma, are not a tuple.
                 (_, false) => return Err(LiteralError { at, expected: "a tuple, as in `(3,)`" }),
                 (elements, true) => Value::Tuple(elements),
             },
@@ -99,7 +99,7 @@ impl Parser<'_> {
         Ok(Literal { at, value })
     }
 
-    /// Parses what is between brackets. Returns the elements, and whether it can be a tuple: it is
+    /// Parses the content of brackets. Returns the elements, and whether it can be a tuple: it is
     /// empty or has a comma.
     fn elements(&mut self, close: u8, depth: u32) -> Result<(Vec<Literal>, bool), LiteralError> {
         self.at += 1;
@@ -207,7 +207,7 @@ impl Parser<'_> {
         String::from_utf8(bytes).or_else(|_| self.error("UTF-8"))
     }
 
-    /// The character that the escape here stands for.
+    /// The character that this escape represents.
     fn escape(&mut self) -> Result<char, LiteralError> {
         const EXPECTED: &str = "an escape that Python's repr writes";
         let at = self.at;
@@ -241,7 +241,7 @@ impl Parser<'_> {
 mod tests {
     use super::{Encoding, Literal, LiteralError, Value, parse};
 
-    /// A literal as text, in a form of its own.
+    /// A literal as text, in a normal form.
     fn shown(literal: &Literal) -> String {
         let join = |all: &[Literal]| all.iter().map(shown).collect::<Vec<_>>().join(" ");
         match &literal.value {

@@ -8,23 +8,23 @@ use super::dtype::{Dtype, ElementType, multiply};
 use super::header::{HeaderError, NpyHeader, ReadHeader, read_header};
 use crate::field_spec::{FieldType, display_type};
 
-/// The records that an array becomes: its rows, or one that is all of it.
+/// The records that an array becomes: its rows, or one record that is the whole array.
 #[derive(Debug)]
 pub struct ArrayLayout {
     fields: Vec<Field>,
     columns: Vec<Column>,
     /// Number of records.
     pub records: u64,
-    /// Bytes of a record. May be more than memory holds. A row has at least 1.
+    /// Size of a record in bytes. May be more than memory holds. A row has at least 1.
     pub record: u64,
 }
 
-/// How a field lies in a record.
+/// The layout of a field in a record.
 #[derive(Debug)]
 struct Column {
     /// Its start.
     offset: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     size: u64,
     form: Form,
 }
@@ -37,22 +37,22 @@ enum Form {
     Booleans,
     /// Bytes with NULs after them.
     Padded,
-    /// Several of them, each of this size.
+    /// Several strings, each of this size.
     PaddedList(u64),
 }
 
-/// A value is not valid.
+/// The error of an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueError {
     /// Index of the field.
     pub field: usize,
-    /// The place of the byte in the record.
+    /// The offset of the byte in the record.
     pub at: usize,
-    /// The byte that is no boolean.
+    /// The byte that is not a boolean.
     pub found: u8,
 }
 
-/// The bytes that records lie in.
+/// The bytes that contain records.
 #[derive(Debug, Clone, Copy)]
 pub enum ArrayBytes<'a> {
     /// The chunk.
@@ -79,10 +79,10 @@ impl ArrayBytes<'_> {
     }
 }
 
-/// Why bytes can't be a field.
+/// The reason why bytes can't be a field.
 #[derive(Debug)]
 pub enum ArrayError {
-    /// They are no array: what was expected and what was found.
+    /// They are not an array: what was expected and what was found.
     Damaged(String),
     /// The array is not supported: what was expected and what was found.
     Unsupported(String),
@@ -100,7 +100,7 @@ impl From<HeaderError> for ArrayError {
 /// Reads bytes that are one array, to be one record of one field, which is called `name`.
 ///
 /// # Errors
-/// The bytes are no array, or one that can't be a field, or there are more of them or fewer.
+/// The bytes are not an array, the array can't be a field, or the number of bytes is wrong.
 pub fn read_whole(bytes: &[u8], name: &str) -> Result<(NpyHeader, ArrayLayout), ArrayError> {
     let header = match read_header(bytes)? {
         ReadHeader::Whole(header) => header,
@@ -127,10 +127,10 @@ pub fn read_whole(bytes: &[u8], name: &str) -> Result<(NpyHeader, ArrayLayout), 
 }
 
 impl NpyHeader {
-    /// Compares a whole array with the type of a field. A size of 0 is any size.
+    /// Compares a whole array with the type of a field. A size of 0 matches any size.
     ///
     /// # Errors
-    /// Says what was expected and what was found.
+    /// The error says what was expected and what was found.
     pub fn check_type(&self, layout: &ArrayLayout, wanted: &FieldType) -> Result<(), String> {
         let (FieldType { scalar, shape, .. }, found) = (wanted, &layout.fields[0]);
         let same = |(wanted, found): (&u32, &u64)| *wanted == 0 || u64::from(*wanted) == *found;
@@ -146,7 +146,7 @@ impl NpyHeader {
     /// is called `name`; a structured array has a field for each member.
     ///
     /// # Errors
-    /// The feature of the array that is not supported, and what to do about it.
+    /// The error names the unsupported feature of the array, and what to do about it.
     pub fn rows(&self, name: &str) -> Result<ArrayLayout, String> {
         let (count, row) = match &self.shape[..] {
             [] => (1, &[][..]),
@@ -231,7 +231,7 @@ impl NpyHeader {
     }
 }
 
-/// A field, its bytes, and how they are to be read.
+/// A field, its bytes, and how to read them.
 fn field(name: &str, element: &ElementType, shape: &[u64]) -> Result<(Field, u64, Form), String> {
     let kind = element.kind.clone()?;
     let width = element.size.unwrap_or(u64::MAX);
@@ -259,7 +259,8 @@ impl ArrayLayout {
         &self.fields
     }
 
-    /// Whether a record is one field whose bytes need no check and no change. Then it is its bytes.
+    /// Whether a record is one field whose bytes need no check and no change. If so, the record is
+    /// its bytes.
     pub fn is_one_span(&self) -> bool {
         let [Column { offset: 0, size, form: Form::Numbers }] = self.columns[..] else {
             return false;
@@ -267,11 +268,11 @@ impl ArrayLayout {
         size == self.record
     }
 
-    /// Adds the fields of the record that starts at `at` in these bytes. The record must be there
-    /// as a whole.
+    /// Adds the fields of the record that starts at `at` in these bytes. The record must be
+    /// complete.
     ///
     /// # Errors
-    /// A value is not valid. Then the fields must be abandoned.
+    /// A value is invalid. The fields must be abandoned then.
     #[inline]
     pub fn add_fields(
         &self,
@@ -280,7 +281,7 @@ impl ArrayLayout {
         out: &mut Records,
     ) -> Result<(), ValueError> {
         for (index, column) in self.columns.iter().enumerate() {
-            // They fit: the record is in memory.
+            // The values fit: the record is in memory.
             let start = at + column.offset as usize;
             let range = start..start + column.size as usize;
             match column.form {
@@ -307,7 +308,7 @@ impl ArrayLayout {
         Ok(())
     }
 
-    /// Says what is wrong with a value.
+    /// Describes the fault of a value.
     pub fn describe(&self, error: ValueError) -> String {
         let ValueError { field, at, found } = error;
         let name = &self.fields[field].name;
@@ -323,7 +324,7 @@ fn unpadded(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Fields as a message shows them: the type of a single one, else names and types.
+/// Fields as a message shows them: the type of a single one, otherwise names and types.
 pub fn display_fields(fields: &[Field]) -> String {
     let shown = |field: &Field| {
         let text = display_type(field.scalar, &field.shape);

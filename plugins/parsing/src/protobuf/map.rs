@@ -20,7 +20,7 @@ pub struct MessageMap {
     /// The value of the entry that is being read.
     value: Pieces,
     /// For each entry of the previous map, the index of its key: a guess for the next map, because
-    /// the records of a file nearly always have their keys in the same order.
+    /// the records of a file almost always have their keys in the same order.
     previous_order: Vec<usize>,
     /// Entries of this map so far.
     entries: usize,
@@ -55,7 +55,7 @@ impl MessageMap {
     /// Adds one entry of the map. If several entries have the same key, the last one counts.
     ///
     /// # Errors
-    /// The entry is not valid.
+    /// The entry is invalid.
     #[inline]
     pub fn add(&mut self, bytes: &[u8], entry: Range<usize>) -> Result<(), WireError> {
         let key = read_entry(bytes, entry, &mut self.value)?;
@@ -124,7 +124,7 @@ fn read_entry(
 /// Reads one entry of a map, wanted or not: the range of its key, and its value.
 ///
 /// # Errors
-/// The entry is not valid.
+/// The entry is invalid.
 pub fn read_map_entry(
     bytes: &[u8],
     entry: Range<usize>,

@@ -1,10 +1,10 @@
 //! Reads protobuf's wire format in place: where the values of a message are, not what they mean.
 //! For decoders of formats whose records are protobuf messages.
 //!
-//! The rules are protobuf's: unknown fields are ignored; if a field or a map key comes twice, the
-//! last one counts; a message that comes twice is merged; lists of numbers may be packed or not;
-//! groups are skipped. One rule is stricter: a known field with a wrong wire type is an error, not an
-//! unknown field.
+//! The rules are protobuf's: unknown fields are ignored; if a field or a map key occurs twice, the
+//! last one counts; a message that occurs twice is merged; lists of numbers may be packed or not;
+//! groups are skipped. One rule is stricter: a known field with a wrong wire type is an error, not
+//! an unknown field.
 
 mod map;
 mod numbers;

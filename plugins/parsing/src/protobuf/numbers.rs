@@ -7,7 +7,7 @@ use super::{Pieces, WireError, WireField, WireType};
 /// ones.
 ///
 /// # Errors
-/// The field has another wire type, or its length is no multiple of `width`.
+/// The field has another wire type, or its length is not a multiple of `width`.
 #[inline(always)]
 pub fn add_fixed(list: &mut Pieces, field: &WireField, width: usize) -> Result<(), WireError> {
     let one = if width == 4 { WireType::Fixed32 } else { WireType::Fixed64 };
@@ -33,7 +33,7 @@ pub fn add_varints(bytes: &[u8], list: &mut Pieces, field: &WireField) -> Result
     if !matches!(field.wire_type, WireType::Bytes | WireType::Varint) {
         return Err(field.wrong_wire_type(WireType::Varint));
     }
-    // Checked here so that no varint can reach from one piece into the next.
+    // This is checked here so that no varint extends from one piece into the next.
     if bytes[field.value.clone()].last().is_some_and(|last| *last >= 0x80) {
         return Err(WireError { at: field.at, kind: WireErrorKind::CutVarint });
     }
@@ -41,7 +41,7 @@ pub fn add_varints(bytes: &[u8], list: &mut Pieces, field: &WireField) -> Result
     Ok(())
 }
 
-/// How many varints are in a list made by [`add_varints`].
+/// Number of varints in a list made by [`add_varints`].
 #[inline]
 pub fn count_varints(bytes: &[u8], list: &Pieces) -> usize {
     let count = |piece: &[u8]| {
@@ -107,11 +107,11 @@ pub fn append_varints<const WIDTH: usize>(
     })
 }
 
-/// Calls `take` with each varint that is whole in these eight bytes. Returns how many bytes they
-/// have.
+/// Calls `take` with each varint that is complete in these eight bytes. Returns their total size in
+/// bytes.
 ///
-/// This has no branch on the length of a varint, which no processor can predict where small and
-/// large numbers are mixed. It also finds where a varint starts without decoding the one before it.
+/// There is no branch on the length of a varint, which a processor can't predict if small and large
+/// numbers are mixed. It also finds where a varint starts without decoding the one before it.
 #[inline(always)]
 fn each_short_varint(word: u64, take: &mut impl FnMut(u64)) -> usize {
     let mut ends = !word & ENDS;

@@ -2,7 +2,7 @@
 
 use super::{MessageReader, Pieces, WireError};
 
-/// The oneof that was read last. One value serves many records, so that its memory is reused.
+/// The last oneof that was read. One value serves many records, so that its memory is reused.
 #[derive(Debug, Default)]
 pub struct OneOf {
     /// Number of the field that is set; 0 if none is.
@@ -12,11 +12,11 @@ pub struct OneOf {
 }
 
 impl OneOf {
-    /// Reads a message that consists of a oneof with these cases. If several cases come, the last
-    /// one counts; if the same case comes again, its messages are merged.
+    /// Reads a message that consists of a oneof with these cases. If several cases occur, the last
+    /// one counts; if the same case occurs again, its messages are merged.
     ///
     /// # Errors
-    /// The message is not valid, or a case is no message.
+    /// The message is invalid, or a case is not a message.
     #[inline]
     pub fn read(&mut self, bytes: &[u8], owner: &Pieces, cases: &[u32]) -> Result<(), WireError> {
         self.case = 0;

@@ -1,8 +1,7 @@
-//! Bytes that may be in several pieces, though nearly always they are in one.
+//! Bytes that may be in several pieces, although they are almost always in one.
 //!
-//! Protobuf merges a message that comes twice, and a list of numbers may come in several runs.
-//! Reading the pieces one after the other gives the same result as merging them, so no byte is
-//! moved.
+//! Protobuf merges a message that occurs twice, and a list of numbers may come in several runs.
+//! Reading the pieces in sequence gives the same result as merging them, so no byte is moved.
 
 use std::ops::Range;
 
@@ -10,7 +9,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pieces {
     first: Range<usize>,
-    /// The others. Nothing is allocated as long as there are none.
+    /// The other pieces. Nothing is allocated as long as there are none.
     more: Vec<Range<usize>>,
 }
 

@@ -1,12 +1,12 @@
-//! Reads the fields of one message, in the order in which they are written, and refuses what is not
-//! valid.
+//! Reads the fields of one message, in the order in which they are written, and refuses invalid
+//! ones.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::Pieces;
 
-/// How the value of a field is encoded.
+/// The encoding of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireType {
     /// An integer of one to ten bytes.
@@ -52,7 +52,7 @@ impl WireField {
     }
 }
 
-/// Why a message can't be read. Its text completes "expected a message, found …".
+/// The reason why a message can't be read. Its text completes "expected a message, found …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
     /// The start of the invalid bytes, counted from the start of the reader's bytes.
@@ -60,7 +60,7 @@ pub struct WireError {
     pub(crate) kind: WireErrorKind,
 }
 
-/// The kinds of errors. A `left` is how many bytes the message still has.
+/// The kinds of errors. `left` is the number of remaining bytes of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WireErrorKind {
     /// A varint of more than 64 bits.
@@ -71,19 +71,19 @@ pub(crate) enum WireErrorKind {
     CutValue { wanted: usize, left: usize },
     /// A length that is larger than the rest of the message.
     Length { length: u64, left: usize },
-    /// The end of a group that is not the last one that began.
+    /// The end of a group that is not the innermost open one.
     GroupEnd(u64),
     /// The message ends inside a group.
     OpenGroup(u64),
-    /// Groups in more groups than [`MAX_GROUP_DEPTH`].
+    /// Groups nested deeper than [`MAX_GROUP_DEPTH`].
     DeepGroups,
     /// A wire type that protobuf does not have.
     UnknownWireType(u64),
     /// A field number that protobuf does not have.
     InvalidNumber(u64),
-    /// A known field with another wire type than its own.
+    /// A known field with the wrong wire type.
     WrongWireType { number: u32, expected: WireType, found: WireType },
-    /// Packed numbers of `width` bytes whose length is no multiple of that.
+    /// Packed numbers of `width` bytes whose length is not a multiple of that.
     OddLength { length: usize, width: usize },
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for WireType {
     }
 }
 
-/// Groups that may be inside of each other: protobuf's own limit.
+/// Largest nesting depth of groups: protobuf's own limit.
 const MAX_GROUP_DEPTH: usize = 100;
 
 /// Reads the fields of a message. The message may be in several pieces.
@@ -167,7 +167,7 @@ impl<'a> MessageReader<'a> {
     /// The next field; `None` at the end of the message.
     ///
     /// # Errors
-    /// The next field is not valid. The reader can't go on then.
+    /// The next field is invalid. The reader can't continue then.
     #[inline(always)]
     #[allow(clippy::should_implement_trait, reason = "an error ends it, so it is no iterator")]
     pub fn next(&mut self) -> Result<Option<WireField>, WireError> {
@@ -178,7 +178,8 @@ impl<'a> MessageReader<'a> {
             }
             let at = self.at;
             let (number, wire_type) = self.tag()?;
-            // Tested before the other wire types because nearly all fields of our messages have it.
+            // It is tested before the other wire types because almost all fields of our messages
+            // have it.
             if wire_type == 2 {
                 let length = self.length()?;
                 return Ok(Some(self.field(number, WireType::Bytes, length, at)));
@@ -213,8 +214,8 @@ impl<'a> MessageReader<'a> {
         Ok(length as usize)
     }
 
-    /// Skips the group with this number, after its tag. No message of ours has groups, so every group
-    /// is an unknown field.
+    /// Skips the group with this number, after its tag. None of our messages has groups, so every
+    /// group is an unknown field.
     #[cold]
     #[inline(never)]
     fn skip_group(&mut self, number: u64) -> Result<(), WireError> {
@@ -267,7 +268,7 @@ impl<'a> MessageReader<'a> {
         Ok(self.field(number, wire_type, length, at))
     }
 
-    /// The field whose value is the next `length` bytes. The reader then goes on after them.
+    /// The field whose value is the next `length` bytes. The reader continues after them.
     #[inline(always)]
     fn field(&mut self, number: u64, wire_type: WireType, length: usize, at: usize) -> WireField {
         let from = self.at;
@@ -284,7 +285,7 @@ impl<'a> MessageReader<'a> {
     }
 }
 
-/// The varint at `at`, and where it ends.
+/// The varint at `at`, and its end.
 #[inline(always)]
 pub(crate) fn varint(bytes: &[u8], at: usize) -> Result<(u64, usize), WireError> {
     match bytes.get(at) {

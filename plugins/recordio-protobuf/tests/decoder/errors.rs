@@ -1,5 +1,5 @@
 //! Records without the fields that the options or the first record require: the message, and that
-//! decoding goes on after them.
+//! decoding continues after them.
 
 use pipemill_plugin::testing::{Setup, assert_all_splits, assert_any_split};
 use pipemill_recordio_protobuf::RecordIoProtobuf;
@@ -22,7 +22,7 @@ fn message_between(good: Vec<u8>, options: &[(&str, &str)], bad: Vec<u8>) -> Str
     message
 }
 
-/// The same, where the good records have two features and a label.
+/// The same, for good records with two features and a label.
 fn message_for(options: &[(&str, &str)], bad: Vec<u8>) -> String {
     message_between(usual(&float32(&[1.0, 2.0]), &int32(&[3])), options, bad)
 }

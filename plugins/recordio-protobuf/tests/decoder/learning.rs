@@ -50,7 +50,7 @@ fn nothing_is_learned_from_a_refused_record() {
     assert_eq!(schema[0], Field::new("features", Scalar::Int32).shaped([3]));
 }
 
-/// Also where the first record that it sees is of another form.
+/// The same is true if the first record that it sees has another form.
 #[test]
 fn a_stream_that_begins_again_has_the_form_of_the_first_record() {
     let one = usual(&float32(&[1.0, 2.0]), &int32(&[3]));
@@ -78,7 +78,7 @@ fn an_empty_file_has_no_schema() {
     assert_eq!(outcome(&[], b"").schema, None);
 }
 
-/// If a key, a case of a value or a uid comes twice, the last one counts.
+/// If a key, a case of a value or a uid occurs twice, the last one counts.
 #[test]
 fn the_last_one_counts() {
     let value = [int32(&[1]), float32(&[1.0]), int32(&[2]), float32(&[2.0, 3.0])].concat();
@@ -93,7 +93,7 @@ fn the_last_one_counts() {
     assert_eq!(outcome.records, [[le(&[2.0, 3.0]), le(&[4.0]), Some(b"last".to_vec())]]);
 }
 
-/// A tensor that comes twice is merged, in one value or in two.
+/// A tensor that occurs twice is merged, in one value or in two.
 #[test]
 fn tensors_in_pieces() {
     let (one, two) = (float32(&[1.0]), float32(&[2.0, 3.0]));

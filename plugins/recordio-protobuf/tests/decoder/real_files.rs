@@ -1,5 +1,5 @@
-//! Files that the SageMaker Python SDK wrote. The decoder must read the same as the SDK: see
-//! `fixtures/make.py`.
+//! Files that the SageMaker Python SDK wrote. The decoder must read the same records as the SDK:
+//! see `fixtures/make.py`.
 
 use pipemill_plugin::testing::{Record, Setup, assert_all_splits};
 use pipemill_plugin::{Field, Scalar};
@@ -31,7 +31,7 @@ fn text(value: &Value) -> Option<Vec<u8>> {
     value.as_str().map(|text| text.as_bytes().to_vec())
 }
 
-/// Asserts that the file has the records that `wanted` makes of those that the SDK reads.
+/// Asserts that the file has the records that `wanted` makes from the SDK's.
 fn assert_same(
     written: &[u8],
     read_back: &str,

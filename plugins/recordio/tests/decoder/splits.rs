@@ -43,7 +43,7 @@ fn as_record(payload: &[u8]) -> Record {
     vec![Some(payload.to_vec())]
 }
 
-/// Asserts that the records before `place` come first, without a change.
+/// Asserts that the records before `place` come first, unchanged.
 fn assert_intact_before(place: usize, file: &File, outcome: &Outcome) {
     let before = file.records.iter().take_while(|(_, end, _)| *end <= place);
     for (index, (start, _, payload)) in before.enumerate() {

@@ -11,10 +11,10 @@ use crate::{Decoder, Host, Level, Options, Records, StreamInfo, unpack};
 /// Duration of one measurement.
 const MEASURE_FOR: Duration = Duration::from_secs(1);
 
-/// Prints the speed, in GiB/s, with which the decoder decodes `object`, shown as one chunk.
+/// Prints the speed, in GiB/s, with which the decoder decodes `object` as one chunk.
 ///
 /// # Panics
-/// If the decoder refuses its options, or does not decode all of the object.
+/// If the decoder refuses its options, or does not decode the whole object.
 pub fn print_speed<D: Decoder>(what: &str, options: &[(&str, &str)], object: &[u8]) {
     print_speed_with::<D>(what, options, object, crc32c);
 }
@@ -66,7 +66,7 @@ pub fn print_speed_with<D: Decoder>(
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// Prints the speed, in GiB/s, with which `pass` processes `bytes` bytes. The fastest pass counts,
-/// because the others were slowed down by something else on the machine.
+/// because other work on the machine slowed down the others.
 pub fn print_passes(what: &str, bytes: usize, mut pass: impl FnMut()) {
     let (start, mut best) = (Instant::now(), Duration::MAX);
     while start.elapsed() < MEASURE_FOR {

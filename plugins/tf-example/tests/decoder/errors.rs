@@ -1,4 +1,4 @@
-//! Records without the features that the operator named: the message, and that decoding goes on
+//! Records without the features that the operator named: the message, and that decoding continues
 //! after them.
 
 use pipemill_plugin::testing::{Setup, assert_all_splits, assert_any_split};

@@ -1,4 +1,4 @@
-//! Objects that are plainly something else are refused with what they are.
+//! Objects that clearly have another format are refused, and the error names that format.
 
 use pipemill_parsing::testing::assert_refuses_other_formats;
 use pipemill_plugin::testing::Setup;

@@ -1,4 +1,4 @@
-//! Files that TensorFlow wrote. The decoder must read the same as TensorFlow: see
+//! Files that TensorFlow wrote. The decoder must read the same records as TensorFlow: see
 //! `fixtures/make.py`.
 
 use pipemill_plugin::testing::{Record, Setup, assert_all_splits};
@@ -19,7 +19,7 @@ fn list<T: AsRef<[u8]>>(values: &Value, bytes: impl Fn(&Value) -> T) -> Vec<u8> 
     values.iter().flat_map(|value| bytes(value).as_ref().to_vec()).collect()
 }
 
-/// The fields of a record, from what TensorFlow reads.
+/// The fields of a record, from TensorFlow's values.
 fn wanted(record: &Value) -> Record {
     let bits = |value: &Value| (value.as_u64().expect("bits") as u32).to_le_bytes();
     let int64 = |value: &Value| value.as_i64().expect("int64").to_le_bytes();

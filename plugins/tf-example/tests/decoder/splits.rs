@@ -9,7 +9,7 @@ use crate::write::{self, Value, example};
 
 const FEATURES: &str = "image:bytes, label:int64, weights:float32[3], ids:int64[], maybe:float32?";
 
-/// A message, and the record that it must become.
+/// A message, and the expected record.
 fn record() -> impl Strategy<Value = (Vec<u8>, Record)> {
     let parts = (
         prop::collection::vec(any::<u8>(), 0..60),

@@ -20,7 +20,7 @@ impl Host for Counting {
     fn log(&mut self, _: Level, _: &str) {}
 }
 
-/// `consumed` and `need` for these bytes, and how often the host was asked for checksums.
+/// `consumed` and `need` for these bytes, and how often the decoder asked the host for checksums.
 fn progress(bytes: &[u8]) -> (usize, usize, usize) {
     let mut decoder = testing::open::<TfRecord>(&Setup::new(&[])).expect("opens");
     let calls = Rc::new(Cell::new(0));

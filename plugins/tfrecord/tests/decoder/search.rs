@@ -1,19 +1,19 @@
-//! The search for a record from any place: it finds the next one, and is not misled by records that
-//! lie inside of others.
+//! The search for a record from any position: it finds the next one, and is not misled by records
+//! inside others.
 
 use pipemill_parsing::testing::write_tfrecord;
 use pipemill_plugin::{Decoder, Options, Resync, StreamInfo};
 use pipemill_tfrecord::TfRecord;
 use proptest::prelude::*;
 
-/// A search in these bytes, of which `end` says that no others follow.
+/// A search in these bytes; `end` says that no others follow.
 fn search(bytes: &[u8], end: bool, max_record: u64) -> Resync {
     let options = Options::new(&TfRecord::options(), &[]).expect("the defaults");
     let info = StreamInfo { max_record, ..StreamInfo::default() };
     TfRecord::open(&options, &info).expect("it opens").resync(bytes, end)
 }
 
-/// A file, and the places at which its records start.
+/// A file, and the positions at which its records start.
 fn file(payloads: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
     let (mut file, mut starts) = (Vec::new(), Vec::new());
     for payload in payloads {
@@ -40,7 +40,7 @@ proptest! {
         let last = *starts.last().expect("two or more");
         let from = from.index(last + 1);
         let next = starts.iter().find(|start| **start >= from).expect("the last");
-        // There are no bytes after the last record that tell a record inside of it from others.
+        // After the last record there are no bytes that distinguish it from a record inside it.
         if from <= starts[starts.len() - 2] {
             let found = search(&file[from..], true, 1 << 20);
             prop_assert_eq!(found, Resync { consumed: next - from, found: true });

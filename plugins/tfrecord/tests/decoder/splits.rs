@@ -1,5 +1,5 @@
 //! Every split gives the same records. Damage loses no record before it, and makes no record that
-//! nobody wrote.
+//! was never written.
 
 use pipemill_parsing::testing::write_tfrecord;
 use pipemill_plugin::testing::{Record, Setup, assert_any_split, decode_split};
@@ -118,7 +118,7 @@ proptest! {
         pieces in pieces(),
         verify in any::<bool>(),
     ) {
-        // Zeros first, because random bytes hardly ever give a small length.
+        // The length begins with zeros, because random bytes rarely give a small length.
         let bytes = [vec![0; zeros], bytes].concat();
         let outcome = assert_any_split::<TfRecord>(&setup(verify, true), &bytes, &pieces);
         if verify {

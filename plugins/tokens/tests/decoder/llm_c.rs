@@ -1,4 +1,4 @@
-//! llm.c's header: what it must have, and that the object has as many tokens as it says.
+//! llm.c's header: its required content, and that the object has the number of tokens in it.
 
 use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split};
 use pipemill_tokens::Tokens;
@@ -68,7 +68,7 @@ fn objects_that_are_cut_short() {
         )
     };
     let file = gpt2(12);
-    // The record that ends where the object is cut is not emitted, so that the error has a place.
+    // The record at the cut is not emitted, so that the error has a position.
     for (length, records, at) in [
         (file.len() - 1, 2, 1024 + 16),
         (file.len() - 7, 2, 1024 + 16),

@@ -1,4 +1,4 @@
-//! Every split gives the records that a simple model gives.
+//! Every split gives the same records as a simple model.
 
 use pipemill_plugin::testing::{Setup, assert_any_split};
 use pipemill_tokens::Tokens;

@@ -1,4 +1,4 @@
-//! Tokens at the end of an object that are fewer than a record has.
+//! Tokens at the end of an object that don't fill a record.
 
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits};
 use pipemill_tokens::Tokens;
@@ -41,7 +41,7 @@ fn a_short_last_record_is_dropped() {
     }
 }
 
-/// That is damage, or the wrong type: `tail` is for whole tokens.
+/// This is damage, or the wrong type: `tail` is for complete tokens.
 #[test]
 fn an_object_that_ends_inside_a_token() {
     for tail in ["error", "drop"] {

@@ -1,7 +1,7 @@
-//! Writes token files, also ones that are not valid.
+//! Writes token files, including invalid ones.
 
-/// Tokens of `width` bytes each, all different: the index of a token, and a byte that tells it from
-/// the others.
+/// Tokens of `width` bytes each, all different: the index of a token, and a byte that distinguishes
+/// it from the others.
 pub fn tokens(count: usize, width: usize) -> Vec<u8> {
     let token = |index: usize| (index as u64 * 0x9e37 + 1).to_le_bytes().into_iter().take(width);
     (0..count).flat_map(token).collect()

@@ -1,5 +1,5 @@
-//! After damage, every split gives the same records and errors, no record that nobody wrote, and
-//! every sample that is not next to the damage.
+//! After damage, every split gives the same records and errors, no record that was never written,
+//! and every sample that is not next to the damage.
 
 use pipemill_plugin::testing::{Setup, assert_any_split};
 use pipemill_webdataset::WebDataset;
@@ -15,7 +15,7 @@ fn archive(samples: &[Sample]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// A block, or its first byte, is overwritten. It may be a header or data.
+    /// Overwrites a block, or its first byte. It may be a header or data.
     #[test]
     fn one_damaged_block(
         samples in samples(9),
@@ -45,9 +45,9 @@ proptest! {
             let same: Vec<_> = outcome.records.iter().filter(|found| found[0] == record[0]).collect();
             prop_assert_eq!(same, vec![record], "{}", number);
         }
-        // Every record was written like this, except the data of the sample with the damage. Two
-        // kinds of damage can't be noticed: two blocks of zeros are an end mark, and a long name is
-        // data without a checksum.
+        // Every record was written in this form, except for the data of the sample with the damage.
+        // Two kinds of damage can't be noticed: two blocks of zeros are an end mark, and a long
+        // name is data without a checksum.
         let is_mark = file[block * BLOCK..][..2 * BLOCK].iter().all(|byte| *byte == 0);
         if !is_mark && samples[hit].is_plain {
             for record in &outcome.records {

@@ -1,4 +1,4 @@
-//! The message of each error, and where decoding goes on.
+//! The message of each error, and where decoding continues.
 
 use pipemill_plugin::testing::Setup;
 
@@ -84,7 +84,7 @@ fn fields_of_bytes_need_not_be_utf8() {
     assert_eq!(outcome.records, [[Some(b"\xff".to_vec())]]);
 }
 
-/// After a damaged header, the open sample and the sample that is found first are dropped.
+/// After a damaged header, the open sample and the first sample that is found are dropped.
 #[test]
 fn damaged_headers() {
     let valid = with_third_sample(&[file("three.a", b"1"), file("three.b", b"2")]);
@@ -172,7 +172,7 @@ fn samples_larger_than_max_record() {
         vec![file("three.a", &[1; 513]), file("three.b", b"2"), file("three.c", b"3")],
         vec![file("three.a", b"1"), file("README", &[2; 600]), file("three.b", &[3; 5000])],
         vec![file("three.a", &[1; 70_000]), file("three.b", b"2")],
-        // The search must skip whole blocks, or it reads the long name wrong.
+        // The search must skip complete blocks, otherwise it reads the long name wrong.
         vec![file("three.a", &[1; 5000]), pax(&[("path", "three.b")]), file("x", b"2")],
         vec![file("three.a", &[1; 512]), file("three.b", b""), file("README", b"r")],
     ] {
@@ -224,7 +224,8 @@ fn archives_that_are_cut_short() {
     // 15.
     for length in 0..whole.len() {
         let outcome = outcome(&Setup::new(&[("fields", "a")]), &whole[..length]);
-        // Sample one is known to be whole when the header of two is there, or at the end of the input.
+        // Sample one is known to be complete when the header of two is there, or at the end of the
+        // input.
         let ended = |at: &&usize| **at <= length;
         let mut wanted = [7, 11, 16].map(|block| block * 512).iter().filter(ended).count();
         // The input ends after the last member of a sample, or after the first of two.

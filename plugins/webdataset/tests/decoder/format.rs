@@ -1,4 +1,4 @@
-//! All forms of tar, and the members that make up a sample.
+//! All forms of tar, and the members that form a sample.
 
 use pipemill_plugin::testing::Setup;
 
@@ -69,7 +69,7 @@ fn links_have_no_data() {
     );
 }
 
-/// Before ustar, a directory was a file whose name ends with a slash. Its size says nothing.
+/// Before ustar, a directory was a file whose name ends with a slash. Its size has no meaning.
 #[test]
 fn old_directories_have_no_data() {
     let mut directory = header(b"dir/", 100_000, 0);
@@ -155,7 +155,7 @@ fn with(mut member: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 fn prefixes() {
     let split = |name: &str| with(file(name, b"1"), 345, b"a/long.way");
     assert_eq!(samples(&[split("one.a"), split("one.b")]), [["a/long.way/one", "1", "1"]]);
-    // GNU tar has times where the prefix is.
+    // GNU tar has times in the place of the prefix.
     let gnu = with(split("one.a"), 257, b"ustar  \0");
     assert_eq!(samples(&[gnu]), [["one", "1", "-"]]);
     // The key is the prefix and the extension is the name.

@@ -46,7 +46,7 @@ fn need_is_exact() {
     assert_eq!(progress(&named[..512]), (0, 1536));
 }
 
-/// Members that belong to no sample are skipped piece by piece, so they may have any size.
+/// Members that belong to no sample are skipped in pieces, so they may have any size.
 #[test]
 fn need_of_a_member_that_is_skipped() {
     let file = [file("README", &[1; 5000]), file("k.a", b"")].concat();
@@ -73,12 +73,13 @@ fn a_sample_is_read_once_per_member() {
         assert!(progress.need > shown);
         shown = progress.need;
     };
-    // With no bytes, with each of four headers, and with each of the two blocks of the end mark.
+    // Cuts: no bytes, each of four headers, and each of the two blocks of the end mark.
     assert_eq!((consumed, calls), (file.len() - end().len(), 7));
     out.flush();
 }
 
-/// A decoder that wraps this one takes all that a call consumes after a sample for its bytes.
+/// A decoder that wraps this one assumes that all bytes that a call consumes after a sample belong
+/// to it.
 #[test]
 fn the_end_mark_is_consumed_by_another_call_than_the_sample_before_it() {
     let members = [file("k.a", b""), file("k.b", b"")].concat();

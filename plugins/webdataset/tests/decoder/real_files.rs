@@ -61,7 +61,7 @@ fn same_as_webdataset() {
     }
 }
 
-/// Members of many types: the values that were given to webdataset's writer.
+/// Members of many types: the values that webdataset's writer was given.
 #[test]
 fn typed_members() {
     let fields = "cls:int64,txt:utf8,score=score.txt:float64,json/size:int32[2],json/name:utf8,json/ok:bool,\
@@ -103,7 +103,7 @@ fn typed_members() {
     }
 }
 
-/// Several archives, one after the other, are one input.
+/// Several archives in sequence are one input.
 #[test]
 fn concatenated_archives() {
     let expected = expected();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::write::{BLOCK, end, entry, file, pax};
 
-/// The bytes of a sample, and the record that it must become with [`FIELDS`].
+/// The bytes of a sample, and the expected record with [`FIELDS`].
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Sample {
 
 pub const FIELDS: &str = "a,b?,c?";
 
-/// A member. `way` is how its name is written: as pax, as GNU's long name, or in the header.
+/// A member. `way` is the form of its name: as pax, as GNU's long name, or in the header.
 fn member(name: &str, data: &[u8], way: u8) -> Vec<u8> {
     match way {
         0 => [pax(&[("path", name)]), file("x", data)].concat(),

@@ -1,4 +1,4 @@
-//! Bytes after an end mark that are no tar.
+//! Bytes after an end mark that are not tar blocks.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::write::{BLOCK, end, file};
 use crate::{outcome, texts};
 
-/// Most bytes that are ignored.
+/// Largest number of bytes that are ignored.
 const MAX: usize = 64 << 10;
 
 /// Two archives with these bytes after them.
@@ -55,7 +55,7 @@ fn a_damaged_archive_is_an_error() {
     assert_eq!(*at, archives(b"").len() as u64);
 }
 
-/// A header that is cut short is not the start of other bytes.
+/// An incomplete header is not the start of other bytes.
 #[test]
 fn a_cut_header_is_an_error() {
     let outcome = outcome(&setup().skipping(), &archives(&file("three.a", b"3")[..400]));
@@ -76,8 +76,8 @@ impl Host for Log {
     }
 }
 
-/// The log of the decoder for this input, and `consumed` and `need` of all its calls together. It
-/// asks for another call with the same bytes after the last sample of an archive.
+/// The log of the decoder for this input, the number of consumed bytes, and the last `need`. The
+/// decoder asks for another call with the same bytes after the last sample of an archive.
 fn log(input: &[u8], end: bool) -> (Vec<(Level, String)>, usize, usize) {
     logged(&setup(), input, end)
 }

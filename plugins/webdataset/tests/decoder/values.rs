@@ -97,7 +97,7 @@ fn a_whole_json_text() {
         ("float32[]", "[1,2]\n", [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat()),
         ("bool", "true", vec![1]),
         ("utf8[]", "[\"a\", \"bc\"]", b"\x0c\0\0\0\x0d\0\0\0\x0f\0\0\0abc".to_vec()),
-        // Text and bytes are the member as it is.
+        // Text and bytes are the member unchanged.
         ("utf8", "\"a\"", b"\"a\"".to_vec()),
         ("bytes", "{", b"{".to_vec()),
     ] {
@@ -116,7 +116,7 @@ fn members_and_values_that_may_be_missing() {
     let b = Some(2i32.to_le_bytes().to_vec());
     let cls = Some(1i64.to_le_bytes().to_vec());
     assert_eq!(record(fields, two), [Some(b"x".to_vec()), cls, None, b, None]);
-    // Nothing is left of the sample before.
+    // Nothing of the previous sample is left.
     let both = [&archive(two)[..], &file("l.txt", b"t"), &end()].concat();
     assert_eq!(records(fields, &both)[1], [None, None, None, None, Some(b"t".to_vec())]);
 }
@@ -310,7 +310,7 @@ proptest! {
         }
     }
 
-    /// Damage of a member's data is an error of its sample only, or another value.
+    /// Damage of a member's data causes an error of its sample only, or another value.
     #[test]
     fn damaged_data(at in any::<prop::sample::Index>(), flip in 1u8.., member in 0usize..3, pieces in crate::splits::pieces()) {
         let sample = |key: &str| {

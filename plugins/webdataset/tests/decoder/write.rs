@@ -1,4 +1,4 @@
-//! A writer of tar blocks by the definition in POSIX. It can also write blocks that are not valid.
+//! A writer of tar blocks by the definition in POSIX. It can also write invalid blocks.
 
 pub const BLOCK: usize = 512;
 

@@ -1,4 +1,4 @@
-//! The server's turns, without its thread.
+//! Tests of single steps of the server, without its thread.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::host::writer::BatchInfo;
 use crate::protocol::{Mode, ToConsumer};
 use crate::socket::{connect_to, receive_with_fd};
 
-/// A server without its thread: the tests take its turns.
+/// A server without its thread: the tests run its steps.
 fn server(folder: &Path, max_connections: usize) -> ServerLoop {
     let ring = Ring::new(RingConfig {
         channel: "train".into(),
@@ -47,7 +47,7 @@ fn say_hello(socket: &OwnedFd) {
     send(socket, &protocol::hello(&hello), None, true).unwrap();
 }
 
-/// The next message, and None after a hang-up.
+/// The next message, and `None` after a hang-up.
 fn next(socket: &OwnedFd) -> Option<ToConsumer> {
     let mut buffer = buffer();
     match receive_with_fd(socket, &mut buffer).unwrap() {
@@ -91,7 +91,7 @@ fn a_new_connection_takes_the_place_of_the_one_that_was_silent_for_longest() {
     let folder = folder();
     let mut server = server(folder.path(), 3);
     let consumer = connect(&mut server);
-    // Its HELLO comes after it was accepted, and before it would have to go.
+    // Its HELLO arrives after it was accepted, and before it would be closed.
     say_hello(&consumer);
     let (first, second) = (connect(&mut server), connect(&mut server));
     let third = connect(&mut server);
@@ -117,7 +117,8 @@ fn a_status_client_has_at_most_one_answer_that_it_has_not_received() {
     let client = connect(&mut server);
     for _ in 0..3 {
         send(&client, &protocol::get_status(), None, true).unwrap();
-        // Five messages, of which the socket holds fewer: the rest is sent when there is room.
+        // There are five messages, and the socket has room for fewer: the rest is sent when there
+        // is room.
         let mut bytes = 0;
         while bytes < 300_000 {
             serve_all(&mut server);
@@ -154,7 +155,7 @@ fn a_batch_whose_ack_waits_at_the_end_is_granted_to_nobody_else() {
     };
     let grants = consumers.each_ref().map(|socket| next_grant(socket).unwrap());
     assert_eq!(grants.map(|grant| grant.batch), [0, 1]);
-    // One has ACKed, the other has not yet. The host has received neither when it ends.
+    // One has ACKed, the other has not yet. The host has received neither message when it ends.
     send(&consumers[0], &protocol::ack(grants[0].grant), None, true).unwrap();
     server.end();
     assert_eq!(consumers.each_ref().map(next_grant), [None, None]);
@@ -191,7 +192,7 @@ fn a_newer_pass_of_a_program_takes_the_place_of_an_older_one_and_ends_its_epoch(
     serve_all(&mut server);
     assert_eq!(refusal(&late), PASS_IS_OVER);
     assert_eq!(refusal(&long), "pass: expected a program of at most 128 bytes, found 129");
-    // It may read what it was granted until it hangs up.
+    // It may read its granted batches until it hangs up.
     assert_eq!(ring.lock().table.slot_counts().granted, 1);
     drop(older);
     serve_all(&mut server);

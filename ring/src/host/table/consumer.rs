@@ -1,4 +1,4 @@
-//! One consumer in the table: its credits, and the grants that it holds.
+//! One consumer in the table: its credits and its grants.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -20,19 +20,19 @@ pub(in crate::host) struct HeldGrant {
 pub(in crate::host) struct Consumer {
     pub(in crate::host) id: ConsumerId,
     pub(in crate::host) credits: u32,
-    /// Which batches it gets in mode `Rank`; 0 in the others.
+    /// The rank whose batches it gets in mode `Rank`; 0 in other modes.
     pub(in crate::host) rank: u32,
-    /// In the order of their numbers.
+    /// Its grants in the order of their numbers.
     pub(in crate::host) grants: Vec<HeldGrant>,
-    /// Not in `Share`: batches that are assigned to it and wait for credit.
+    /// Batches that are assigned to it and wait for credit; not used in `Share`.
     pub(super) assigned: VecDeque<SlotId>,
-    /// Its socket is full.
+    /// Whether its socket is full.
     pub(super) blocked: bool,
-    /// The epoch whose rest it asked to skip.
+    /// The epoch whose rest it requested to skip.
     pub(super) skipped: Option<u32>,
-    /// The epoch of the first batch or end that it was sent.
+    /// The epoch of the first batch or end that was sent to it.
     first_epoch: Option<u32>,
-    /// Rises with each grant to it. The consumer with the lowest has waited longest.
+    /// This increases with each grant to it. The consumer with the lowest value has waited longest.
     pub(super) last_grant: u64,
 }
 
@@ -56,17 +56,17 @@ impl Consumer {
         !self.blocked && self.grants.len() < self.credits as usize
     }
 
-    /// It is sent a batch or the end of this epoch.
+    /// Records that a batch or the end of this epoch is sent to it.
     pub(super) fn begin_in(&mut self, epoch: u32) {
         self.first_epoch.get_or_insert(epoch);
     }
 
-    /// The epoch in which it has begun, if it was granted a batch.
+    /// The epoch in which it began, if a batch was granted to it.
     pub(super) fn begun_epoch(&self) -> Option<u32> {
         self.first_epoch.filter(|_| self.last_grant > 0)
     }
 
-    /// Whether it has ACKed every batch that it was given.
+    /// Whether it has ACKed every batch that was granted to it.
     pub(super) fn all_acked(&self) -> bool {
         self.assigned.is_empty() && self.grants.iter().all(|held| held.acked)
     }

@@ -1,4 +1,4 @@
-//! What the table does by itself after each command: it grants, assigns and sends all that it can.
+//! The table's own actions after each command: it grants, assigns and sends everything that it can.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::types::{Effect, End, Entry, SlotId, SlotState};
 use crate::protocol::Mode;
 
 impl Table {
-    /// Does all that can be done now.
+    /// Does everything that can be done now.
     pub(super) fn pump(&mut self, now: Instant) {
         if self.closed {
             return;
@@ -32,7 +32,7 @@ impl Table {
                         && match self.mode {
                             Mode::Share => self.grant_to_one(slot, epoch, now),
                             Mode::Broadcast => self.assign_to_all(slot, epoch),
-                            // It waits for its rank to connect again.
+                            // The batch waits for its rank to connect again.
                             Mode::Rank => false,
                         }
                 }
@@ -46,8 +46,9 @@ impl Table {
     /// Sends an end once all batches before it are ACKed and nobody's socket is full. The second
     /// condition is needed because an end costs no credit: without it, ends would pile up for a
     /// consumer that does not read. The end of an epoch also waits until enough consumers are
-    /// connected, and so does that of the stream, if one of them has said where it goes on: the
-    /// others may go on before. Who goes on in a later epoch has got the end of the epoch already.
+    /// connected, and so does the end of the stream, if one of them has requested a position:
+    /// others may resume before it. A consumer that resumes in a later epoch has received the end
+    /// of the epoch already.
     fn send_end(&mut self, end: End) -> bool {
         let open = match end {
             End::Epoch(_) => self.started,
@@ -93,8 +94,8 @@ impl Table {
         }
     }
 
-    /// Grants a batch to the consumer that holds least; among equals, to the one that has waited
-    /// longest.
+    /// Grants a batch to the consumer that holds the fewest; among equals, to the one that has
+    /// waited longest.
     fn grant_to_one(&mut self, slot: SlotId, epoch: u32, now: Instant) -> bool {
         let takers = (0..).zip(&self.consumers).filter(|(_, consumer)| consumer.can_take());
         let taker = takers.min_by_key(|(_, consumer)| (consumer.grants.len(), consumer.last_grant));
@@ -106,7 +107,7 @@ impl Table {
         true
     }
 
-    /// Assigns a batch to all connected consumers, as soon as one of them can take it.
+    /// Assigns a batch to all connected consumers as soon as one of them can take it.
     fn assign_to_all(&mut self, slot: SlotId, epoch: u32) -> bool {
         let wants = |consumer: &Consumer| consumer.skipped != Some(epoch);
         let idle = |consumer: &Consumer| consumer.assigned.is_empty() && consumer.can_take();
@@ -124,8 +125,8 @@ impl Table {
         true
     }
 
-    /// Assigns each batch before the next end to the consumer that has its rank, if that is
-    /// connected. One rank does not wait for another.
+    /// Assigns each batch before the next end to the consumer with its rank, if it is connected.
+    /// One rank does not wait for another.
     fn assign_to_ranks(&mut self) {
         let mut at = 0;
         while let Some(Entry::Batch { slot, number, epoch }) = self.queue.get(at).copied() {

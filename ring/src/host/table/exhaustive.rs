@@ -1,8 +1,8 @@
-//! Every sequence of up to eight commands over up to three consumers, and of up to six after three
-//! have connected, given to the table and to its model. `tests` draws longer ones at random.
+//! Tests every sequence of up to eight commands over up to three consumers, and of up to six after
+//! three have connected, on the table and its model. `tests` draws longer ones at random.
 //!
 //! A breadth-first search: a state that was reached before, by another sequence, is not followed
-//! again. States are told apart by a hash of 64 bits of all of table and model.
+//! again. States are compared by a hash of 64 bits of table and model.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,8 +12,8 @@ use crate::protocol::Mode;
 
 const CONSUMERS: usize = 3;
 
-/// All commands that can have an effect in this state. Numbers of batches and records have no
-/// influence on what the table does, so one number of records is enough.
+/// All commands that can have an effect in this state. Numbers of batches and records don't
+/// influence the table, so one number of records is enough.
 fn commands(run: &Run) -> Vec<Command> {
     use Command::*;
     let mut all = vec![TakeSlot, TakeDedicated, PutBack, Push(1)];
@@ -35,7 +35,7 @@ fn commands(run: &Run) -> Vec<Command> {
     all
 }
 
-/// Says which commands led to a panic.
+/// Prints the commands that led to a panic.
 struct Trail<'a>(&'a [Command], Command);
 
 impl Drop for Trail<'_> {
@@ -52,8 +52,8 @@ fn hash(run: &Run) -> u64 {
     hasher.finish()
 }
 
-/// Follows `first` and then every sequence of up to `depth` commands. Returns how many states there
-/// are. From those after fewer commands, the stream also ends in good order.
+/// Follows `first` and then every sequence of up to `depth` commands. Returns the number of states.
+/// From states after fewer commands, the stream is also ended normally.
 fn explore(mode: Mode, first: &[Command], depth: usize) -> usize {
     let mut start = Run::new(mode, if mode == Mode::Rank { 2 } else { 1 });
     first.iter().for_each(|command| start.step(*command));

@@ -1,14 +1,16 @@
-//! Who holds which batch: the slot table, the queue and the credits, as a pure state machine.
-//! Commands go in, effects come out in the order in which they must be sent; no I/O, no clock.
+//! The state of all batches and consumers: the slot table, the queue and the credits, as a pure
+//! state machine. Commands go in, effects come out in the order in which they must be sent; no I/O,
+//! no clock.
 //!
 //! A batch is either in `queue`, where nobody has it, or claimed: by one consumer (`Share`) or by
 //! several (`Broadcast`). In `Broadcast` a claim begins in the consumer's `assigned` list, where
 //! the batch waits for credit. Then, and in `Share` from the start, it is one of the consumer's
 //! `grants`, until RELEASE. When the last claim ends, the batch's slot is free; but a batch that
-//! nobody had ACKed goes back to the queue, unless the rest of its epoch is skipped.
+//! nobody has ACKed goes back to the queue, unless the rest of its epoch is skipped.
 //!
-//! In `Rank` a batch is claimed by the consumer whose rank its number gives, in its `assigned` list
-//! as in `Broadcast`. Nothing is granted before each rank is connected for the first time.
+//! In `Rank` the number of a batch determines the rank of its consumer, which claims it in its
+//! `assigned` list as in `Broadcast`. Nothing is granted before each rank is connected for the
+//! first time.
 //!
 //! The queue is in the order of batch numbers, with the ends of epochs and of the stream between
 //! them. A batch that is after an end in the queue is granted only after that end was sent.
@@ -48,58 +50,60 @@ use crate::protocol::{BatchPlace, EpochEnd, Mode};
 #[cfg_attr(any(test, feature = "unstable"), derive(Clone, Hash))]
 pub struct Table {
     mode: Mode,
-    /// Consumers that must be connected before anything is sent for the first time.
+    /// Number of consumers that must be connected before anything is sent for the first time.
     min_consumers: u32,
-    /// `min_consumers` were connected at once.
+    /// Whether `min_consumers` were connected at once.
     started: bool,
     slot_count: u32,
     /// The ring's slots, then the dedicated buffers.
     slots: Vec<SlotState>,
-    /// The slot that was freed last is on top and is used next.
+    /// The free slots; the one that was freed last is on top and is used next.
     free_slots: Vec<SlotId>,
     free_dedicated: Vec<SlotId>,
-    /// Dedicated buffers that there may be at once.
+    /// Largest number of dedicated buffers at once.
     dedicated_limit: u32,
     queue: VecDeque<Entry>,
-    /// In the order in which they connected.
+    /// The consumers in the order in which they connected.
     consumers: Vec<Consumer>,
-    /// Consumers that have departed and have not hung up, and the slots that they may still read.
+    /// Consumers that have departed and not hung up, with the slots that they may still read.
     departed: BTreeMap<ConsumerId, Vec<SlotId>>,
     next_grant: u64,
-    /// The epoch that consumers are in: the one after the last EPOCH_END sent.
+    /// The epoch that consumers are in: the one after the last EPOCH_END that was sent.
     epoch: u32,
     /// The epoch that the writer is in: the one after the last `end_epoch`.
     writing: u32,
     /// The epoch whose rest the whole channel skips.
     skipped: Option<u32>,
-    /// Of the epoch that the writer is in.
+    /// The counts of the epoch that the writer is in.
     count: EpochCount,
-    /// The end of the stream that was sent.
+    /// The end of the stream, once it was sent.
     finished: Option<End>,
-    /// For each rank, or for all consumers together: batches before these are not delivered,
-    /// because the program has them from an earlier run.
+    /// For each rank, or for all consumers together: earlier batches are not delivered, because the
+    /// program has them from an earlier run.
     wanted_from: Vec<BatchPlace>,
-    /// For each rank, or for all consumers together: the place after the last batch that was ACKed
-    /// since the channel began.
+    /// For each rank, or for all consumers together: the position after the last batch that was
+    /// ACKed since the channel began.
     acked_below: Vec<BatchPlace>,
-    /// Batches that were done in an earlier run, out of turn.
+    /// Batches that were done in an earlier run, out of order.
     done_before: BTreeSet<u64>,
     /// The last EPOCH_END that was sent since the channel began.
     last_end: Option<EpochEnd>,
-    /// By rank: an EPOCH_END that was sent before the rank's consumers were started again, and that
-    /// their programs had not got.
+    /// By rank: an EPOCH_END that was sent before the rank's consumers were restarted, and that
+    /// their programs had not received.
     missed_ends: BTreeMap<u32, EpochEnd>,
-    /// A consumer has said where it goes on, and not all that are needed have connected since.
+    /// Whether a consumer has requested a position, and not all needed consumers have connected
+    /// since.
     awaits_consumers: bool,
-    /// Batches that have to come again before their ranks are given anything, by rank.
+    /// By rank: batches that must come again before anything is granted to the rank.
     sought: BTreeMap<u32, Sought>,
-    /// A batch was granted since the channel began.
+    /// Whether a batch was granted since the channel began.
     has_granted: bool,
     /// The epoch of the last batch that was granted since the channel began.
     granted_epoch: Option<u32>,
-    /// The channel is to restart elsewhere. What the writer pushes until it does so is dropped.
+    /// Whether the channel must restart elsewhere. Batches that the writer pushes before it does so
+    /// are dropped.
     is_restarting: bool,
-    /// Nothing is granted or sent any more.
+    /// Whether granting and sending has stopped.
     closed: bool,
     effects: Vec<Effect>,
 }
@@ -148,7 +152,7 @@ impl Table {
 
     // ---- the writer's commands
 
-    /// Whether the writer can take this.
+    /// Whether the writer can take such a slot.
     pub(super) fn has(&self, wanted: Wanted) -> bool {
         match wanted {
             Wanted::Slot => !self.free_slots.is_empty(),
@@ -159,8 +163,8 @@ impl Table {
         }
     }
 
-    /// What is wanted, which the writer now fills. Of a dedicated buffer it also creates the
-    /// memory.
+    /// Takes a slot or buffer for the writer to fill. The writer creates the memory of a dedicated
+    /// buffer itself.
     pub(super) fn take(&mut self, wanted: Wanted) -> Option<SlotId> {
         if !self.has(wanted) {
             return None;
@@ -173,12 +177,12 @@ impl Table {
         Some(slot)
     }
 
-    /// The writer does not need the slot that it took.
+    /// Returns a slot that the writer took and does not need.
     pub(super) fn put_back(&mut self, slot: SlotId) {
         self.free(slot);
     }
 
-    /// A slot that was taken holds this batch now.
+    /// Records the batch in a slot that was taken.
     pub(super) fn push(&mut self, slot: SlotId, batch: Batch, now: Instant) {
         self.find_sought(&batch);
         // Only a writer with a bug pushes after the end of the stream. Its slots are freed too.
@@ -197,7 +201,8 @@ impl Table {
         self.pump(now);
     }
 
-    /// No more batches come in this epoch. `early`: the writer did not read all of its input.
+    /// Ends the epoch: no more batches come in it. `early` says that the writer did not read all of
+    /// its input.
     pub(super) fn end_epoch(&mut self, epoch: u32, early: bool, now: Instant) {
         if self.is_restarting {
             return;
@@ -216,8 +221,8 @@ impl Table {
 
     // ---- the consumers' commands
 
-    /// `rank`: that of the consumer in mode `Rank`, which no other consumer has now; 0 in the
-    /// others.
+    /// `rank` is the consumer's rank in mode `Rank`, which no other consumer has now; 0 in other
+    /// modes.
     pub(super) fn connect(&mut self, id: ConsumerId, credits: u32, rank: u32, now: Instant) {
         let mut consumer = Consumer::new(id, credits, rank);
         if let Some(missed) = self.missed_end(rank) {
@@ -231,14 +236,14 @@ impl Table {
         self.pump(now);
     }
 
-    /// Number of batches that the consumer was granted and has not ACKed.
+    /// Number of batches that were granted to the consumer and not ACKed.
     pub(super) fn unacked(&self, id: ConsumerId) -> usize {
         let consumer = self.consumers.iter().find(|consumer| consumer.id == id);
         let is_open = |held: &&HeldGrant| !held.acked;
         consumer.map_or(0, |consumer| consumer.grants.iter().filter(is_open).count())
     }
 
-    /// The consumer's grants end. Batches that it had not ACKed go back to the queue, or are
+    /// Ends the consumer's grants. Batches that it had not ACKed go back to the queue, or are
     /// dropped with the rest of their epoch.
     pub(super) fn disconnect(&mut self, id: ConsumerId, now: Instant) {
         let Some(at) = self.consumers.iter().position(|consumer| consumer.id == id) else {
@@ -255,7 +260,7 @@ impl Table {
         self.pump(now);
     }
 
-    /// ACKs these grants. On an error, those before the wrong number are ACKed.
+    /// ACKs these grants. On an error, the grants before the wrong number are ACKed.
     pub(super) fn ack(
         &mut self,
         id: ConsumerId,
@@ -269,7 +274,7 @@ impl Table {
         result
     }
 
-    /// ACKs and ends these grants. On an error, those before the wrong number are ended.
+    /// ACKs and ends these grants. On an error, the grants before the wrong number are ended.
     pub(super) fn release(
         &mut self,
         id: ConsumerId,
@@ -285,10 +290,10 @@ impl Table {
         result
     }
 
-    /// A consumer asks to skip the rest of `epoch`: those batches of it that nobody holds now. In
-    /// `Broadcast` this is for that consumer alone, until all consumers have asked. Those that are
-    /// held are skipped, too, if their consumers hang up without an ACK. Without effect where
-    /// consumers are not in that epoch.
+    /// Handles a consumer's request to skip the rest of `epoch`: the batches of it that nobody
+    /// holds now. In `Broadcast` this applies to that consumer alone, until all consumers have
+    /// requested it. Batches that are held are skipped, too, if their consumers hang up without an
+    /// ACK. It has no effect if consumers are not in that epoch.
     pub(super) fn skip_epoch(&mut self, id: ConsumerId, epoch: u32, now: Instant) {
         if epoch != self.epoch || self.finished.is_some() {
             return;
@@ -314,7 +319,7 @@ impl Table {
         self.pump(now);
     }
 
-    /// The consumer's socket is full, or has room again.
+    /// Records that the consumer's socket is full, or has room again.
     pub(super) fn set_blocked(&mut self, id: ConsumerId, blocked: bool, now: Instant) {
         if let Some(consumer) = self.consumers.iter_mut().find(|consumer| consumer.id == id) {
             consumer.blocked = blocked;
@@ -322,26 +327,26 @@ impl Table {
         self.pump(now);
     }
 
-    /// Nothing is granted or sent from now on.
+    /// Stops granting and sending.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
     // ---- questions
 
-    /// Whether the consumers ended this epoch early. Known of the epoch that they are in, and of
-    /// the one before.
+    /// Whether the consumers ended this epoch early. This is known for the current epoch and the
+    /// one before.
     pub fn is_skipped(&self, epoch: u32) -> bool {
         let was_ended = self.last_end.is_some_and(|end| end.epoch == epoch && end.early);
         was_ended || self.skipped == Some(epoch)
     }
 
-    /// The epoch that the writer is in, where its rest is to be skipped.
+    /// The epoch that the writer is in, if its rest must be skipped.
     pub(super) fn epoch_end_requested(&self) -> Option<u32> {
         self.skipped.filter(|epoch| *epoch >= self.writing)
     }
 
-    /// Ends that are not sent yet.
+    /// Number of unsent ends.
     pub(super) fn unsent_ends(&self) -> usize {
         self.queue.iter().filter(|entry| matches!(entry, Entry::End(_))).count()
     }
@@ -351,7 +356,7 @@ impl Table {
         self.started && self.queue.is_empty() && self.consumers.iter().any(Consumer::can_take)
     }
 
-    /// Whether every batch is ACKed, and every end was sent to the consumers that are connected.
+    /// Whether every batch is ACKed, and every end was sent to the connected consumers.
     pub(super) fn drained(&self) -> bool {
         let batch_waits = self.queue.iter().any(|entry| matches!(entry, Entry::Batch { .. }));
         let ends_sent = self.queue.is_empty() || self.consumers.is_empty();
@@ -360,13 +365,13 @@ impl Table {
         is_over && !self.is_restarting && !self.awaits_consumers
     }
 
-    /// Whether nothing can be granted for lack of consumers: none is connected, or as many as are
-    /// needed were never connected at once.
+    /// Whether nothing can be granted for lack of consumers: none is connected, or the needed
+    /// number was never connected at once.
     pub(super) fn lacks_consumers(&self) -> bool {
         !self.started || self.consumers.is_empty()
     }
 
-    /// Whether as many consumers as are needed were connected at once.
+    /// Whether the needed number of consumers was connected at once.
     pub(super) fn has_started(&self) -> bool {
         self.started
     }
@@ -381,7 +386,7 @@ impl Table {
         self.finished.is_some()
     }
 
-    /// Whether an end is next in the queue. It waits for ACKs.
+    /// Whether an end is next in the queue. The end waits for ACKs.
     pub(super) fn end_is_next(&self) -> bool {
         matches!(self.queue.front(), Some(Entry::End(_)))
     }
@@ -472,7 +477,7 @@ impl Table {
         }
     }
 
-    /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody had ACKed
+    /// Ends one claim on a batch. The last one frees the slot; but a batch that nobody has ACKed
     /// goes back to the queue, unless the rest of its epoch is skipped.
     fn unclaim(&mut self, slot: SlotId) {
         match self.end_claim(slot) {
@@ -500,7 +505,7 @@ impl Table {
         }
     }
 
-    /// The batch, and whether it was ACKed, where this was its last claim.
+    /// The batch, and whether it was ACKed, if this was its last claim.
     fn end_claim(&mut self, slot: SlotId) -> Option<(Batch, bool)> {
         match &mut self.slots[slot as usize] {
             SlotState::Full { batch, claims, acked } => {
@@ -539,8 +544,8 @@ impl Table {
         }
     }
 
-    /// Subtracts a batch from its epoch's counts, because it is not delivered. `early`: the epoch
-    /// ends early by that.
+    /// Subtracts a batch from its epoch's counts, because it is not delivered. `early` says that
+    /// the epoch ends early because of it.
     fn uncount(&mut self, batch: Batch, early: bool) {
         let records = u64::from(batch.records);
         if batch.epoch >= self.writing {

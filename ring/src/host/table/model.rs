@@ -1,5 +1,5 @@
 //! The reference model of the table: a plain queue of batch numbers, and for each consumer a list
-//! of what it holds. It checks each effect of the table. `run` gives both the same commands.
+//! of its batches. It checks each effect of the table. `run` executes the same commands on both.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use super::*;
 pub(super) const SLOTS: u32 = 5;
 pub(super) const DEDICATED: u32 = 2;
 
-/// What waits to be sent.
+/// An item that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Item {
     Batch(u64),
@@ -23,11 +23,12 @@ pub(super) struct ModelConsumer {
     pub(super) rank: u32,
     pub(super) blocked: bool,
     pub(super) skipped: Option<u32>,
-    /// The epoch of the first batch or end that it was sent, and whether it was granted a batch.
+    /// The epoch of the first batch or end that was sent to it, and whether a batch was granted to
+    /// it.
     pub(super) begun: (Option<u32>, bool),
     /// Batches that wait for credit.
     pub(super) assigned: VecDeque<u64>,
-    /// Grant, batch, ACKed.
+    /// Number of the grant, number of the batch, whether it was ACKed.
     pub(super) grants: Vec<(u64, u64, bool)>,
 }
 
@@ -51,10 +52,10 @@ pub(super) struct Model {
     pub(super) batches: BTreeMap<u64, (SlotId, Batch)>,
     pub(super) filling: Vec<SlotId>,
     pub(super) consumers: BTreeMap<ConsumerId, ModelConsumer>,
-    /// The slots of those that have departed and have not hung up.
+    /// The slots of consumers that have departed and not hung up.
     pub(super) departed: BTreeMap<ConsumerId, Vec<SlotId>>,
     pub(super) acked: BTreeSet<u64>,
-    /// Batches and records of each epoch, without those that were skipped.
+    /// Numbers of batches and records of each epoch, without those that were skipped.
     pub(super) counts: BTreeMap<u32, (u64, u64)>,
     pub(super) epoch: u32,
     pub(super) writing: u32,
@@ -66,15 +67,15 @@ pub(super) struct Model {
     pub(super) finished: Option<End>,
     /// Epochs that end early.
     pub(super) early: BTreeSet<u32>,
-    /// The channel is to begin elsewhere.
+    /// Whether the channel must begin elsewhere.
     pub(super) is_restarting: bool,
-    /// A batch was granted since the channel began.
+    /// Whether a batch was granted since the channel began.
     pub(super) has_granted: bool,
     /// Batches that are not delivered and whose memory is still in use.
     pub(super) dropped: BTreeSet<u64>,
-    /// Batches that are to be dropped, because the program has them or the channel begins again.
+    /// Batches that must be dropped, because the program has them or the channel begins again.
     pub(super) forgotten: BTreeSet<u64>,
-    /// The first batch that is delivered, by rank.
+    /// By rank: the first batch that is delivered.
     pub(super) wanted_from: Vec<BatchPlace>,
 }
 
@@ -131,8 +132,8 @@ impl Model {
         self.consumers.values().filter(has).count()
     }
 
-    /// A batch that no consumer holds and nobody ACKed waits again, in the order of numbers. One of
-    /// an epoch that is skipped is dropped.
+    /// A batch that no consumer holds and nobody has ACKed waits again, in the order of numbers. A
+    /// batch of a skipped epoch is dropped.
     pub(super) fn requeue(&mut self, batch: u64) {
         let is_skipped = self.skipped == Some(self.batches[&batch].1.epoch);
         if self.holders(batch) == 0 && !self.acked.contains(&batch) && !is_skipped {
@@ -152,7 +153,7 @@ impl Model {
         }
     }
 
-    /// A batch is done when it was ACKed, or when it is freed without that.
+    /// A batch is done when it was ACKed, or when it is freed without an ACK.
     fn done(&mut self, number: u64) {
         let waits = self.queue.contains(&Item::Batch(number)) && !self.forgotten.contains(&number);
         let is_skipped = self.batches.get(&number).is_some_and(|(_, batch)| {
@@ -216,12 +217,12 @@ impl Model {
         consumer.begun = (consumer.begun.0.or(Some(batch.epoch)), true);
     }
 
-    /// Whether a consumer is to get the end of this epoch: its program may have it already.
+    /// Whether a consumer must get the end of this epoch: its program may have it already.
     fn wants_end(&self, consumer: &ModelConsumer, epoch: u32) -> bool {
         self.wanted_from[consumer.rank as usize].epoch <= epoch
     }
 
-    /// Drops the ends of epochs that are next and that no consumer is to get.
+    /// Drops the next ends of epochs that no consumer must get.
     pub(super) fn drop_unwanted_ends(&mut self) {
         while let Some(Item::EpochEnd(epoch)) = self.queue.front().copied() {
             let mut consumers = self.consumers.values();

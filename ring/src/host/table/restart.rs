@@ -1,5 +1,6 @@
-//! A channel begins elsewhere: at another place of its input, or with other batches. And a consumer
-//! goes on with later batches than the next ones, because its program has those before.
+//! Restarts a channel elsewhere: at another position of its input, or with other batches. It also
+//! makes a consumer continue with later batches than the next ones, because its program has the
+//! earlier ones.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -7,22 +8,23 @@ use std::time::Instant;
 use super::{ConsumerId, Entry, EpochCount, SlotState, Table, ranks};
 use crate::protocol::{BatchPlace, EpochEnd, Mode};
 
-/// Where a channel restarts, and how its batches are divided from there on.
+/// The position at which a channel restarts, and how its batches are divided from there on.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
     /// How batches are divided among consumers.
     pub mode: Mode,
-    /// Consumers that must be connected before anything is sent: in `Rank`, the ranks.
+    /// Number of consumers that must be connected before anything is sent: in `Rank`, the number of
+    /// ranks.
     pub consumers: u32,
-    /// The epoch that it begins in.
+    /// The epoch in which it begins.
     pub epoch: u32,
-    /// Dedicated buffers that there may be at once.
+    /// Largest number of dedicated buffers at once.
     pub dedicated: u32,
 }
 
 impl Table {
-    /// The channel is to begin elsewhere. All batches that wait are dropped, and so is what the
-    /// writer pushes before the writer has restarted. To be called while no consumer holds a batch.
+    /// Requests a restart elsewhere. All waiting batches are dropped, and so are the batches that
+    /// the writer pushes before it has restarted. Call it while no consumer holds a batch.
     pub fn restart(&mut self, new: Restart) {
         for entry in std::mem::take(&mut self.queue) {
             if let Entry::Batch { slot, .. } = entry {
@@ -54,13 +56,13 @@ impl Table {
         self.pump(now);
     }
 
-    /// Whether the writer is to begin elsewhere.
+    /// Whether the writer must begin elsewhere.
     pub fn is_restarting(&self) -> bool {
         self.is_restarting
     }
 
-    /// Batches of this rank before this one are not delivered: those that wait are dropped, and so
-    /// are those to come.
+    /// Batches of this rank before this one are not delivered: waiting ones are dropped, and so are
+    /// later ones.
     pub fn set_wanted_from(&mut self, rank: u32, first: BatchPlace) {
         let Some(wanted) = self.wanted_from.get_mut(rank as usize) else { return };
         *wanted = first;
@@ -85,8 +87,8 @@ impl Table {
         self.done_before = batches;
     }
 
-    /// Consumers of this rank are about to connect, and go on with this batch. The end of its epoch
-    /// is sent to them again, if it was sent before.
+    /// Prepares for consumers of this rank which are about to connect, and continue with this
+    /// batch. The end of its epoch is sent to them again, if it was sent before.
     pub fn expect(&mut self, rank: u32, first: BatchPlace) {
         self.set_wanted_from(rank, first);
         self.await_consumers();
@@ -96,8 +98,8 @@ impl Table {
         }
     }
 
-    /// The end that a consumer of this rank gets first. A rank has one consumer. Otherwise, each
-    /// consumer gets it that connects before anything else is sent.
+    /// The end that a consumer of this rank gets first. A rank has one consumer. In other modes,
+    /// each consumer gets it that connects before anything else is sent.
     pub(super) fn missed_end(&mut self, rank: u32) -> Option<EpochEnd> {
         match self.mode {
             Mode::Rank => self.missed_ends.remove(&rank),
@@ -105,20 +107,21 @@ impl Table {
         }
     }
 
-    /// Something new is sent to consumers. Who connects from now on begins after the missed end.
+    /// Records that something new is sent to consumers. Consumers that connect from now on begin
+    /// after the missed end.
     pub(super) fn forget_missed_end(&mut self) {
         if self.mode != Mode::Rank {
             self.missed_ends.clear();
         }
     }
 
-    /// The channel does not come to its end before all consumers that are needed have connected.
+    /// The channel does not end before all needed consumers have connected.
     pub fn await_consumers(&mut self) {
         self.awaits_consumers = true;
     }
 
-    /// As [`expect`](Self::expect), and as if the channel began with this batch: as many consumers
-    /// as are needed have to connect before it is granted. To be called while none is connected.
+    /// As [`expect`](Self::expect), and as if the channel began with this batch: the needed number
+    /// of consumers must connect before it is granted. Call it while none is connected.
     pub fn go_on_from(&mut self, first: BatchPlace) {
         (self.started, self.has_granted) = (false, false);
         self.expect(0, first);
@@ -129,7 +132,7 @@ impl Table {
         epoch < self.epoch && self.last_end.is_none_or(|end| end.epoch != epoch)
     }
 
-    /// The place after the last batch that a consumer of this rank has ACKed since the channel
+    /// The position after the last batch that a consumer of this rank has ACKed since the channel
     /// began.
     pub fn acked_below(&self, rank: u32) -> BatchPlace {
         self.acked_below.get(rank as usize).copied().unwrap_or_default()
@@ -145,7 +148,7 @@ impl Table {
         self.consumers.iter().find(|consumer| consumer.rank == rank).map(|consumer| consumer.id)
     }
 
-    /// How batches are divided among consumers, and how many consumers are needed.
+    /// How batches are divided among consumers, and the number of needed consumers.
     pub fn division(&self) -> (Mode, u32) {
         (self.mode, self.min_consumers)
     }
@@ -170,7 +173,7 @@ impl Table {
         (number % self.wanted_from.len() as u64) as usize
     }
 
-    /// The first batch that is delivered of the part that this batch belongs to.
+    /// The first delivered batch of this batch's part.
     pub(super) fn wanted_from(&self, number: u64) -> BatchPlace {
         self.wanted_from[self.rank_of(number)]
     }

@@ -1,13 +1,14 @@
-//! Gives commands to the table and to its model, and then ends the stream in good order: no batch
-//! is lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests`
-//! and the fuzzer choose the commands.
+//! Executes commands on the table and its model, and then ends the stream normally: no batch is
+//! lost, granted twice, out of order, beyond credit, or granted later than it could be. `tests` and
+//! the fuzzer choose the commands.
 
 use std::time::Instant;
 
 use super::model::{DEDICATED, Item, Model, ModelConsumer, SLOTS};
 use super::*;
 
-/// What a writer, a server and consumers can do. Places count among what there is, and go round.
+/// The actions of a writer, a server and consumers. Indexes wrap around at the number of existing
+/// items.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     TakeSlot,
@@ -22,18 +23,18 @@ pub(super) enum Command {
     Release(usize, usize),
     Wrong(usize, bool),
     Skip(usize, u32),
-    /// A consumer's program has left the epoch in which the consumer has begun.
+    /// A consumer's program has left the epoch in which the consumer began.
     Leave(usize),
-    /// Another consumer takes the place of this one.
+    /// Another consumer replaces this one.
     Depart(usize),
-    /// One that has departed hangs up.
+    /// A departed consumer hangs up.
     Gone(usize),
     Block(usize, bool),
-    /// A consumer asks for another beginning.
+    /// A consumer requests another beginning.
     BeginAgain,
     /// The writer begins there.
     Begun,
-    /// A rank has the next batches from before: this many of its own.
+    /// A rank has the next batches from an earlier run: this many of its own.
     Want(u32, u64),
 }
 
@@ -126,7 +127,7 @@ impl Run {
         self.model.drop_unwanted_ends();
     }
 
-    /// Where a ring would allow it: nobody holds a batch.
+    /// This happens only where a ring would allow it: nobody holds a batch.
     fn begin_again(&mut self) {
         let is_free = self.model.consumers.is_empty() || !self.model.has_granted;
         if !is_free || self.model.finished.is_some() {
@@ -136,7 +137,7 @@ impl Run {
         let (acked, dropped) = (&model.acked, &model.dropped);
         let is_open = |number: &&u64| !acked.contains(number) && !dropped.contains(number);
         model.forgotten = model.batches.keys().filter(is_open).copied().collect();
-        // What a consumer that has departed may still read.
+        // The memory that a departed consumer may still read.
         model.dropped.extend(model.batches.keys().filter(|number| acked.contains(number)));
         model.queue.clear();
         (model.counts, model.early, model.acked) = Default::default();
@@ -158,8 +159,7 @@ impl Run {
         let number = (number + own * ranks).saturating_sub(2 * ranks);
         let from = BatchPlace { epoch: self.model.writing, number };
         let model = &mut self.model;
-        // A consumer says what it wants before it connects, and alone unless it has a part of its
-        // own.
+        // A consumer makes its request before it connects, and alone unless it has its own part.
         let is_read = |one: &ModelConsumer| model.mode != Mode::Rank || u64::from(one.rank) == rank;
         let is_done = model.finished.is_some() || from <= model.wanted_from[rank as usize];
         if is_done || model.consumers.values().any(is_read) {
@@ -178,7 +178,7 @@ impl Run {
     }
 
     fn push(&mut self, records: u32) {
-        // The model does not follow what a writer with a bug pushes after the end.
+        // The model does not cover batches that a writer with a bug pushes after the end.
         if self.ended {
             return;
         }
@@ -381,7 +381,7 @@ impl Run {
     }
 }
 
-/// Reads commands out of any bytes: three for each.
+/// Reads commands from any bytes: three for each.
 #[cfg(feature = "unstable")]
 fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
     use Command::*;
@@ -412,10 +412,10 @@ fn commands(bytes: &[u8]) -> impl Iterator<Item = Command> {
     })
 }
 
-/// Gives the commands that the bytes stand for to the table and to its model.
+/// Executes the commands that the bytes represent on the table and on its model.
 ///
 /// # Panics
-/// If the table does what the model does not allow: this is a bug.
+/// If the table does something that the model does not allow, which is a bug.
 #[cfg(feature = "unstable")]
 pub fn check_table(bytes: &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));

@@ -1,10 +1,10 @@
-//! A rank goes on after a batch whose number is not known: a run before this one has ended an epoch
-//! early, so its numbers were others. The batch is known by the place of its first record.
+//! A rank resumes after a batch whose number is not known: an earlier run ended an epoch early, so
+//! its numbers were different. The batch is identified by the position of its first record.
 
 use super::{Batch, Effect, Entry, RecordPlace, SlotState, Table};
 use crate::protocol::{BatchPlace, Rank};
 
-/// The batch after which a rank goes on.
+/// The batch after which a rank resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub struct Sought {
@@ -27,9 +27,9 @@ impl Sought {
 }
 
 impl Table {
-    /// The first batch that the rank is to be given, and the number that the sought one has, if
-    /// that has come already. Else nothing of its epoch is given to the rank before it comes. None
-    /// where it can't come any more.
+    /// The first batch that may be granted to the rank, and the number of the sought one, if it has
+    /// come already. Otherwise nothing of its epoch is granted to the rank before it comes. `None`
+    /// if it can't come any more.
     pub fn seek(&mut self, sought: Sought) -> Option<(BatchPlace, Option<u64>)> {
         let found = self.queue.iter().find_map(|entry| {
             let Entry::Batch { slot, number, .. } = entry else { return None };
@@ -47,7 +47,7 @@ impl Table {
         Some((BatchPlace { epoch: sought.epoch, number: u64::MAX }, None))
     }
 
-    /// A batch comes that may be sought.
+    /// Handles a batch that may be sought.
     pub(super) fn find_sought(&mut self, batch: &Batch) {
         let found: Vec<_> = self.sought.values().filter(|one| one.is(batch)).copied().collect();
         for sought in found {
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    /// Whether a batch that has to come in this epoch has not come.
+    /// Whether a batch that must come in this epoch has not come.
     pub fn lacks_sought(&self, epoch: u32) -> bool {
         let is_skipped = self.skipped == Some(epoch);
         !is_skipped && self.sought.values().any(|sought| sought.epoch == epoch)

@@ -1,4 +1,4 @@
-//! Random commands for the table and its model, and two cases that these hit too rarely.
+//! Random commands for the table and its model, and two cases that random commands hit too rarely.
 
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// For the two cases below: random commands hit them too rarely.
+/// For the two cases below, which random commands hit too rarely.
 fn broadcast(min_consumers: u32) -> Run {
     Run::new(Mode::Broadcast, min_consumers)
 }

@@ -1,12 +1,12 @@
-//! What the slot table speaks of: identities, batches, ends, and the effects of a command.
+//! The types of the slot table: identities, batches, ends, and the effects of a command.
 
 use crate::protocol::{BatchPlace, EpochEnd};
 
-/// Where a batch lies: below the number of slots it is a slot of the ring, from there on it is a
-/// dedicated buffer.
+/// The slot of a batch: numbers below the number of slots are slots of the ring, larger ones are
+/// dedicated buffers.
 pub(in crate::host) type SlotId = u32;
 
-/// What a writer takes to fill it.
+/// The memory that a writer takes to fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::host) enum Wanted {
     /// A slot of the ring.
@@ -15,22 +15,22 @@ pub(in crate::host) enum Wanted {
     Dedicated,
 }
 
-/// One connection of a consumer. No number is used twice.
+/// One connection of a consumer. No number is reused.
 pub type ConsumerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) struct Batch {
-    /// Number in the channel, from 0.
+    /// Number of the batch in the channel, from 0.
     pub(in crate::host) number: u64,
     pub(in crate::host) epoch: u32,
     pub(in crate::host) records: u32,
-    /// Header, payload, name and index together.
+    /// Size of header, payload, name and index together.
     pub(in crate::host) bytes: u64,
     pub(in crate::host) first: RecordPlace,
 }
 
-/// Where a record is, whatever the number of its batch.
+/// The position of a record, independent of the number of its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub struct RecordPlace {
@@ -55,7 +55,7 @@ pub(in crate::host) enum End {
     Error,
 }
 
-/// What the caller must do after a command, in this order.
+/// The effects that the caller must carry out after a command, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(in crate::host) enum Effect {
@@ -65,9 +65,9 @@ pub(in crate::host) enum Effect {
     End { to: ConsumerId, end: End },
     /// The batch of this number is ACKed (by all, in `Broadcast`), or is not delivered.
     Done(u64),
-    /// Nobody needs the memory of this slot any more.
+    /// The memory of this slot is free.
     Freed(SlotId),
-    /// The batch after which this rank goes on has this number now.
+    /// The batch after which this rank resumes has this number now.
     Found { rank: u32, number: u64 },
 }
 
@@ -76,16 +76,16 @@ pub(in crate::host) enum Effect {
 #[error("grant {0} is not held by this consumer: never granted to it, or RELEASEd already")]
 pub(in crate::host) struct NotHeld(pub(in crate::host) u64);
 
-/// How many slots are in which state.
+/// Number of slots in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::host) struct SlotCounts {
     pub(in crate::host) free: u32,
     pub(in crate::host) filling: u32,
-    /// Filled, and no consumer holds it.
+    /// Filled, and held by no consumer.
     pub(in crate::host) ready: u32,
-    /// At least one consumer holds it.
+    /// Held by at least one consumer.
     pub(in crate::host) granted: u32,
-    /// Dedicated buffers in use, in whatever state.
+    /// Number of dedicated buffers in use, in any state.
     pub(in crate::host) dedicated: u32,
 }
 
@@ -95,17 +95,17 @@ pub(super) enum SlotState {
     Free,
     /// The writer fills it.
     Filling,
-    /// It holds a batch. `claims`: consumers that it is assigned or granted to.
+    /// It holds a batch. `claims` is the number of consumers to which it is assigned or granted.
     Full {
         batch: Batch,
         claims: u32,
         acked: bool,
     },
-    /// Its batch is done, and a consumer that has departed may still read it.
+    /// Its batch is done, and a departed consumer may still read it.
     Departed,
 }
 
-/// What waits to be sent.
+/// An item that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(super) enum Entry {
@@ -113,12 +113,12 @@ pub(super) enum Entry {
     End(End),
 }
 
-/// What an epoch has delivered so far. Batches that are skipped later are subtracted again.
+/// The counts of an epoch so far. Batches that are skipped later are subtracted again.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(any(test, feature = "unstable"), derive(Hash))]
 pub(super) struct EpochCount {
     pub(super) batches: u64,
     pub(super) records: u64,
-    /// At least one batch was skipped.
+    /// Whether at least one batch was skipped.
     pub(super) skipped: bool,
 }

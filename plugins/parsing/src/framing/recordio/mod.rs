@@ -22,7 +22,7 @@ pub struct Framing {
     max_record: u64,
 }
 
-/// The record that starts at a place of the chunk. All offsets count from the start of the chunk.
+/// The record that starts at an offset of the chunk. All offsets count from the start of the chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextRecord {
     /// A record in one part.
@@ -34,14 +34,14 @@ pub enum NextRecord {
     },
     /// A record in several parts, for [`Framing::join`].
     Parts {
-        /// Bytes of the joined record.
+        /// Size of the joined record in bytes.
         size: u64,
         /// The start of the next record.
         end: usize,
     },
     /// The chunk ends before the record does.
     Cut {
-        /// Bytes from the start of the record that must be in view to get further.
+        /// Number of bytes from the start of the record that are needed to make progress.
         need: usize,
     },
 }
@@ -65,8 +65,8 @@ impl Framing {
     }
 
     /// The fast path for one record: the payload of the record at `at`, if the record has one part,
-    /// is valid and lies whole in the chunk. Nearly every record of nearly every file does.
-    /// [`next_start`](Self::next_start) says where the next record starts.
+    /// is valid and is completely in the chunk. Almost every record of almost every file does.
+    /// [`next_start`](Self::next_start) returns the start of the next record.
     #[inline(always)]
     pub fn plain(&self, chunk: &[u8], at: usize) -> Option<Range<usize>> {
         self.plain_within(chunk, at, self.max_record)
@@ -120,14 +120,14 @@ impl Framing {
         }
     }
 
-    /// Appends the joined payload of a record in several parts. `record` is all of its bytes, as
-    /// [`next`](Self::next) found them.
+    /// Appends the joined payload of a record in several parts. `record` is the range of all of its
+    /// bytes, as [`next`](Self::next) found it.
     pub fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
         self.parts.join(record, payload);
     }
 
-    /// Looks for the next header of a record after damage. `chunk` starts at a multiple of 4 bytes
-    /// from the last good header, and so does every header, because parts are padded.
+    /// Searches for the next header of a record after damage. `chunk` starts at a multiple of 4
+    /// bytes from the last good header, and so does every header, because parts are padded.
     pub fn resync(chunk: &[u8], end: bool) -> Resync {
         let mut at = 0;
         while let Some(header) = chunk.get(at..at + HEADER) {

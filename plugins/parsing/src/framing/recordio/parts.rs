@@ -15,15 +15,15 @@ pub(super) fn padded(length: usize) -> usize {
     (length + 3) & !3
 }
 
-/// Why a record can't be read.
+/// The reason why a record can't be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordError {
     /// The record is larger than allowed.
     TooLarge {
-        /// Bytes of the record; if it has several parts, bytes of the parts up to the one that is
-        /// too much.
+        /// Size of the record in bytes; if it has several parts, the size of the parts up to the
+        /// one that exceeds the limit.
         size: u64,
-        /// Whether the record has one part: then the next record starts at `end`.
+        /// Whether the record has one part: if so, the next record starts at `end`.
         whole: bool,
         /// The end of the last part that was read, counted from the start of the chunk.
         end: u64,
@@ -33,8 +33,8 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// The error of a decoder whose records are RecordIO's. The record starts at `start` of the
-    /// chunk; at most `max` bytes are allowed.
+    /// The error of a decoder whose records are RecordIO records. The record starts at `start` of
+    /// the chunk; at most `max` bytes are allowed.
     #[cold]
     pub fn into_decode_error(self, start: usize, max: u64) -> DecodeError {
         let (size, whole, end) = match self {
@@ -71,7 +71,7 @@ pub(super) struct PartReader {
 struct PartHeader {
     /// 0: the only part of a record; 1: its first part; 2: a part in the middle; 3: its last part.
     cflag: u8,
-    /// Bytes of the payload, without padding.
+    /// Size of the payload in bytes, without padding.
     length: usize,
 }
 
@@ -115,7 +115,7 @@ impl PartReader {
         }
     }
 
-    /// Appends the payload of a record that [`read_record`](Self::read_record) found whole.
+    /// Appends the payload of a record that [`read_record`](Self::read_record) found complete.
     pub(super) fn join(&self, record: &[u8], payload: &mut Vec<u8>) {
         let mut at = 0;
         while let Ok(Some(part)) = header(record, at) {
@@ -128,8 +128,8 @@ impl PartReader {
         }
     }
 
-    /// Refuses a part before another one whose length is not a multiple of 4. dmlc's writer splits
-    /// only at a magic that is at a multiple of 4 bytes.
+    /// Refuses a part that is followed by another one if its length is not a multiple of 4. dmlc's
+    /// writer splits only at a magic that is at a multiple of 4 bytes.
     fn check_alignment(
         &self,
         part: &PartHeader,
@@ -174,7 +174,7 @@ fn wrong_magic(start: usize, at: usize, found: [u8; 4]) -> DecodeError {
     DecodeError::searchable(start, message, start as u64 + 4)
 }
 
-/// Refuses a part whose cflag is not valid at offset `at` of its record.
+/// Refuses a part whose cflag is invalid at offset `at` of its record.
 fn check_order(part: &PartHeader, start: usize, at: usize) -> Result<(), DecodeError> {
     let cflag = part.cflag;
     let open = at > 0;

@@ -1,4 +1,4 @@
-//! TensorFlow's masked CRC-32C. The host checks the checksums, fast; the code here computes only
+//! TensorFlow's masked CRC-32C. The host checks the checksums quickly; the code here computes only
 //! the checksum of a bad record, for its message.
 
 /// Removes the mask: `masked = rotate_right(crc, 15) + 0xa282ead8`.

@@ -1,10 +1,9 @@
-//! The errors of a TFRecord: their messages, and where decoding can go on.
+//! The errors of a TFRecord: their messages, and where decoding can continue.
 
 use super::{FOOTER, HEADER, crc, word};
 use pipemill_plugin::DecodeError;
 
-/// The length at `start` does not match its checksum. Nothing then tells where the next record
-/// starts.
+/// The length at `start` does not match its checksum. The start of the next record is unknown then.
 pub(super) fn wrong_length(chunk: &[u8], start: usize) -> DecodeError {
     let bytes = &chunk[start..start + 8];
     let (found, stored) = (crc::masked(bytes), word(chunk, start + 8));
@@ -28,7 +27,7 @@ pub(super) fn wrong_payload(chunk: &[u8], start: usize, length: usize) -> Decode
     DecodeError::skippable(start, message, (end + FOOTER) as u64)
 }
 
-/// The record at `start` is larger than `max_record`. Decoding can go on after it only if its
+/// The record at `start` is larger than `max_record`. Decoding can continue after it only if its
 /// length was `verified`.
 pub(super) fn too_large(start: usize, length: u64, max: u64, verified: bool) -> DecodeError {
     let message = format!(

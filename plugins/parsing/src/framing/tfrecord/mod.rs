@@ -3,8 +3,8 @@
 //! Follows `record_writer.cc`: `u64 length · u32 masked CRC-32C of the length · payload · u32
 //! masked CRC-32C of the payload`, all little-endian.
 //!
-//! The host computes the checksums, of many records in one call. So a batch has two steps: first
-//! the unverified lengths are followed from record to record, then the checksums of all of them are
+//! The host computes the checksums of many records in one call. So a batch has two steps: first the
+//! unverified lengths are followed from record to record, then the checksums of all of them are
 //! checked. Only records before the first bad checksum are emitted.
 
 mod crc;
@@ -32,7 +32,7 @@ pub struct Framing {
     verify: bool,
     /// Largest payload in bytes.
     max_record: u64,
-    /// Records that one call of the host checks, at most.
+    /// Largest number of records that one call of the host checks.
     batch: usize,
     /// For each of these records: the span of its length, the span of its payload. There is room for
     /// one length more.
@@ -43,7 +43,7 @@ pub struct Framing {
     gathered: usize,
 }
 
-/// Why a batch ends. `at` is where the next record starts.
+/// The reason why a batch ends. `at` is the start of the next record.
 enum StopReason {
     /// The batch is full.
     Batch { at: usize },
@@ -60,7 +60,7 @@ impl Framing {
     }
 
     /// The framing of a new stream. `batch` is the number of records that one call of the host
-    /// checks. After a record that is refused, up to `batch` records are checked a second time.
+    /// checks. After a refused record, up to `batch` records are checked a second time.
     pub fn open(options: &Options, info: &StreamInfo, batch: usize) -> Self {
         Self {
             verify: options.is_on("verify"),
@@ -72,8 +72,8 @@ impl Framing {
         }
     }
 
-    /// Calls `emit` for each record that lies whole in the chunk, with the start of the record and
-    /// the range of its payload.
+    /// Calls `emit` for each record that is completely in the chunk, with the start of the record
+    /// and the range of its payload.
     ///
     /// # Errors
     /// The first error, of the framing or of `emit`.
@@ -103,8 +103,9 @@ impl Framing {
         }
     }
 
-    /// Looks for what looks like the start of a record, anywhere in the chunk. No error asks for it:
-    /// only the bytes of a length and its checksum tell it, and payloads may have such bytes, too.
+    /// Searches for bytes that look like the start of a record, anywhere in the chunk. No error
+    /// requests it: only the bytes of a length and its checksum show a start, and payloads may have
+    /// such bytes, too.
     pub fn resync(&self, chunk: &[u8], end: bool) -> Resync {
         search::find(chunk, end, self.max_record)
     }
@@ -112,7 +113,7 @@ impl Framing {
     /// Follows the lengths from `at` on and gathers the spans to check. The length of a last record
     /// that is cut or too large is gathered too, because `need` and the error depend on it.
     fn gather_batch(&mut self, chunk: &[u8], mut at: usize) -> StopReason {
-        // And one more, which tells why there are no more.
+        // One more length is gathered, which shows why there are no more records.
         let most = self.batch.min(chunk.len() / MIN_RECORD + 1);
         if self.spans.len() < 2 * most + 1 {
             self.spans.resize(2 * most + 1, 0);
@@ -120,7 +121,7 @@ impl Framing {
         }
         self.gathered = 0;
         let (mut stop, mut records) = (None, 0);
-        // Places that are there already: to append would need a test for each.
+        // These elements exist already: appending would need a test for each.
         let (spans, _) = self.spans.as_chunks_mut::<2>();
         let (expected, _) = self.expected.as_chunks_mut::<2>();
         for (spans, expected) in spans.iter_mut().zip(expected) {
@@ -195,8 +196,8 @@ impl Framing {
     }
 }
 
-/// Payload length of the record at `at` and the length's masked checksum, if the record lies whole in
-/// the chunk and is not too large.
+/// Payload length of the record at `at` and the length's masked checksum, if the record is
+/// completely in the chunk and is not too large.
 #[inline(always)]
 fn header(chunk: &[u8], at: usize, max_record: u64) -> Result<(usize, u32), StopReason> {
     let left = chunk.len() - at;

@@ -1,12 +1,12 @@
-//! Looks for the start of a record in the middle of a stream: for a length that its checksum
+//! Searches for the start of a record in the middle of a stream: for a length that its checksum
 //! confirms, with another one where the record ends.
 
 use pipemill_plugin::Resync;
 
 use super::{FOOTER, HEADER, crc, word};
 
-/// The first place in the chunk that looks like the start of a record. A payload may have whole
-/// records inside of it, as a file in a file: where their chain breaks, its beginning was wrong.
+/// The first offset in the chunk that looks like the start of a record. A payload may contain
+/// complete records, as a file in a file: where their chain breaks, its beginning was wrong.
 pub(super) fn find(chunk: &[u8], end: bool, max_record: u64) -> Resync {
     let mut at = 0;
     while at + HEADER <= chunk.len() {
@@ -40,7 +40,7 @@ fn break_after(chunk: &[u8], mut at: usize, max_record: u64) -> Option<usize> {
 fn length(chunk: &[u8], at: usize, max_record: u64) -> Option<usize> {
     let bytes = chunk[at..].first_chunk::<8>()?;
     let length = u64::from_le_bytes(*bytes);
-    // Nearly all other bytes are no such length, so hardly any checksum is computed.
+    // Almost all other bytes are not such a length, so a checksum is rarely computed.
     let is_length = length <= max_record && crc::masked(bytes) == word(chunk, at + 8);
     is_length.then(|| usize::try_from(length).unwrap_or(usize::MAX))
 }
