@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from . import protocol
+from .checked import Checked
 from .connection import POLL_INTERVAL, Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .log import warn
@@ -37,7 +38,8 @@ class Receiver:
         timeout: float | None,
         hold_timeout: float | None,
     ) -> None:
-        self.fields: tuple[Field, ...] = ()
+        #: The schema, and what was checked of batches that have it.
+        self.checked = Checked(())
         #: The numbers of those that the program got, for error texts.
         self.batches = self.records = 0
         #: How long the program has waited for them.
@@ -56,6 +58,11 @@ class Receiver:
         self._hold_timeout = hold_timeout
         self._peeked: Grant | EpochEnd | None = None
         self._final: tuple[int, bytes] | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of each record. Empty before the SCHEMA."""
+        return self.checked.fields
 
     def take(self) -> Grant | EpochEnd | None:
         """The next GRANT or EPOCH_END; None when the stream has ended."""
@@ -132,7 +139,7 @@ class Receiver:
                 return protocol.parse_epoch_end(message, size)
             body = bytes(message[4:size])
             if kind == protocol.SCHEMA:
-                self.fields = parse_schema(body)
+                self.checked = Checked(parse_schema(body))
             elif kind in (protocol.STREAM_END, protocol.ERROR):
                 self._final = kind, body
             elif kind == protocol.REFUSED:

@@ -9,7 +9,7 @@ from .batch import Batch
 from .connection import Connection
 from .errors import StateError
 from .position import position_of
-from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Header
+from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Head, header_of
 from .schema import Field
 
 #: Version of the states that this package makes.
@@ -47,7 +47,7 @@ class Tracker:
         #: Set where a batch was missing.
         self._gap: str | None = None
         #: Of the last batch that was given: its header, and the object's name and identity.
-        self._last: tuple[Header, bytes, bytes] | None = None
+        self._last: tuple[Head, bytes, bytes] | None = None
         #: The epoch that comes next, where the last event was the end of an epoch.
         self._epoch = 0
         #: No batch is expected to follow the one before. Numbers are those of a run: one that has
@@ -57,14 +57,14 @@ class Tracker:
 
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
-        header = batch._header
-        self._passed(header.batch)
+        layout = batch._layout
+        self._passed(batch.number)
         self._resumed = None
-        if header.records != header.padding:
+        if layout.records != layout.padding:
             self._last = batch._place()
         else:
             # It fills the last round of its epoch, and nothing of that follows.
-            self._last, self._epoch, self._any_batch = None, header.epoch + 1, self._world == 1
+            self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
             self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:
@@ -105,7 +105,8 @@ class Tracker:
         """The last batch that was given; at the start of an epoch the next one."""
         if self._last is None:
             return {**START_OF_EPOCH, "epoch": self._epoch, "batch": self._next_batch}
-        header, name, identity = self._last
+        head, name, identity = self._last
+        header = header_of(head)
         position = position_of(header, name, identity)
         return {"delivered": header.records - header.padding, **position._asdict()}
 

@@ -446,12 +446,12 @@ class Stream:
         self._lease = batch._lease
         self._tracker.batch(batch)
         self._receiver.batches += 1
-        self._receiver.records += batch._header.records
+        self._receiver.records += batch._layout.records
         return batch
 
     def _opened(self, grant: Grant) -> Batch:
         lease, window = self._connection.lease(grant)
-        batch = Batch(lease, window, self._receiver.fields)
+        batch = Batch(lease, window, self._receiver.checked)
         lease.batch = weakref.ref(batch)
         return batch
 
