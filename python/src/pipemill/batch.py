@@ -44,7 +44,6 @@ class Batch:
     fields: tuple[Field, ...]
 
     def __init__(self, lease: Lease, window: Any, checked: Checked) -> None:
-        # Not by functions, because this is done for each batch, and so is what `_place` does.
         memory = memoryview(window).cast("B").toreadonly()
         self._head: Head = HEAD.unpack_from(memory)
         self._layout = checked.layout_of(self._head, lease.grant)

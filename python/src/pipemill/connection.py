@@ -18,13 +18,15 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
-from .memory import PAGE_BYTES, Copy, Mapping, window_type
-from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
+from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
+from .protocol import (
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -39,6 +41,7 @@ _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+_new, _pack = tuple.__new__, GRANTS.pack
 
 
 class Lease(weakref.ref[Any]):
@@ -63,7 +66,8 @@ class Connection:
         self.pid = os.getpid()
         self._sock = sock
         self._ring = ring
-        self._slot_type = window_type(welcome.slot_bytes)
+        self._window_at = slot_window_type(welcome.slot_bytes).from_address
+        self._slots, self._slot_bytes = welcome.slots, welcome.slot_bytes
         #: The last message that was received, and what was there before.
         self.message = memoryview(bytearray(protocol.MAX_MESSAGE))
         self._buffers = [self.message]
@@ -75,23 +79,24 @@ class Connection:
         self._closing = False
         self._closed = False
         self._hung_up = False
+        # What is called for each batch.
+        self._receive, self._send_now, self._getpid = sock.recvmsg_into, sock.send, os.getpid
         # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
         register(self)
 
     # --- receiving
 
-    def receive(self, how: int = _DONT_WAIT) -> tuple[int | None, int | None]:
-        """The length of the next message and its descriptor; (None, None) where there is none. An
-        empty message is the host's hang-up. `message` begins with it until the next call.
+    def receive(self, how: int = _DONT_WAIT) -> Grant | tuple[int | None, int | None]:
+        """The next message: a GRANT, or of another one the length and the descriptor; (None, None)
+        where there is none. An empty message is the host's hang-up. `message` begins with it until
+        the next call.
 
         `how`: 0 to wait for `POLL_INTERVAL` at most. That is one call of the kernel, where `wait`
         needs three.
         """
         try:
-            size, passed, flags, _ = self._sock.recvmsg_into(
-                self._buffers, FD_SPACE, _RECEIVE | how
-            )
+            size, passed, flags, _ = self._receive(self._buffers, FD_SPACE, _RECEIVE | how)
         except BlockingIOError:
             return None, None
         except ConnectionError:
@@ -101,6 +106,11 @@ class Connection:
             self._hung_up = True
             return self.receive(how)
         fd = descriptor(passed) if passed else None
+        if size == GRANT_MESSAGE.size and not flags & _TRUNCATED:
+            kind, grant, batch, bytes, slot, epoch = GRANT_MESSAGE.unpack_from(self.message)
+            if kind == GRANT:
+                # Grant(…) takes three times as long.
+                return _new(Grant, (grant, batch, bytes, slot, epoch, fd))
         if flags & _TRUNCATED:
             if fd is not None:
                 os.close(fd)
@@ -125,22 +135,18 @@ class Connection:
     def lease(self, grant: Grant) -> tuple[Lease, Any]:
         """Opens a grant: its lease, and the window into its memory, which the caller must keep."""
         number, _, size, slot, _, fd = grant
-        welcome = self.welcome
-        if slot == DEDICATED:
-            sound = fd is not None
+        if (
+            fd is None
+            and slot < self._slots
+            and HEADER_BYTES <= size <= self._slot_bytes
+            and number not in self.open
+        ):
+            # As `Mapping.window`, without a call.
+            ring, offset = self._ring, slot * self._slot_bytes
+            window = self._window_at(ring._address + offset)
+            window.mapping, window.offset, window.writable = ring, offset, None
         else:
-            sound = fd is None and slot < welcome.slots and size <= welcome.slot_bytes
-        if not sound or size < HEADER_BYTES or number in self.open:
-            if fd is not None:
-                os.close(fd)
-            raise ProtocolError(
-                f"the host granted what it does not have: {grant}, of {welcome.slots} slots of "
-                f"{welcome.slot_bytes} bytes; {protocol.REMEDY}"
-            )
-        if slot == DEDICATED:
-            window = _dedicated_window(grant)
-        else:
-            window = self._ring.window(slot * welcome.slot_bytes, self._slot_type)
+            window = self._dedicated_window(grant)
         # After a hang-up the host reuses the window's memory. So the window keeps the connection.
         window.connection = self
         lease = Lease(window, _on_last_view_died)
@@ -150,6 +156,26 @@ class Connection:
         lease.batch = None
         self.open[number] = lease
         return lease, window
+
+    def _dedicated_window(self, grant: Grant) -> Any:
+        """A window over a dedicated buffer, which is unmapped when the window dies."""
+        fd = grant.fd
+        if fd is None:
+            self._raise_unsound(grant)
+        try:
+            sound = grant.slot == DEDICATED and grant.grant not in self.open
+            if not sound or grant.bytes < HEADER_BYTES:
+                self._raise_unsound(grant)
+            mapping = Mapping(fd, grant.bytes)
+        finally:
+            os.close(fd)
+        return mapping.window(0, window_type(grant.bytes))
+
+    def _raise_unsound(self, grant: Grant) -> NoReturn:
+        raise ProtocolError(
+            f"the host granted what it does not have: {grant}, of {self._slots} slots of "
+            f"{self._slot_bytes} bytes; {protocol.REMEDY}"
+        )
 
     def writable_window(self, lease: Lease) -> Any:
         """A window into the same memory that the program may write to: nobody else sees what it
@@ -169,47 +195,42 @@ class Connection:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
-                self._send(GRANTS.pack(ACK, lease.grant.grant))
+                self._send(_pack(ACK, lease.grant[0]))
 
     def skip(self, grant: Grant) -> None:
         """RELEASEs a batch unread."""
         if grant.fd is not None:
             os.close(grant.fd)
         with self._lock:
-            self._send(GRANTS.pack(RELEASE, grant.grant))
+            self._send(_pack(RELEASE, grant.grant))
 
     def end_epoch(self, epoch: int) -> None:
         """Requests to skip the rest of the epoch."""
         with self._lock:
             self._send(protocol.EPOCH.pack(protocol.END_EPOCH, epoch))
 
-    def on_last_view_died(self, lease: Lease) -> None:
-        """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
-        with self._lock:
-            if lease.acked:
-                self._give_back(lease)
-                if not self._closing:
-                    return
-            elif self._closing:
-                self.open.pop(lease.grant.grant, None)
-            if self._closing and not self._has_views():
-                self._hang_up()
-
     def _give_back(self, lease: Lease) -> None:
-        if self.open.pop(lease.grant.grant, None) is not None:
+        """Sends RELEASE, under the lock."""
+        if self.open.pop(lease.grant[0], None) is not None:
             if lease.written and not self._closed:
                 # The host may write the next batch there, which the private mapping has to show.
                 grant = lease.grant
                 size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
-                self._ring.forget_writes(grant.slot * self.welcome.slot_bytes, size)
-            self._send(GRANTS.pack(RELEASE, lease.grant.grant))
+                self._ring.forget_writes(grant.slot * self._slot_bytes, size)
+            self._send(_pack(RELEASE, lease.grant[0]))
+
+    def _after_close(self, lease: Lease) -> None:
+        """The last view of a batch has died after `close`: hangs up where no other is left."""
+        self.open.pop(lease.grant.grant, None)
+        if not self._has_views():
+            self._hang_up()
 
     # --- sending (under the lock)
 
     def _send(self, message: bytes) -> None:
         if not self._unsent and not self._closed:
             try:
-                self._sock.send(message, _SEND)
+                self._send_now(message, _SEND)
                 return
             except BlockingIOError:
                 pass
@@ -244,7 +265,7 @@ class Connection:
 
     def check(self) -> None:
         """Raises where this connection can't be used: in a forked child, or when closed."""
-        if self.is_others():
+        if self.pid != self._getpid():
             raise ForkError(
                 f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
                 "call pipemill.connect() in the process that reads, after the fork"
@@ -347,20 +368,17 @@ class Connection:
 
 
 def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> None:
+    """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
     # A view of a global name dies when the modules of this package are empty already. The end of
     # the process hangs up.
-    if not is_finalizing():
-        lease.connection.on_last_view_died(lease)
-
-
-def _dedicated_window(grant: Grant) -> Any:
-    """A window over a dedicated buffer, which is unmapped when the window dies."""
-    assert grant.fd is not None  # the caller has checked
-    try:
-        mapping = Mapping(grant.fd, grant.bytes)
-    finally:
-        os.close(grant.fd)
-    return mapping.window(0, window_type(grant.bytes))
+    if is_finalizing():
+        return
+    connection: Connection = lease.connection
+    with connection._lock:
+        if lease.acked:
+            connection._give_back(lease)
+        if connection._closing:
+            connection._after_close(lease)
 
 
 def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:

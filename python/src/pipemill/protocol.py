@@ -18,7 +18,6 @@ WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 
 TYPE = struct.Struct("<I")
 GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
 EPOCH = struct.Struct("<II")
-GRANT_BODY = struct.Struct("<4xQQQII")
 #: A GRANT from its type on.
 GRANT_MESSAGE = struct.Struct("<IQQQII")
 EPOCH_END_BODY = struct.Struct("<4xQQII")
@@ -214,13 +213,6 @@ def parse_refused(body: bytes, channel: str) -> Refused:
     """The exception for a REFUSED message."""
     reason = parse_json("REFUSED", body).get("message")
     return Refused(f"the host refused channel {channel!r}: {reason}")
-
-
-def parse_grant(message: memoryview, size: int, fd: int | None) -> Grant:
-    """A GRANT, the first `size` bytes of `message`. The caller must check its slot."""
-    if size != GRANT_BODY.size:
-        raise ProtocolError(f"the host's GRANT has {size} bytes, not 36; {REMEDY}")
-    return _new(Grant, (*GRANT_BODY.unpack_from(message), fd))
 
 
 def parse_epoch_end(message: memoryview, size: int) -> EpochEnd:

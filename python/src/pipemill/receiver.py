@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
 #: in one.
 _COLLECT_AFTER = 0.05
+_clock = time.perf_counter_ns
 #: Seconds after which a rank says which others it waits for.
 REPORT_AFTER = (10.0, 60.0, 600.0)
 
@@ -54,6 +55,7 @@ class Receiver:
         self._reported = 0
         self._channel = channel
         self._connection = connection
+        self._credits = connection.welcome.credits
         self._timeout = timeout
         self._hold_timeout = hold_timeout
         self._peeked: Grant | EpochEnd | None = None
@@ -99,40 +101,45 @@ class Receiver:
 
     def _next(self) -> Grant | EpochEnd | None:
         """Waits for the next GRANT or EPOCH_END, and counts how long."""
-        began = time.perf_counter_ns()
+        began = _clock()
         try:
             event = self._receive()
-        finally:
-            self._waited += time.perf_counter_ns() - began
-        if isinstance(event, Grant):
-            self.waits._add(self._waited)
+        except BaseException:
+            self._waited += _clock() - began
+            raise
+        waited = self._waited + _clock() - began
+        if type(event) is Grant:
             self._waited = 0
+            self.waits._add(waited)
+        else:
+            self._waited = waited
         return event
 
     def _receive(self) -> Grant | EpochEnd | None:
         connection = self._connection
         message, idle = connection.message, 0.0
         while self._final is None:
-            if self._timeout is None and len(connection.open) < connection.welcome.credits:
-                size, fd = connection.receive(0)
-                if size is None:
+            if self._timeout is None and len(connection.open) < self._credits:
+                found = connection.receive(0)
+                if found[0] is None:
                     connection.flush()
                     idle += POLL_INTERVAL
                     self._say_why_waiting(idle)
                     continue
             else:
-                size, fd = connection.receive()
-                if size is None:
-                    size, fd = self._wait()
+                found = connection.receive()
+                if found[0] is None:
+                    found = self._wait()
+            if isinstance(found, Grant):
+                if self.checked.fields:
+                    return found
+                if found.fd is not None:
+                    os.close(found.fd)
+                self._raise_unexpected("a GRANT before the SCHEMA")
+            size, fd = found
             if not size:
                 self._raise_host_died()
             kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
-            if kind == protocol.GRANT:
-                if self.fields:
-                    return protocol.parse_grant(message, size, fd)
-                if fd is not None:
-                    os.close(fd)
-                self._raise_unexpected("a GRANT before the SCHEMA")
             if fd is not None:
                 os.close(fd)
             if kind == protocol.EPOCH_END:
@@ -142,6 +149,11 @@ class Receiver:
                 self.checked = Checked(parse_schema(body))
             elif kind in (protocol.STREAM_END, protocol.ERROR):
                 self._final = kind, body
+            elif kind == protocol.GRANT:
+                raise ProtocolError(
+                    f"the host's GRANT has {size} bytes, not {protocol.GRANT_MESSAGE.size}; "
+                    f"{protocol.REMEDY}"
+                )
             elif kind == protocol.REFUSED:
                 raise protocol.parse_refused(body, self._channel)
             else:
@@ -151,14 +163,14 @@ class Receiver:
             raise protocol.parse_error(body, self._channel)
         return None
 
-    def _wait(self) -> tuple[int, int | None]:
-        """Waits for the next message: its length, and its descriptor."""
+    def _wait(self) -> Grant | tuple[int | None, int | None]:
+        """Waits for the next message: that of `Connection.receive`."""
         began = time.monotonic()
         no_credit_since: float | None = None
         collected = False
         while True:
             now = time.monotonic()
-            if len(self._connection.open) < self._connection.welcome.credits:
+            if len(self._connection.open) < self._credits:
                 no_credit_since, limit = None, POLL_INTERVAL
             else:
                 no_credit_since = now if no_credit_since is None else no_credit_since
@@ -173,9 +185,9 @@ class Receiver:
             if self._timeout is not None:
                 limit = min(limit, began + self._timeout - now)
             self._connection.wait(limit)
-            size, fd = self._connection.receive()
-            if size is not None:
-                return size, fd
+            found = self._connection.receive()
+            if found[0] is not None:
+                return found
             self._say_why_waiting(time.monotonic() - began)
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 why = self._why_waiting() or (

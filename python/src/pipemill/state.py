@@ -57,8 +57,11 @@ class Tracker:
 
     def batch(self, batch: Batch) -> None:
         """The program is given this batch."""
-        layout = batch._layout
-        self._passed(batch.number)
+        layout, number = batch._layout, batch._head[1]
+        if number == self._next_batch and self._world == 1:
+            self._next_batch, self._any_batch = number + 1, False  # as `_passed`
+        else:
+            self._passed(number)
         self._resumed = None
         if layout.records != layout.padding:
             self._last = batch._place()

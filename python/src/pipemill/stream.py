@@ -436,12 +436,16 @@ class Stream:
         while epoch._skipped:
             if not self._skip_batch(epoch):
                 return None
-        grant = self._next_grant(epoch)
-        if grant is None:
+        self._finish_batch()
+        grant = self._receiver.take()
+        if type(grant) is not Grant or grant[4] != epoch.number:
+            self._ends(epoch, grant)
             return None
-        batch, self._ahead = self._ahead, None
+        batch = self._ahead
         if batch is None:
             batch = self._opened(grant)
+        else:
+            self._ahead = None
         self._set_epoch = None
         self._lease = batch._lease
         self._tracker.batch(batch)
@@ -466,35 +470,34 @@ class Stream:
 
     def _skip_batch(self, epoch: Epoch) -> bool:
         """RELEASEs the next batch of the current epoch unread. False at the epoch's end."""
-        grant = self._next_grant(epoch)
-        if grant is not None:
-            self._tracker.skipped(grant.batch)
-            ahead, self._ahead = self._ahead, None
-            if ahead is None:
-                self._connection.skip(grant)
-            else:
-                ahead._close()
-                self._connection.ack(ahead._lease)
-        return grant is not None
-
-    def _next_grant(self, epoch: Epoch) -> Grant | None:
-        """ACKs the current batch and waits for the next grant. None at the epoch's end."""
         self._finish_batch()
-        event = self._receiver.take()
-        if event is None or event.epoch != epoch.number:
+        grant = self._receiver.take()
+        if not isinstance(grant, Grant) or grant.epoch != epoch.number:
+            self._ends(epoch, grant)
+            return False
+        self._tracker.skipped(grant.batch)
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            self._connection.skip(grant)
+        else:
+            ahead._close()
+            self._connection.ack(ahead._lease)
+        return True
+
+    def _ends(self, epoch: Epoch, event: Grant | EpochEnd | None) -> None:
+        """The host has sent this and not a grant of the current epoch: the epoch's end, or it is an
+        error."""
+        if not isinstance(event, EpochEnd) or event.epoch != epoch.number:
             found = "the end of the stream" if event is None else f"epoch {event.epoch}"
             raise ProtocolError(
                 f"channel {self.channel!r}: the host sent {found} before the end of epoch "
                 f"{epoch.number}; {protocol.REMEDY}"
             )
-        if isinstance(event, EpochEnd):
-            if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
-                raise no_records(self.channel, self._part, event.epoch)
-            self._epoch = None
-            self._tracker.epoch_end(event)
-            epoch._end(event)
-            return None
-        return event
+        if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
+            raise no_records(self.channel, self._part, event.epoch)
+        self._epoch = None
+        self._tracker.epoch_end(event)
+        epoch._end(event)
 
     def _finish_batch(self) -> None:
         """ACKs the current batch, if there is one."""
