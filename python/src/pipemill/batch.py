@@ -17,6 +17,7 @@ from .schema import MISSING, Field
 
 if TYPE_CHECKING:
     from .column import Column
+    from .dense_view import DenseView
 
 
 class Batch:
@@ -37,7 +38,7 @@ class Batch:
 
     __slots__ = (
         "fields", "_lease", "_memory", "_payload", "_head", "_layout", "_checked", "_metadata",
-        "_columns", "__weakref__",
+        "_columns", "_raw", "__weakref__",
     )  # fmt: skip
 
     #: The fields of each record, in order.
@@ -54,6 +55,8 @@ class Batch:
         self._payload: memoryview | None = None
         self._metadata: dict[str, str] | None = None
         self._columns: dict[int, Column] | None = None
+        #: The memory as an array, with the first one that is made of it.
+        self._raw: Any = None
 
     # --- number and origin
 
@@ -93,8 +96,7 @@ class Batch:
     @property
     def position(self) -> Position:
         """Where the batch's first record comes from, so that it can be found again."""
-        head, name, identity = self._place()
-        return position_of(protocol.header_of(head), name, identity)
+        return position_of(self._head, self._layout.texts_of(self._open_memory()))
 
     @property
     def object_offset(self) -> int:
@@ -119,7 +121,12 @@ class Batch:
 
     def __getitem__(self, name: str) -> Any:
         """The field `name` of all records, as :meth:`column` without ``absent``."""
-        return self._column(self._field_index(name)).all(MISSING)
+        view = self._checked.whole.get(name)
+        if view is not None:
+            array = self._array(view)
+            if array is not None:
+                return array
+        return self.column(name)
 
     def column(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records:
@@ -154,7 +161,12 @@ class Batch:
         where the array's type can't hold the value `absent`, :class:`UnicodeDecodeError` where text
         is not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
         """
-        return self._column(self._field_index(name)).all(absent)
+        number = self._field_index(name)
+        column = self._column(number)
+        found = column.all(absent)
+        if column.spans.recipe is not None:
+            _note(self, number, column)
+        return found
 
     def dense(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records as one array, where it is equally long in all of them.
@@ -170,7 +182,17 @@ class Batch:
         Raises :class:`ValueError` where the lengths differ, or the values are lists of text or
         bytes, and :class:`AbsentError` where a record does not have the field.
         """
-        return self._column(self._field_index(name)).filled(absent)
+        view = self._checked.dense.get(name)
+        if view is not None:
+            array = self._array(view)
+            if array is not None:
+                return array
+        number = self._field_index(name)
+        column = self._column(number)
+        array = column.filled(absent)
+        if column.spans.recipe is not None:
+            _note(self, number, column)
+        return array
 
     def dlpack(self, name: str) -> Any:
         """As :meth:`dense`, for what takes arrays by DLPack, of any version: a numpy array that may
@@ -294,20 +316,13 @@ class Batch:
             self.release()
 
     def _close(self) -> None:
-        self._memory = self._payload = self._metadata = self._columns = None
+        self._memory = self._payload = self._metadata = self._columns = self._raw = None
 
     # --- helpers
 
     @property
     def _header(self) -> Header:
         return protocol.header_of(self._head)
-
-    def _place(self) -> tuple[Head, bytes, bytes]:
-        """The header, and the object's name and identity, for the state of the stream."""
-        layout, memory = self._layout, self._memory or self._open_memory()
-        name = memory[layout.object_at : layout.object_end].tobytes()
-        identity = memory[layout.identity_at : layout.identity_end].tobytes()
-        return self._head, name, identity
 
     def _writable_payload(self) -> memoryview | None:
         """The payload for writing: the pages that this program writes to become its own. It holds
@@ -344,6 +359,13 @@ class Batch:
             column = self._columns[field] = _column_of(self, field)
         return column
 
+    def _array(self, view: DenseView) -> Any:
+        """The array of a field, if this batch is like that of `view`. Else None."""
+        memory = self._memory
+        if memory is None or view.layout is not self._layout or view.flags != self._head[3]:
+            return None
+        return view.array(self, memory)
+
     def _index(self, number: int, part: int) -> memoryview:
         """The bytes of a field's offsets, or those of its lengths, part 1."""
         layout = self._layout
@@ -369,3 +391,11 @@ def _column_of(batch: Batch, number: int) -> Column:
     from .columns import column_of as _column_of
 
     return _column_of(batch, number)
+
+
+def _note(batch: Batch, number: int, column: Column) -> None:
+    """As `dense_view.note`, which takes the place of this function with the first array."""
+    global _note
+    from .dense_view import note as _note
+
+    _note(batch, number, column)

@@ -52,5 +52,5 @@ class CategoryColumn(Column):
         """The codes of all records, which all have the field."""
         if len(self.absent):
             self.raise_absent()
-        assert self._size is not None  # the one of all codes
-        return self._dense(self._size, self.field.scalar, ())
+        # Not `_dense`, because the codes of each batch are checked.
+        return arrays.dense_array(self.raw, self.offsets, self._size, self.field.scalar, ())

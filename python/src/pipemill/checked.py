@@ -13,6 +13,7 @@ from .protocol import Grant, Head
 from .schema import Field
 
 if TYPE_CHECKING:
+    from .dense_view import DenseView
     from .spans import Spans
 
 
@@ -20,17 +21,16 @@ class Layout:
     """Where the parts of a batch lie in its memory. All of them are within it."""
 
     __slots__ = (
-        "start", "places", "more", "identity", "bytes", "records", "padding", "payload_at",
+        "key", "bytes", "records", "padding", "payload_at",
         "payload_end", "index_at", "stride", "object_at", "object_end", "identity_at",
-        "identity_end", "metadata_at", "metadata_end",
+        "identity_end", "metadata_at", "metadata_end", "texts",
     )  # fmt: skip
 
     def __init__(self, head: Head, grant: Grant, fields: int) -> None:
         """Raises `ProtocolError` where a part is outside of the batch."""
         header = protocol.check_header(head, grant, fields)
-        #: The bytes of the header, and the size of the batch, from which all else here follows.
-        self.start, self.places, self.more, self.identity = head[0], head[4], head[7], head[12]
-        self.bytes = grant.bytes
+        #: The parts of the header and the size of the batch, from which all else here follows.
+        self.key, self.bytes = head[::2], grant.bytes
         self.records, self.padding = header.records, header.padding
         self.payload_at = header.payload_at
         self.payload_end = header.payload_at + header.payload_bytes
@@ -41,12 +41,23 @@ class Layout:
         self.identity_end = header.identity_at + header.identity_bytes
         self.metadata_at = header.metadata_at
         self.metadata_end = header.metadata_at + header.metadata_bytes
+        #: The object's name with its identity right after it. None where they lie in other ways.
+        self.texts: slice | None = None
+        if not header.identity_bytes:
+            self.texts = slice(self.object_at, self.object_end)
+        elif header.identity_at == self.object_end:
+            self.texts = slice(self.object_at, self.identity_end)
+
+    def texts_of(self, memory: memoryview) -> bytes:
+        """The object's name, and its identity right after it."""
+        parts = (self.object_at, self.object_end), (self.identity_at, self.identity_end)
+        return b"".join(memory[begin:end] for begin, end in parts)
 
 
 class Checked:
     """A schema, and the layout and spans of the last batch that had it."""
 
-    __slots__ = ("fields", "numbers", "layout", "spans")
+    __slots__ = ("fields", "numbers", "layout", "spans", "dense", "whole")
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
@@ -55,6 +66,9 @@ class Checked:
         self.layout: Layout | None = None
         #: Those of each field that was asked for.
         self.spans: list[Spans | None] = [None] * len(fields)
+        #: How the arrays of `Batch.dense` are made, and those of `Batch.column`, by the field's name.
+        self.dense: dict[str, DenseView] = {}
+        self.whole: dict[str, DenseView] = {}
 
     def layout_of(self, head: Head, grant: Grant) -> Layout:
         """Where the parts of a batch with this header lie. Raises `ProtocolError` where it is not
@@ -62,13 +76,10 @@ class Checked:
         layout = self.layout
         if (
             layout is None
-            or head[4] != layout.places
-            or head[1] != grant[1]
-            or head[2] != grant[4]
-            or head[7] != layout.more
-            or head[12] != layout.identity
-            or head[0] != layout.start
-            or grant[2] != layout.bytes
+            or head[::2] != layout.key
+            or head[1] != grant[2]
+            or head[2] != grant[5]
+            or grant[3] != layout.bytes
         ):
             layout = self.layout = Layout(head, grant, len(self.fields))
         return layout

@@ -124,7 +124,10 @@ class Column:
 
     def _dense(self, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
         """The array of all records, which all have the field with `size` bytes."""
-        place = self.spans.place(size)
+        spans = self.spans
+        place = spans.place(size)
+        if spans.recipe is None:
+            spans.recipe = arrays.recipe(len(self.offsets), size, scalar, shape, place)
         return arrays.dense_array(self.raw, self.offsets, size, scalar, shape, place)
 
     def raise_absent(self) -> NoReturn:

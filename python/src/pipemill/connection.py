@@ -18,14 +18,14 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Tuple, Union  # noqa: UP035
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
 from .protocol import (
-    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome,
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant, Welcome,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_RECEIVE = int(socket.MSG_CMSG_CLOEXEC)
-_DONT_WAIT = int(socket.MSG_DONTWAIT)
+#: Two ways to receive: to wait for `POLL_INTERVAL` at most, which is one call of the kernel, where
+#: `Connection.wait` needs three; or not at all.
+WAIT = int(socket.MSG_CMSG_CLOEXEC)
+DONT_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 #: Seconds between two tries to send what did not fit the socket.
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+#: What was received: a GRANT, or the length and the descriptor of another message.
+Received = Union[Grant, Tuple[Optional[int], Optional[int]]]
 _new, _pack = tuple.__new__, GRANTS.pack
 
 
@@ -54,7 +58,13 @@ class Lease(weakref.ref[Any]):
     #: Whether the program had a window to write to.
     written: bool
     #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
-    batch: weakref.ref[Batch] | None
+    #: Not set where none could be made.
+    batch: weakref.ref[Batch]
+
+    def its_batch(self) -> Batch | None:
+        """The batch, while it lives."""
+        found = getattr(self, "batch", None)
+        return None if found is None else found()
 
 
 class Connection:
@@ -87,16 +97,13 @@ class Connection:
 
     # --- receiving
 
-    def receive(self, how: int = _DONT_WAIT) -> Grant | tuple[int | None, int | None]:
+    def receive(self, how: int = DONT_WAIT) -> Received:
         """The next message: a GRANT, or of another one the length and the descriptor; (None, None)
         where there is none. An empty message is the host's hang-up. `message` begins with it until
-        the next call.
-
-        `how`: 0 to wait for `POLL_INTERVAL` at most. That is one call of the kernel, where `wait`
-        needs three.
+        the next call. `how`: `WAIT` or `DONT_WAIT`.
         """
         try:
-            size, passed, flags, _ = self._receive(self._buffers, FD_SPACE, _RECEIVE | how)
+            size, passed, flags, _ = self._receive(self._buffers, FD_SPACE, how)
         except BlockingIOError:
             return None, None
         except ConnectionError:
@@ -107,15 +114,20 @@ class Connection:
             return self.receive(how)
         fd = descriptor(passed) if passed else None
         if size == GRANT_MESSAGE.size and not flags & _TRUNCATED:
-            kind, grant, batch, bytes, slot, epoch = GRANT_MESSAGE.unpack_from(self.message)
-            if kind == GRANT:
-                # Grant(…) takes three times as long.
-                return _new(Grant, (grant, batch, bytes, slot, epoch, fd))
+            grant: Grant = _new(Grant, GRANT_MESSAGE.unpack_from(self.message))  # Grant(…) is slow
+            if grant[0] == GRANT:
+                return grant if fd is None else self._dedicated_grant(grant, fd)
         if flags & _TRUNCATED:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
         return size, fd
+
+    @staticmethod
+    def _dedicated_grant(grant: Grant, fd: int) -> Grant:
+        found = DedicatedGrant(*grant)
+        found.descriptor = fd
+        return found
 
     def coming(self) -> int | None:
         """The type of the next message, which stays there. None where none has come."""
@@ -134,9 +146,9 @@ class Connection:
 
     def lease(self, grant: Grant) -> tuple[Lease, Any]:
         """Opens a grant: its lease, and the window into its memory, which the caller must keep."""
-        number, _, size, slot, _, fd = grant
+        _, number, _, size, slot, _ = grant
         if (
-            fd is None
+            type(grant) is Grant
             and slot < self._slots
             and HEADER_BYTES <= size <= self._slot_bytes
             and number not in self.open
@@ -153,7 +165,6 @@ class Connection:
         lease.connection = self
         lease.grant = grant
         lease.acked = lease.written = False
-        lease.batch = None
         self.open[number] = lease
         return lease, window
 
@@ -195,7 +206,7 @@ class Connection:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
-                self._send(_pack(ACK, lease.grant[0]))
+                self._send(_pack(ACK, lease.grant.grant))
 
     def skip(self, grant: Grant) -> None:
         """RELEASEs a batch unread."""
@@ -211,13 +222,13 @@ class Connection:
 
     def _give_back(self, lease: Lease) -> None:
         """Sends RELEASE, under the lock."""
-        if self.open.pop(lease.grant[0], None) is not None:
+        grant = lease.grant
+        if self.open.pop(grant[1], None) is not None:
             if lease.written and not self._closed:
                 # The host may write the next batch there, which the private mapping has to show.
-                grant = lease.grant
                 size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
                 self._ring.forget_writes(grant.slot * self._slot_bytes, size)
-            self._send(_pack(RELEASE, lease.grant[0]))
+            self._send(_pack(RELEASE, grant[1]))
 
     def _after_close(self, lease: Lease) -> None:
         """The last view of a batch has died after `close`: hangs up where no other is left."""
@@ -282,7 +293,7 @@ class Connection:
                 return
             self._closing = True
             for lease in list(self.open.values()):
-                batch = lease.batch() if lease.batch else None
+                batch = lease.its_batch()
                 if batch is not None:
                     batch._close()
             if not self._has_views() or self._keep_copies():

@@ -138,6 +138,24 @@ def place_of(offsets: Any, size: int) -> tuple[int, int]:
     return (int(offsets[0]), _step(offsets, size)) if size and len(offsets) else (0, 0)
 
 
+def view_of(raw: Any, shape: Any, dtype: Any, at: int, strides: Any) -> Any:
+    """The array of a recipe over `raw`, in which the first row is at `at`."""
+    return np.ndarray(shape, dtype, raw, at, strides)
+
+
+def recipe(
+    count: int, size: int, scalar: str, shape: tuple[int, ...], place: tuple[int, int]
+) -> tuple[Any, ...] | None:
+    """The shape, the type, the place of the first row and the strides of what `dense_array` makes,
+    where that is a view. It is the same for other rows at the same places."""
+    first, step = place
+    if not count or not size or not step:
+        return None
+    dtype = dtype_of(scalar)
+    strides = None if step == size else (step, *_strides(shape, dtype.itemsize))
+    return (count, *shape), dtype, first, strides
+
+
 def dense_array(
     raw: Any,
     offsets: Any,
@@ -148,15 +166,12 @@ def dense_array(
 ) -> Any:
     """The array of all rows: a view where they are evenly spaced, otherwise one copy. `place`: what
     `place_of` has found, if it was asked."""
-    dtype, n = _DTYPES.get(scalar) or dtype_of(scalar), len(offsets)
+    dtype, n = dtype_of(scalar), len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
-    first, step = place or place_of(offsets, size)
-    if step == size:
-        return np.ndarray((n, *shape), dtype, raw, first)
-    if step:
-        inner = _strides(shape, dtype.itemsize)
-        return np.ndarray((n, *shape), dtype, raw, first, (step, *inner))
+    view = recipe(n, size, scalar, shape, place or place_of(offsets, size))
+    if view is not None:
+        return view_of(raw, *view)
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
 

@@ -90,6 +90,12 @@ def place_of(offsets: Any, size: int) -> tuple[int, int]:
     return start, size if near else 0
 
 
+def recipe(
+    count: int, size: int, scalar: str, shape: tuple[int, ...], place: tuple[int, int]
+) -> None:
+    """There is none: memoryviews are made as fast as they can be."""
+
+
 def dense_array(
     raw: memoryview,
     offsets: Any,

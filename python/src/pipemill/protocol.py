@@ -30,10 +30,11 @@ DEDICATED = 0xFFFFFFFF
 MAGIC = 0x32424D50
 HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
-#: The same header as a `Head`: what says where the parts of the batch lie is left as bytes.
-HEAD = struct.Struct("<8sQII40sQQ12sIQQQ8s")
-#: A header as `HEAD` reads it.
-Head = Tuple[bytes, int, int, int, bytes, int, int, bytes, int, int, int, int, bytes]
+#: The same header in few parts: most of it is left as bytes.
+HEAD = struct.Struct("<8sQII40s16s16s24s8s")
+#: A header as `HEAD` reads it: magic and length, batch, epoch, flags, the places of the parts and
+#: what numbers the first record by turns.
+Head = Tuple[bytes, int, int, int, bytes, bytes, bytes, bytes, bytes]
 #: Flags of the header.
 SOME_ABSENT = 1
 #: The identity is the list of the places of a mix's inputs, as JSON.
@@ -57,14 +58,30 @@ class Welcome(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """Slot ``slot`` holds batch ``batch``. ``fd`` is the dedicated buffer, where it has one."""
+    """Slot ``slot`` holds batch ``batch``. ``kind`` is the type of the message."""
 
+    kind: int
     grant: int
     batch: int
     bytes: int
     slot: int
     epoch: int
-    fd: int | None
+
+    @property
+    def fd(self) -> int | None:
+        """The descriptor of the dedicated buffer, where there is one."""
+        return None
+
+
+class DedicatedGrant(Grant):
+    """A GRANT of a dedicated buffer, whose descriptor is not part of the message's body."""
+
+    descriptor: int
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the dedicated buffer."""
+        return self.descriptor
 
 
 class EpochEnd(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
 from .checked import Checked
-from .connection import POLL_INTERVAL, Connection
+from .connection import DONT_WAIT, POLL_INTERVAL, WAIT, Connection, Received
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .log import warn
 from .other_ranks import why_waiting
@@ -101,9 +101,15 @@ class Receiver:
 
     def _next(self) -> Grant | EpochEnd | None:
         """Waits for the next GRANT or EPOCH_END, and counts how long."""
-        began = _clock()
+        began, connection = _clock(), self._connection
         try:
-            event = self._receive()
+            # The usual way of a batch: one call of the kernel, and few of Python.
+            waits = self._timeout is None and len(connection.open) < self._credits
+            event: Any = None
+            if self._final is None:
+                event = connection.receive(WAIT if waits else DONT_WAIT)
+            if type(event) is not Grant or not self.checked.fields:
+                event = self._event_after(event, waits)
         except BaseException:
             self._waited += _clock() - began
             raise
@@ -113,58 +119,72 @@ class Receiver:
             self.waits._add(waited)
         else:
             self._waited = waited
-        return event
+        return event  # type: ignore[no-any-return]
 
-    def _receive(self) -> Grant | EpochEnd | None:
-        connection = self._connection
-        message, idle = connection.message, 0.0
+    def _event_after(self, found: Received, waited: bool) -> Grant | EpochEnd | None:
+        """The next event. `found` is what was received first; whether it `waited` for that."""
         while self._final is None:
-            if self._timeout is None and len(connection.open) < self._credits:
-                found = connection.receive(0)
-                if found[0] is None:
-                    connection.flush()
-                    idle += POLL_INTERVAL
-                    self._say_why_waiting(idle)
-                    continue
-            else:
-                found = connection.receive()
-                if found[0] is None:
-                    found = self._wait()
-            if isinstance(found, Grant):
-                if self.checked.fields:
-                    return found
-                if found.fd is not None:
-                    os.close(found.fd)
-                self._raise_unexpected("a GRANT before the SCHEMA")
-            size, fd = found
-            if not size:
-                self._raise_host_died()
-            kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
-            if fd is not None:
-                os.close(fd)
-            if kind == protocol.EPOCH_END:
-                return protocol.parse_epoch_end(message, size)
-            body = bytes(message[4:size])
-            if kind == protocol.SCHEMA:
-                self.checked = Checked(parse_schema(body))
-            elif kind in (protocol.STREAM_END, protocol.ERROR):
-                self._final = kind, body
-            elif kind == protocol.GRANT:
-                raise ProtocolError(
-                    f"the host's GRANT has {size} bytes, not {protocol.GRANT_MESSAGE.size}; "
-                    f"{protocol.REMEDY}"
-                )
-            elif kind == protocol.REFUSED:
-                raise protocol.parse_refused(body, self._channel)
-            else:
-                self._raise_unexpected(f"a message of type {kind} and {size} bytes")
+            if found[0] is None:
+                found = self._receive(POLL_INTERVAL if waited else 0.0)
+            event = self._event_of(found)
+            if event is not None:
+                return event
+            found = None, None
+            waited = False
         kind, body = self._final
         if kind == protocol.ERROR:
             raise protocol.parse_error(body, self._channel)
         return None
 
-    def _wait(self) -> Grant | tuple[int | None, int | None]:
-        """Waits for the next message: that of `Connection.receive`."""
+    def _event_of(self, found: Received) -> Grant | EpochEnd | None:
+        """The event that a message is. None where it is none, and was noted."""
+        if isinstance(found, Grant):
+            if self.fields:
+                return found
+            if found.fd is not None:
+                os.close(found.fd)
+            self._raise_unexpected("a GRANT before the SCHEMA")
+        size, fd = found
+        if not size:
+            self._raise_host_died()
+        message = self._connection.message
+        kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
+        if fd is not None:
+            os.close(fd)
+        if kind == protocol.EPOCH_END:
+            return protocol.parse_epoch_end(message, size)
+        body = bytes(message[4:size])
+        if kind == protocol.SCHEMA:
+            self.checked = Checked(parse_schema(body))
+        elif kind in (protocol.STREAM_END, protocol.ERROR):
+            self._final = kind, body
+        elif kind == protocol.REFUSED:
+            raise protocol.parse_refused(body, self._channel)
+        elif kind == protocol.GRANT:
+            raise ProtocolError(
+                f"the host's GRANT has {size} bytes, not {protocol.GRANT_MESSAGE.size}; "
+                f"{protocol.REMEDY}"
+            )
+        else:
+            self._raise_unexpected(f"a message of type {kind} and {size} bytes")
+        return None
+
+    def _receive(self, idle: float) -> Received:
+        """The next message, for which it waits. `idle`: the seconds for which it did so before."""
+        connection = self._connection
+        while self._timeout is None and len(connection.open) < self._credits:
+            if idle:
+                connection.flush()
+                self._say_why_waiting(idle)
+            found = connection.receive(WAIT)
+            if found[0] is not None:
+                return found
+            idle += POLL_INTERVAL
+        found = connection.receive()
+        return self._wait() if found[0] is None else found
+
+    def _wait(self) -> Received:
+        """The next message, for which it waits as long as the program allows."""
         began = time.monotonic()
         no_credit_since: float | None = None
         collected = False
@@ -224,7 +244,7 @@ class Receiver:
     def _raise_held(self, seconds: float) -> NoReturn:
         held = []
         for lease in list(self._connection.open.values()):
-            alive = lease.batch is not None and lease.batch() is not None
+            alive = lease.its_batch() is not None
             what = "the Batch itself" if alive else "only views of it (arrays, memoryviews)"
             held.append(f"batch {lease.grant.batch} of epoch {lease.grant.epoch}: {what}")
         raise HeldError(

@@ -21,7 +21,7 @@ class Spans:
 
     __slots__ = (
         "index", "some_absent", "limit", "offsets", "lengths", "absent", "size", "_is_even",
-        "_place", "_rows",
+        "_place", "_rows", "recipe",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,8 @@ class Spans:
         self._is_even: bool | None = None
         self._place: tuple[int, int] | None = None
         self._rows: tuple[Any, Any] | None = None
+        #: How the array of all records is made, where that is known: see `arrays.recipe`.
+        self.recipe: tuple[Any, ...] | None = None
 
     def are_of(self, index: tuple[bytes, bytes], limit: int, some_absent: bool) -> bool:
         """Whether a batch with this index and a payload of `limit` bytes has the same spans, of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
+from weakref import ref
 
 from . import protocol
 from .address import Address, address_of
@@ -432,31 +432,42 @@ class Stream:
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:
-        """The next batch of the current epoch. None at its end."""
+        """The next batch of the current epoch. None at its end.
+
+        This is what each batch costs, so it makes few calls, also where that repeats a line of
+        another function.
+        """
         while epoch._skipped:
             if not self._skip_batch(epoch):
                 return None
         self._finish_batch()
-        grant = self._receiver.take()
-        if type(grant) is not Grant or grant[4] != epoch.number:
+        receiver = self._receiver
+        grant: Any = receiver._peeked
+        if grant is None:
+            grant = receiver._next()
+        else:
+            receiver._peeked = None
+        if not isinstance(grant, Grant) or grant[5] != epoch.number:
             self._ends(epoch, grant)
             return None
         batch = self._ahead
         if batch is None:
-            batch = self._opened(grant)
+            lease, window = self._connection.lease(grant)
+            batch = Batch(lease, window, receiver.checked)
+            lease.batch = ref(batch)
         else:
             self._ahead = None
         self._set_epoch = None
         self._lease = batch._lease
-        self._tracker.batch(batch)
-        self._receiver.batches += 1
-        self._receiver.records += batch._layout.records
+        self._tracker.batch(batch, batch._memory or batch._open_memory())
+        receiver.batches += 1
+        receiver.records += batch._layout.records
         return batch
 
     def _opened(self, grant: Grant) -> Batch:
         lease, window = self._connection.lease(grant)
         batch = Batch(lease, window, self._receiver.checked)
-        lease.batch = weakref.ref(batch)
+        lease.batch = ref(batch)
         return batch
 
     def _look_ahead(self) -> Batch | None:
@@ -501,11 +512,11 @@ class Stream:
 
     def _finish_batch(self) -> None:
         """ACKs the current batch, if there is one."""
-        self._connection.check()
-        lease = self._lease
+        connection, lease = self._connection, self._lease
+        connection.check()
         if lease is not None:
             self._lease = None
-            self._connection.ack(lease)
+            connection.ack(lease)
 
 
 class Epoch:
