@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import protocol
-from .checked import Checked
+from .checked import Checked, Layout
 from .connection import Lease
 from .errors import ClosedError
 from .position import Position, position_of
@@ -46,9 +46,17 @@ class Batch:
 
     def __init__(self, lease: Lease, window: Any, checked: Checked) -> None:
         memory = memoryview(window).cast("B").toreadonly()
-        self._head: Head = HEAD.unpack_from(memory)
-        self._layout = checked.layout_of(self._head, lease.grant)
-        self._checked = checked
+        head: Head = HEAD.unpack_from(memory)
+        layout, grant = checked.layout, lease.grant
+        if (
+            layout is None
+            or head[::2] != layout.key
+            or head[1] != grant[2]
+            or head[2] != grant[5]
+            or grant[3] != layout.bytes
+        ):
+            layout = checked.layout = Layout(head, grant, len(checked.fields))
+        self._head, self._layout, self._checked = head, layout, checked
         self.fields = checked.fields
         self._lease = lease
         self._memory: memoryview | None = memory

@@ -63,23 +63,10 @@ class Checked:
         self.fields = fields
         #: The number of each field.
         self.numbers = {field.name: number for number, field in enumerate(fields)}
+        #: Of the last batch. `Batch` sees whether another one has the same.
         self.layout: Layout | None = None
         #: Those of each field that was asked for.
         self.spans: list[Spans | None] = [None] * len(fields)
         #: How the arrays of `Batch.dense` are made, and those of `Batch.column`, by the field's name.
         self.dense: dict[str, DenseView] = {}
         self.whole: dict[str, DenseView] = {}
-
-    def layout_of(self, head: Head, grant: Grant) -> Layout:
-        """Where the parts of a batch with this header lie. Raises `ProtocolError` where it is not
-        sound, or not that of the grant."""
-        layout = self.layout
-        if (
-            layout is None
-            or head[::2] != layout.key
-            or head[1] != grant[2]
-            or head[2] != grant[5]
-            or grant[3] != layout.bytes
-        ):
-            layout = self.layout = Layout(head, grant, len(self.fields))
-        return layout

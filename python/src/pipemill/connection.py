@@ -86,11 +86,12 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._unsent: deque[bytes] = deque()
-        self._closing = False
+        #: Whether `close` was called.
+        self.is_closing = False
         self._closed = False
         self._hung_up = False
         # What is called for each batch.
-        self._receive, self._send_now, self._getpid = sock.recvmsg_into, sock.send, os.getpid
+        self._receive, self._send_now = sock.recvmsg_into, sock.send
         # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
         register(self)
@@ -269,19 +270,14 @@ class Connection:
         """Whether it is the connection of the process that has forked this one."""
         return self.pid != os.getpid()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether `close` was called."""
-        return self._closing
-
     def check(self) -> None:
         """Raises where this connection can't be used: in a forked child, or when closed."""
-        if self.pid != self._getpid():
+        if self.is_others():
             raise ForkError(
                 f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
                 "call pipemill.connect() in the process that reads, after the fork"
             )
-        if self._closing:
+        if self.is_closing:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
@@ -289,9 +285,9 @@ class Connection:
         because the host reuses the memory. Where there is no memory for copies, the hang-up waits
         until the last view has died."""
         with self._lock:
-            if self._closing:
+            if self.is_closing:
                 return
-            self._closing = True
+            self.is_closing = True
             for lease in list(self.open.values()):
                 batch = lease.its_batch()
                 if batch is not None:
@@ -365,7 +361,7 @@ class Connection:
         """In the child: its views show the copies, and it closes its copy of the socket. With it
         open, the host would not notice when the parent dies."""
         self._lock = threading.RLock()
-        self._closed = self._closing = True
+        self._closed = self.is_closing = True
         self._show(copies)
         self._sock.close()
 
@@ -388,7 +384,7 @@ def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> No
     with connection._lock:
         if lease.acked:
             connection._give_back(lease)
-        if connection._closing:
+        if connection.is_closing:
             connection._after_close(lease)
 
 

@@ -104,12 +104,12 @@ class Receiver:
         began, connection = _clock(), self._connection
         try:
             # The usual way of a batch: one call of the kernel, and few of Python.
-            waits = self._timeout is None and len(connection.open) < self._credits
+            may_wait = self._timeout is None and len(connection.open) < self._credits
             event: Any = None
             if self._final is None:
-                event = connection.receive(WAIT if waits else DONT_WAIT)
+                event = connection.receive(WAIT if may_wait else DONT_WAIT)
             if type(event) is not Grant or not self.checked.fields:
-                event = self._event_after(event, waits)
+                event = self._event_after(event, may_wait)
         except BaseException:
             self._waited += _clock() - began
             raise

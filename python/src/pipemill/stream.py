@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
+from os import getpid
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 from weakref import ref
@@ -440,8 +441,12 @@ class Stream:
         while epoch._skipped:
             if not self._skip_batch(epoch):
                 return None
-        self._finish_batch()
-        receiver = self._receiver
+        connection, lease, receiver = self._connection, self._lease, self._receiver
+        if connection.pid != getpid() or connection.is_closing:
+            connection.check()  # raises
+        if lease is not None:
+            self._lease = None
+            connection.ack(lease)
         grant: Any = receiver._peeked
         if grant is None:
             grant = receiver._next()
@@ -452,13 +457,12 @@ class Stream:
             return None
         batch = self._ahead
         if batch is None:
-            lease, window = self._connection.lease(grant)
+            lease, window = connection.lease(grant)
             batch = Batch(lease, window, receiver.checked)
             lease.batch = ref(batch)
         else:
-            self._ahead = None
-        self._set_epoch = None
-        self._lease = batch._lease
+            self._ahead, lease = None, batch._lease
+        self._set_epoch, self._lease = None, lease
         self._tracker.batch(batch, batch._memory or batch._open_memory())
         receiver.batches += 1
         receiver.records += batch._layout.records

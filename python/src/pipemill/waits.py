@@ -24,7 +24,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._count = self._nanoseconds = self._longest = 0
-        #: The times that are not counted yet.
+        #: The times that are not counted yet, in nanoseconds.
         self._new: list[int] = []
         #: How many times fall into each bucket.
         self._buckets: dict[int, int] = {}
