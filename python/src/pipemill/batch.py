@@ -17,7 +17,6 @@ from .schema import MISSING, Field
 
 if TYPE_CHECKING:
     from .column import Column
-    from .dense_view import DenseView
 
 
 class Batch:
@@ -131,7 +130,7 @@ class Batch:
         """The field `name` of all records, as :meth:`column` without ``absent``."""
         view = self._checked.whole.get(name)
         if view is not None:
-            array = self._array(view)
+            array = view.array(self)
             if array is not None:
                 return array
         return self.column(name)
@@ -192,7 +191,7 @@ class Batch:
         """
         view = self._checked.dense.get(name)
         if view is not None:
-            array = self._array(view)
+            array = view.array(self)
             if array is not None:
                 return array
         number = self._field_index(name)
@@ -366,13 +365,6 @@ class Batch:
         if column is None:
             column = self._columns[field] = _column_of(self, field)
         return column
-
-    def _array(self, view: DenseView) -> Any:
-        """The array of a field, if this batch is like that of `view`. Else None."""
-        memory = self._memory
-        if memory is None or view.layout is not self._layout or view.flags != self._head[3]:
-            return None
-        return view.array(self, memory)
 
     def _index(self, number: int, part: int) -> memoryview:
         """The bytes of a field's offsets, or those of its lengths, part 1."""

@@ -34,14 +34,20 @@ class DenseView:
         self.shape, self.dtype, place, self.strides = column.spans.recipe
         self.at = place + layout.payload_at
 
-    def array(self, batch: Batch, memory: memoryview) -> Any:
-        """The array of an open batch that has this layout and these flags. None where its index is
-        another one."""
+    def array(self, batch: Batch, payload: Any = None) -> Any:
+        """The array of a batch, over this array of its payload if there is one. None where the batch
+        was given back, or is not like the one that this was made of."""
+        memory, layout = batch._memory, self.layout
+        if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
+            return None
         index = memory[self.index].tobytes()
         if self.more is not None:
             index += memory[self.more].tobytes()
         if index != self.bytes:
             return None
+        if payload is not None:
+            at = self.at - layout.payload_at
+            return arrays.view_of(payload, self.shape, self.dtype, at, self.strides)
         raw = batch._raw
         if raw is None:
             raw = batch._raw = arrays.payload_array(memory)
