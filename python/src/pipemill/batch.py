@@ -84,9 +84,7 @@ class Batch:
     @property
     def object(self) -> str:
         """Name of the object that the first record comes from."""
-        layout = self._layout
-        name = self._open_memory()[layout.object_at : layout.object_end]
-        return str(name, "utf-8", "replace")
+        return str(self._open_memory()[self._layout.object()], "utf-8", "replace")
 
     @property
     def first_record(self) -> int:
@@ -120,7 +118,7 @@ class Batch:
         """
         memory = self._open_memory()
         if self._metadata is None:
-            data = bytes(memory[self._layout.metadata_at : self._layout.metadata_end])
+            data = bytes(memory[self._layout.metadata()])
             self._metadata = protocol.parse_metadata(self._name(), data) if data else {}
         return dict(self._metadata)
 

@@ -21,9 +21,8 @@ class Layout:
     """Where the parts of a batch lie in its memory. All of them are within it."""
 
     __slots__ = (
-        "key", "bytes", "records", "padding", "payload_at",
-        "payload_end", "index_at", "stride", "object_at", "object_end", "identity_at",
-        "identity_end", "metadata_at", "metadata_end", "texts",
+        "key", "bytes", "header", "records", "padding", "payload_at", "payload_end", "index_at",
+        "stride", "texts",
     )  # fmt: skip
 
     def __init__(self, head: Head, grant: Grant, fields: int) -> None:
@@ -31,27 +30,33 @@ class Layout:
         header = protocol.check_header(head, grant, fields)
         #: The parts of the header and the size of the batch, from which all else here follows.
         self.key, self.bytes = head[::2], grant.bytes
+        #: Of its numbers only those that say where something is, and how long.
+        self.header = header
         self.records, self.padding = header.records, header.padding
-        self.payload_at = header.payload_at
+        self.payload_at, self.index_at = header.payload_at, header.index_at
         self.payload_end = header.payload_at + header.payload_bytes
-        self.index_at, self.stride = header.index_at, protocol.stride(header.records)
-        self.object_at = header.object_at
-        self.object_end = header.object_at + header.object_bytes
-        self.identity_at = header.identity_at
-        self.identity_end = header.identity_at + header.identity_bytes
-        self.metadata_at = header.metadata_at
-        self.metadata_end = header.metadata_at + header.metadata_bytes
+        self.stride = protocol.stride(header.records)
         #: The object's name with its identity right after it. None where they lie in other ways.
         self.texts: slice | None = None
-        if not header.identity_bytes:
-            self.texts = slice(self.object_at, self.object_end)
-        elif header.identity_at == self.object_end:
-            self.texts = slice(self.object_at, self.identity_end)
+        name_end = header.object_at + header.object_bytes
+        if header.identity_at == name_end or not header.identity_bytes:
+            self.texts = slice(header.object_at, name_end + header.identity_bytes)
+
+    def object(self) -> slice:
+        """The object's name."""
+        return slice(self.header.object_at, self.header.object_at + self.header.object_bytes)
+
+    def metadata(self) -> slice:
+        """The facts about the object."""
+        at = self.header.metadata_at
+        return slice(at, at + self.header.metadata_bytes)
 
     def texts_of(self, memory: memoryview) -> bytes:
         """The object's name, and its identity right after it."""
-        parts = (self.object_at, self.object_end), (self.identity_at, self.identity_end)
-        return b"".join(memory[begin:end] for begin, end in parts)
+        if self.texts is not None:
+            return memory[self.texts].tobytes()
+        at = self.header.identity_at
+        return b"".join((memory[self.object()], memory[at : at + self.header.identity_bytes]))
 
 
 class Checked:

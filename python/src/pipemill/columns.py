@@ -41,18 +41,16 @@ def column_type(field: Field) -> type[Column]:
 
 def _spans_of(batch: Batch, number: int, kind: type[Column]) -> Spans:
     """Where the values of a field lie: checked, or known from a batch that has the same index."""
-    layout, known = batch._layout, batch._checked.spans
+    layout, checked = batch._layout, batch._checked
     limit = layout.payload_end - layout.payload_at
     some_absent = bool(batch._head[3] & SOME_ABSENT)
-    index: tuple[Any, Any] = batch._index(number, 0), batch._index(number, 1)
-    is_kept = layout.records <= _KEPT_RECORDS
-    if is_kept:
-        index = index[0].tobytes(), index[1].tobytes()
-        spans = known[number]
-        if spans is not None and spans.are_of(index, limit, some_absent):
-            return spans
+    offsets, lengths = batch._index(number, 0), batch._index(number, 1)
+    known = checked.spans[number]
+    if known is not None and known.are_of(offsets, lengths, limit, some_absent):
+        return known
     field = batch.fields[number]
-    spans = Spans(field, index, limit, some_absent, *kind.sizes(field))
-    if is_kept:
-        known[number] = spans
-    return spans
+    spans = Spans(field, (offsets, lengths), limit, some_absent, *kind.sizes(field))
+    # Values of different lengths are hardly ever at the same places again.
+    is_kept = 0 < layout.records <= _KEPT_RECORDS and spans.lengths[0] == spans.lengths[-1]
+    checked.spans[number] = spans.copy() if is_kept else None
+    return checked.spans[number] or spans

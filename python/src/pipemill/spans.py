@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from types import ModuleType
 from typing import Any
 
@@ -59,10 +60,25 @@ class Spans:
         #: How the array of all records is made, where that is known: see `arrays.recipe`.
         self.recipe: tuple[Any, ...] | None = None
 
-    def are_of(self, index: tuple[bytes, bytes], limit: int, some_absent: bool) -> bool:
-        """Whether a batch with this index and a payload of `limit` bytes has the same spans, of
-        which nothing has to be checked again."""
-        return self.index == index and self.limit <= limit and self.some_absent == some_absent
+    def copy(self) -> Spans:
+        """The same, which holds no memory of the batch."""
+        other = copy.copy(self)
+        other.index = self.index[0].tobytes(), self.index[1].tobytes()
+        other.offsets, other.lengths = map(arrays.index_array, other.index)
+        other._rows = None
+        return other
+
+    def are_of(
+        self, offsets: memoryview, lengths: memoryview, limit: int, some_absent: bool
+    ) -> bool:
+        """Whether a batch with this index and a payload of `limit` bytes has the same spans, which
+        are a `copy`: nothing has to be checked again."""
+        return (
+            self.index[0] == offsets.tobytes()
+            and self.index[1] == lengths.tobytes()
+            and self.limit <= limit
+            and self.some_absent == some_absent
+        )
 
     def rows(self) -> tuple[Any, Any]:
         """Offsets and lengths as sequences of `int`."""
