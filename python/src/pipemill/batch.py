@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import protocol
+from .checked import Checked, Layout
 from .connection import Lease
 from .errors import ClosedError
-from .memory import view
 from .position import Position, position_of
+from .protocol import HEAD, Head, Header
 from .record import Record
 from .schema import MISSING, Field
 
@@ -35,28 +36,40 @@ class Batch:
     """
 
     __slots__ = (
-        "fields", "_lease", "_memory", "_payload", "_header", "_metadata", "_columns",
-        "__weakref__",
+        "fields", "_lease", "_memory", "_payload", "_head", "_layout", "_checked", "_metadata",
+        "_columns", "_raw", "__weakref__",
     )  # fmt: skip
 
     #: The fields of each record, in order.
     fields: tuple[Field, ...]
 
-    def __init__(self, lease: Lease, window: Any, fields: tuple[Field, ...]) -> None:
-        memory = view(window)
-        self._header = protocol.parse_header(memory, lease.grant, len(fields))
-        self.fields = fields
+    def __init__(self, lease: Lease, window: Any, checked: Checked) -> None:
+        memory = memoryview(window).cast("B").toreadonly()
+        head: Head = HEAD.unpack_from(memory)
+        layout, grant = checked.layout, lease.grant
+        if (
+            layout is None
+            or head[::2] != layout.key
+            or head[1] != grant[2]
+            or head[2] != grant[5]
+            or grant[3] != layout.bytes
+        ):
+            layout = checked.layout = Layout(head, grant, len(checked.fields))
+        self._head, self._layout, self._checked = head, layout, checked
+        self.fields = checked.fields
         self._lease = lease
         self._memory: memoryview | None = memory
         self._payload: memoryview | None = None
         self._metadata: dict[str, str] | None = None
-        self._columns: dict[int, Column] = {}
+        self._columns: dict[int, Column] | None = None
+        #: The memory as an array, with the first one that is made of it.
+        self._raw: Any = None
 
     # --- number and origin
 
     def __len__(self) -> int:
         """Number of records."""
-        return self._header.records
+        return self._layout.records
 
     @property
     def number(self) -> int:
@@ -66,13 +79,12 @@ class Batch:
     @property
     def epoch(self) -> int:
         """Number of the epoch, from 0."""
-        return self._header.epoch
+        return self._head[2]
 
     @property
     def object(self) -> str:
         """Name of the object that the first record comes from."""
-        at, size = self._header.object_at, self._header.object_bytes
-        return str(self._open_memory()[at : at + size], "utf-8", "replace")
+        return str(self._open_memory()[self._layout.object()], "utf-8", "replace")
 
     @property
     def first_record(self) -> int:
@@ -84,12 +96,12 @@ class Batch:
         """Number of real records. Those after them are copies of the last real one, which fill the
         batch where its channel has ``tail = "pad"``. Everywhere else, all records are real.
         """
-        return self._header.records - self._header.padding
+        return self._layout.records - self._layout.padding
 
     @property
     def position(self) -> Position:
         """Where the batch's first record comes from, so that it can be found again."""
-        return position_of(*self._place())
+        return position_of(self._head, self._layout.texts_of(self._open_memory()))
 
     @property
     def object_offset(self) -> int:
@@ -106,16 +118,20 @@ class Batch:
         """
         memory = self._open_memory()
         if self._metadata is None:
-            at, size = self._header.metadata_at, self._header.metadata_bytes
-            data = bytes(memory[at : at + size])
-            self._metadata = protocol.parse_metadata(self._name(), data) if size else {}
+            data = bytes(memory[self._layout.metadata()])
+            self._metadata = protocol.parse_metadata(self._name(), data) if data else {}
         return dict(self._metadata)
 
     # --- columns
 
     def __getitem__(self, name: str) -> Any:
         """The field `name` of all records, as :meth:`column` without ``absent``."""
-        return self._column(self._field_index(name)).all(MISSING)
+        view = self._checked.whole.get(name)
+        if view is not None:
+            array = view.array(self)
+            if array is not None:
+                return array
+        return self.column(name)
 
     def column(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records:
@@ -150,7 +166,12 @@ class Batch:
         where the array's type can't hold the value `absent`, :class:`UnicodeDecodeError` where text
         is not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
         """
-        return self._column(self._field_index(name)).all(absent)
+        number = self._field_index(name)
+        column = self._column(number)
+        found = column.all(absent)
+        if column.spans.recipe is not None:
+            _note(self, number, column)
+        return found
 
     def dense(self, name: str, absent: Any = MISSING) -> Any:
         """The field `name` of all records as one array, where it is equally long in all of them.
@@ -166,7 +187,17 @@ class Batch:
         Raises :class:`ValueError` where the lengths differ, or the values are lists of text or
         bytes, and :class:`AbsentError` where a record does not have the field.
         """
-        return self._column(self._field_index(name)).filled(absent)
+        view = self._checked.dense.get(name)
+        if view is not None:
+            array = view.array(self)
+            if array is not None:
+                return array
+        number = self._field_index(name)
+        column = self._column(number)
+        array = column.filled(absent)
+        if column.spans.recipe is not None:
+            _note(self, number, column)
+        return array
 
     def dlpack(self, name: str) -> Any:
         """As :meth:`dense`, for what takes arrays by DLPack, of any version: a numpy array that may
@@ -185,18 +216,18 @@ class Batch:
         """Where each record's field `name` starts in :attr:`payload`, in bytes: n ``uint32``,
         without a copy. 0xFFFFFFFF where it is absent.
         """
-        return self._column(self._field_index(name)).offsets
+        return self._index_array(self._field_index(name), 0)
 
     def lengths(self, name: str) -> Any:
         """The length of each record's field `name`, in bytes: n ``uint32``, without a copy."""
-        return self._column(self._field_index(name)).lengths
+        return self._index_array(self._field_index(name), 1)
 
     @property
     def payload(self) -> memoryview:
         """All bytes of the batch: the fields, and the bytes between them in the input."""
         if self._payload is None:
-            at = self._header.payload_at
-            self._payload = self._open_memory()[at : at + self._header.payload_bytes]
+            layout = self._layout
+            self._payload = self._open_memory()[layout.payload_at : layout.payload_end]
         return self._payload
 
     # --- records
@@ -290,27 +321,22 @@ class Batch:
             self.release()
 
     def _close(self) -> None:
-        self._memory = self._payload = self._metadata = None
-        self._columns = {}
+        self._memory = self._payload = self._metadata = self._columns = self._raw = None
 
     # --- helpers
 
-    def _place(self) -> tuple[protocol.Header, bytes, bytes]:
-        """The header, and the object's name and identity, for the state of the stream."""
-        header, memory = self._header, self._open_memory()
-        name = bytes(memory[header.object_at : header.object_at + header.object_bytes])
-        identity = bytes(memory[header.identity_at : header.identity_at + header.identity_bytes])
-        return header, name, identity
+    @property
+    def _header(self) -> Header:
+        return protocol.header_of(self._head)
 
     def _writable_payload(self) -> memoryview | None:
         """The payload for writing: the pages that this program writes to become its own. It holds
         the batch as any view does. None where the machine's pages are too large for that."""
         self._open_memory()
         window = self._lease.connection.writable_window(self._lease)
-        at = self._header.payload_at
         if window is None:
             return None
-        return memoryview(window).cast("B")[at : at + self._header.payload_bytes]
+        return memoryview(window).cast("B")[self._layout.payload_at : self._layout.payload_end]
 
     def _open_memory(self) -> memoryview:
         if self._memory is None:
@@ -324,29 +350,31 @@ class Batch:
         return f"batch {self.number} of epoch {self.epoch}"
 
     def _field_index(self, name: str) -> int:
-        for index, field in enumerate(self.fields):
-            if field.name == name:
-                return index
+        number = self._checked.numbers.get(name)
+        if number is not None:
+            return number
         known = ", ".join(repr(field.name) for field in self.fields)
         raise KeyError(f"no field {name!r}; the records of this channel have {known}")
 
     def _column(self, field: int) -> Column:
+        if self._columns is None:
+            self._columns = {}
         column = self._columns.get(field)
         if column is None:
-            column = self._columns[field] = self._make_column(field)
+            column = self._columns[field] = _column_of(self, field)
         return column
 
-    def _make_column(self, field: int) -> Column:
-        memory, header = self._open_memory(), self._header
-        size, step = 4 * header.records, protocol.stride(header.records)
-        at = header.index_at + 2 * field * step
-        index = (memory[at : at + size], memory[at + step : at + step + size])
-        some_absent = bool(header.flags & protocol.SOME_ABSENT)
-        column = _column_type(self.fields[field])(
-            self.fields[field], self.payload, index, some_absent
-        )
-        column.header = header
-        return column
+    def _index(self, number: int, part: int) -> memoryview:
+        """The bytes of a field's offsets, or those of its lengths, part 1."""
+        layout = self._layout
+        at = layout.index_at + (2 * number + part) * layout.stride
+        return self._open_memory()[at : at + 4 * layout.records]
+
+    def _index_array(self, number: int, part: int) -> Any:
+        self._column(number)  # checks it
+        from .spans import arrays
+
+        return arrays.index_array(self._index(number, part))
 
     def __repr__(self) -> str:
         fields = ", ".join(field.name for field in self.fields)
@@ -354,10 +382,18 @@ class Batch:
         return f"<pipemill {self._name()}: {len(self)} records ({fields}){closed}>"
 
 
-def _column_type(field: Field) -> type[Column]:
-    """As `columns.column_type`, which takes the place of this function with the first column: with
-    it comes numpy."""
-    global _column_type
-    from .columns import column_type as _column_type
+def _column_of(batch: Batch, number: int) -> Column:
+    """As `columns.column_of`, which takes the place of this function with the first column: with it
+    comes numpy."""
+    global _column_of
+    from .columns import column_of as _column_of
 
-    return _column_type(field)
+    return _column_of(batch, number)
+
+
+def _note(batch: Batch, number: int, column: Column) -> None:
+    """As `dense_view.note`, which takes the place of this function with the first array."""
+    global _note
+    from .dense_view import note as _note
+
+    _note(batch, number, column)

@@ -6,26 +6,26 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from .column import Column, arrays
+from .column import Column
 from .errors import ProtocolError
 from .protocol import REMEDY
 from .schema import SCALARS, Field
+from .spans import arrays
 
 
 class CategoryColumn(Column):
-    """A field whose values are indices into `field.categories`. All are checked when it is made."""
+    """A field whose values are indices into `field.categories`. All are checked with each batch."""
 
-    def __init__(
-        self,
-        field: Field,
-        payload: memoryview,
-        index: tuple[memoryview, memoryview],
-        some_absent: bool,
-    ) -> None:
+    @staticmethod
+    def sizes(field: Field) -> tuple[int, int | None]:
+        """As in `Column`."""
         itemsize = SCALARS[field.scalar][0]
-        super().__init__(field, payload, index, some_absent, itemsize, itemsize)
-        known = len(field.categories)
-        rows = arrays.rows_from(self.raw, self.offsets, itemsize, field.scalar, known)
+        return itemsize, itemsize
+
+    def check(self) -> None:
+        """Raises `ProtocolError` where a code is that of no category."""
+        field, known = self.field, len(self.field.categories)
+        rows = arrays.rows_from(self.raw, self.offsets, self._size, field.scalar, known)
         if len(rows):
             row = int(rows[0])
             raise ProtocolError(
@@ -52,4 +52,5 @@ class CategoryColumn(Column):
         """The codes of all records, which all have the field."""
         if len(self.absent):
             self.raise_absent()
+        # Not `_dense`, because the codes of each batch are checked.
         return arrays.dense_array(self.raw, self.offsets, self._size, self.field.scalar, ())

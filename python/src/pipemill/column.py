@@ -4,72 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import starmap
-from types import ModuleType
 from typing import Any, Callable, NoReturn
 
+from . import protocol
 from .absent import fitting
-from .errors import AbsentError, ProtocolError
-from .memory import view
-from .protocol import ABSENT, REMEDY, Header
+from .errors import AbsentError
+from .protocol import ABSENT
 from .schema import MISSING, Field
-
-arrays: ModuleType
-try:
-    from . import numpy_arrays as arrays
-except ImportError:
-    from . import plain_arrays as arrays
+from .spans import Spans, arrays
 
 
 class Column:
-    """The spans of one field. It is made when the program first asks for the field.
+    """The values of one field. It is made when the program first asks for the field."""
 
-    Each value is `size` bytes long; where that is None, a multiple of `unit` bytes.
-    """
-
-    #: The header of the batch, for what errors say.
-    header: Header | None = None
-
-    def __init__(
-        self,
-        field: Field,
-        payload: memoryview,
-        index: tuple[memoryview, memoryview],
-        some_absent: bool,
-        unit: int = 1,
-        size: int | None = None,
-    ) -> None:
+    def __init__(self, field: Field, payload: memoryview, spans: Spans, memory: memoryview) -> None:
+        """`memory`: that of the whole batch, for what errors say."""
         self.field = field
+        self.spans = spans
+        self.offsets, self.lengths, self.absent = spans.offsets, spans.lengths, spans.absent
+        self._size = spans.size
         self._payload = payload
+        self._memory = memory
         self._raw: Any = None
-        self._index = index
-        self.offsets = arrays.index_array(index[0])
-        self.lengths = arrays.index_array(index[1])
-        self._size = size
-        #: True where `is_even` has found it.
-        self._is_even = False
-        self._check(unit, some_absent)
-        #: The rows that do not have the field.
-        self.absent: Any = arrays.absent_rows(self.offsets) if some_absent else ()
         self._row_access: tuple[Any, Any, Callable[[int, int], Any]] | None = None
 
-    def _check(self, unit: int, some_absent: bool) -> None:
-        limit, size = len(self._payload), self._size
-        rows = arrays.invalid_rows(self.offsets, self.lengths, limit, unit, size, some_absent)
-        if len(rows):
-            row = int(rows[0])
-            must = f"multiple of {unit}" if size is None else f"length of {size}"
-            raise ProtocolError(
-                f"field {self.field.name!r} of row {row} is said to be {self.lengths[row]} bytes "
-                f"at {self.offsets[row]}; the payload has {limit}, and the field's type asks for a "
-                f"{must}; {REMEDY}"
-            )
+    @staticmethod
+    def sizes(field: Field) -> tuple[int, int | None]:
+        """The bytes of which the length of each value is a multiple, and the length itself, where
+        it is the same for all values of the field."""
+        return 1, None
+
+    def check(self) -> None:
+        """Checks what depends on the values, and not on where they are."""
 
     def over(self, payload: memoryview, raw: Any) -> Column:
         """The same field, whose values are made of this view of the same payload, of which `raw` is
         the array."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._payload, other._raw, other._row_access = payload, raw, None
+        other = type(self)(self.field, payload, self.spans, self._memory)
+        other._raw = raw
         return other
 
     @property
@@ -96,7 +68,7 @@ class Column:
 
     def _make_row_access(self) -> tuple[Any, Any, Callable[[int, int], Any]]:
         """Offsets and lengths as sequences of `int`, and what makes a value of one of each."""
-        starts, sizes = (one.cast("I") if len(one) else memoryview(b"") for one in self._index)
+        starts, sizes = self.spans.rows()
         self._row_access = starts, sizes, self._make_cell()
         return self._row_access
 
@@ -130,28 +102,33 @@ class Column:
 
     def is_even(self) -> bool:
         """Whether all records have the field, equally long. False where there is none."""
-        if not self._is_even and len(self.lengths) and not len(self.absent):
-            self._is_even = not len(arrays.uneven_rows(self.lengths))
-        return self._is_even
+        return self.spans.is_even()
 
     def _even_length(self) -> int:
         """The length of each value in bytes; 0 where there is no record.
 
         Raises :class:`AbsentError` where one is absent, :class:`ValueError` where they differ.
         """
-        if self._is_even:
+        if self.spans.is_even():
             return int(self.lengths[0])
         if len(self.absent):
             self.raise_absent()
-        others = arrays.uneven_rows(self.lengths)
-        if len(others):
-            row = int(others[0])
+        if len(self.lengths):
+            row = int(arrays.uneven_rows(self.lengths)[0])
             raise ValueError(
                 f"field {self.field.name!r} is not equally long in all records: "
                 f"{self.lengths[0]} bytes in row 0, {self.lengths[row]} in row {row}; take the "
                 f"list, batch[{self.field.name!r}], and pad or cut it"
             )
-        return int(self.lengths[0]) if len(self.lengths) else 0
+        return 0
+
+    def _dense(self, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
+        """The array of all records, which all have the field with `size` bytes."""
+        spans = self.spans
+        place = spans.place(size)
+        if spans.recipe is None:
+            spans.recipe = arrays.recipe(len(self.offsets), size, scalar, shape, place)
+        return arrays.dense_array(self.raw, self.offsets, size, scalar, shape, place)
 
     def raise_absent(self) -> NoReturn:
         """Raises the :class:`AbsentError` of a field that some records do not have."""
@@ -174,10 +151,8 @@ class Column:
 
     def _place(self) -> str:
         """Where the batch is from. Its records need not all be of the object of the first one."""
-        header = self.header
-        if header is None:
-            return "the batch"
-        memory = view(self._index[0].obj)
+        memory = self._memory
+        header = protocol.header_of(protocol.HEAD.unpack_from(memory))
         name = memory[header.object_at : header.object_at + header.object_bytes]
         return (
             f"batch {header.batch} of epoch {header.epoch}, which begins with record "

@@ -18,27 +18,34 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Tuple, Union  # noqa: UP035
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
-from .memory import PAGE_BYTES, Copy, Mapping, window_type
-from .protocol import ACK, DEDICATED, GRANTS, HEADER_BYTES, RELEASE, Grant, Welcome
+from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
+from .protocol import (
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant, Welcome,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .batch import Batch
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_RECEIVE = int(socket.MSG_CMSG_CLOEXEC)
-_DONT_WAIT = int(socket.MSG_DONTWAIT)
+#: Two ways to receive: to wait for `POLL_INTERVAL` at most, which is one call of the kernel, where
+#: `Connection.wait` needs three; or not at all.
+WAIT = int(socket.MSG_CMSG_CLOEXEC)
+DONT_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 #: Seconds between two tries to send what did not fit the socket.
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+#: What was received: a GRANT, or the length and the descriptor of another message.
+Received = Union[Grant, Tuple[Optional[int], Optional[int]]]
+_new, _pack = tuple.__new__, GRANTS.pack
 
 
 class Lease(weakref.ref[Any]):
@@ -51,7 +58,13 @@ class Lease(weakref.ref[Any]):
     #: Whether the program had a window to write to.
     written: bool
     #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
-    batch: weakref.ref[Batch] | None
+    #: Not set where none could be made.
+    batch: weakref.ref[Batch]
+
+    def its_batch(self) -> Batch | None:
+        """The batch, while it lives."""
+        found = getattr(self, "batch", None)
+        return None if found is None else found()
 
 
 class Connection:
@@ -63,7 +76,8 @@ class Connection:
         self.pid = os.getpid()
         self._sock = sock
         self._ring = ring
-        self._slot_type = window_type(welcome.slot_bytes)
+        self._window_at = slot_window_type(welcome.slot_bytes).from_address
+        self._slots, self._slot_bytes = welcome.slots, welcome.slot_bytes
         #: The last message that was received, and what was there before.
         self.message = memoryview(bytearray(protocol.MAX_MESSAGE))
         self._buffers = [self.message]
@@ -72,26 +86,25 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._unsent: deque[bytes] = deque()
-        self._closing = False
+        #: Whether `close` was called.
+        self.is_closing = False
         self._closed = False
         self._hung_up = False
+        # What is called for each batch.
+        self._receive, self._send_now = sock.recvmsg_into, sock.send
         # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
         register(self)
 
     # --- receiving
 
-    def receive(self, how: int = _DONT_WAIT) -> tuple[int | None, int | None]:
-        """The length of the next message and its descriptor; (None, None) where there is none. An
-        empty message is the host's hang-up. `message` begins with it until the next call.
-
-        `how`: 0 to wait for `POLL_INTERVAL` at most. That is one call of the kernel, where `wait`
-        needs three.
+    def receive(self, how: int = DONT_WAIT) -> Received:
+        """The next message: a GRANT, or of another one the length and the descriptor; (None, None)
+        where there is none. An empty message is the host's hang-up. `message` begins with it until
+        the next call. `how`: `WAIT` or `DONT_WAIT`.
         """
         try:
-            size, passed, flags, _ = self._sock.recvmsg_into(
-                self._buffers, FD_SPACE, _RECEIVE | how
-            )
+            size, passed, flags, _ = self._receive(self._buffers, FD_SPACE, how)
         except BlockingIOError:
             return None, None
         except ConnectionError:
@@ -101,11 +114,21 @@ class Connection:
             self._hung_up = True
             return self.receive(how)
         fd = descriptor(passed) if passed else None
+        if size == GRANT_MESSAGE.size and not flags & _TRUNCATED:
+            grant: Grant = _new(Grant, GRANT_MESSAGE.unpack_from(self.message))  # Grant(…) is slow
+            if grant[0] == GRANT:
+                return grant if fd is None else self._dedicated_grant(grant, fd)
         if flags & _TRUNCATED:
             if fd is not None:
                 os.close(fd)
             raise ProtocolError(f"the host sent a message that is too long; {protocol.REMEDY}")
         return size, fd
+
+    @staticmethod
+    def _dedicated_grant(grant: Grant, fd: int) -> Grant:
+        found = DedicatedGrant(*grant)
+        found.descriptor = fd
+        return found
 
     def coming(self) -> int | None:
         """The type of the next message, which stays there. None where none has come."""
@@ -124,32 +147,47 @@ class Connection:
 
     def lease(self, grant: Grant) -> tuple[Lease, Any]:
         """Opens a grant: its lease, and the window into its memory, which the caller must keep."""
-        number, _, size, slot, _, fd = grant
-        welcome = self.welcome
-        if slot == DEDICATED:
-            sound = fd is not None
+        _, number, _, size, slot, _ = grant
+        if (
+            type(grant) is Grant
+            and slot < self._slots
+            and HEADER_BYTES <= size <= self._slot_bytes
+            and number not in self.open
+        ):
+            # As `Mapping.window`, without a call.
+            ring, offset = self._ring, slot * self._slot_bytes
+            window = self._window_at(ring._address + offset)
+            window.mapping, window.offset, window.writable = ring, offset, None
         else:
-            sound = fd is None and slot < welcome.slots and size <= welcome.slot_bytes
-        if not sound or size < HEADER_BYTES or number in self.open:
-            if fd is not None:
-                os.close(fd)
-            raise ProtocolError(
-                f"the host granted what it does not have: {grant}, of {welcome.slots} slots of "
-                f"{welcome.slot_bytes} bytes; {protocol.REMEDY}"
-            )
-        if slot == DEDICATED:
-            window = _dedicated_window(grant)
-        else:
-            window = self._ring.window(slot * welcome.slot_bytes, self._slot_type)
+            window = self._dedicated_window(grant)
         # After a hang-up the host reuses the window's memory. So the window keeps the connection.
         window.connection = self
         lease = Lease(window, _on_last_view_died)
         lease.connection = self
         lease.grant = grant
         lease.acked = lease.written = False
-        lease.batch = None
         self.open[number] = lease
         return lease, window
+
+    def _dedicated_window(self, grant: Grant) -> Any:
+        """A window over a dedicated buffer, which is unmapped when the window dies."""
+        fd = grant.fd
+        if fd is None:
+            self._raise_unsound(grant)
+        try:
+            sound = grant.slot == DEDICATED and grant.grant not in self.open
+            if not sound or grant.bytes < HEADER_BYTES:
+                self._raise_unsound(grant)
+            mapping = Mapping(fd, grant.bytes)
+        finally:
+            os.close(fd)
+        return mapping.window(0, window_type(grant.bytes))
+
+    def _raise_unsound(self, grant: Grant) -> NoReturn:
+        raise ProtocolError(
+            f"the host granted what it does not have: {grant}, of {self._slots} slots of "
+            f"{self._slot_bytes} bytes; {protocol.REMEDY}"
+        )
 
     def writable_window(self, lease: Lease) -> Any:
         """A window into the same memory that the program may write to: nobody else sees what it
@@ -169,47 +207,42 @@ class Connection:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
-                self._send(GRANTS.pack(ACK, lease.grant.grant))
+                self._send(_pack(ACK, lease.grant.grant))
 
     def skip(self, grant: Grant) -> None:
         """RELEASEs a batch unread."""
         if grant.fd is not None:
             os.close(grant.fd)
         with self._lock:
-            self._send(GRANTS.pack(RELEASE, grant.grant))
+            self._send(_pack(RELEASE, grant.grant))
 
     def end_epoch(self, epoch: int) -> None:
         """Requests to skip the rest of the epoch."""
         with self._lock:
             self._send(protocol.EPOCH.pack(protocol.END_EPOCH, epoch))
 
-    def on_last_view_died(self, lease: Lease) -> None:
-        """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
-        with self._lock:
-            if lease.acked:
-                self._give_back(lease)
-                if not self._closing:
-                    return
-            elif self._closing:
-                self.open.pop(lease.grant.grant, None)
-            if self._closing and not self._has_views():
-                self._hang_up()
-
     def _give_back(self, lease: Lease) -> None:
-        if self.open.pop(lease.grant.grant, None) is not None:
+        """Sends RELEASE, under the lock."""
+        grant = lease.grant
+        if self.open.pop(grant[1], None) is not None:
             if lease.written and not self._closed:
                 # The host may write the next batch there, which the private mapping has to show.
-                grant = lease.grant
                 size = -(-grant.bytes // PAGE_BYTES) * PAGE_BYTES
-                self._ring.forget_writes(grant.slot * self.welcome.slot_bytes, size)
-            self._send(GRANTS.pack(RELEASE, lease.grant.grant))
+                self._ring.forget_writes(grant.slot * self._slot_bytes, size)
+            self._send(_pack(RELEASE, grant[1]))
+
+    def _after_close(self, lease: Lease) -> None:
+        """The last view of a batch has died after `close`: hangs up where no other is left."""
+        self.open.pop(lease.grant.grant, None)
+        if not self._has_views():
+            self._hang_up()
 
     # --- sending (under the lock)
 
     def _send(self, message: bytes) -> None:
         if not self._unsent and not self._closed:
             try:
-                self._sock.send(message, _SEND)
+                self._send_now(message, _SEND)
                 return
             except BlockingIOError:
                 pass
@@ -237,11 +270,6 @@ class Connection:
         """Whether it is the connection of the process that has forked this one."""
         return self.pid != os.getpid()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether `close` was called."""
-        return self._closing
-
     def check(self) -> None:
         """Raises where this connection can't be used: in a forked child, or when closed."""
         if self.is_others():
@@ -249,7 +277,7 @@ class Connection:
                 f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
                 "call pipemill.connect() in the process that reads, after the fork"
             )
-        if self._closing:
+        if self.is_closing:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
@@ -257,11 +285,11 @@ class Connection:
         because the host reuses the memory. Where there is no memory for copies, the hang-up waits
         until the last view has died."""
         with self._lock:
-            if self._closing:
+            if self.is_closing:
                 return
-            self._closing = True
+            self.is_closing = True
             for lease in list(self.open.values()):
-                batch = lease.batch() if lease.batch else None
+                batch = lease.its_batch()
                 if batch is not None:
                     batch._close()
             if not self._has_views() or self._keep_copies():
@@ -333,7 +361,7 @@ class Connection:
         """In the child: its views show the copies, and it closes its copy of the socket. With it
         open, the host would not notice when the parent dies."""
         self._lock = threading.RLock()
-        self._closed = self._closing = True
+        self._closed = self.is_closing = True
         self._show(copies)
         self._sock.close()
 
@@ -347,20 +375,17 @@ class Connection:
 
 
 def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> None:
+    """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
     # A view of a global name dies when the modules of this package are empty already. The end of
     # the process hangs up.
-    if not is_finalizing():
-        lease.connection.on_last_view_died(lease)
-
-
-def _dedicated_window(grant: Grant) -> Any:
-    """A window over a dedicated buffer, which is unmapped when the window dies."""
-    assert grant.fd is not None  # the caller has checked
-    try:
-        mapping = Mapping(grant.fd, grant.bytes)
-    finally:
-        os.close(grant.fd)
-    return mapping.window(0, window_type(grant.bytes))
+    if is_finalizing():
+        return
+    connection: Connection = lease.connection
+    with connection._lock:
+        if lease.acked:
+            connection._give_back(lease)
+        if connection.is_closing:
+            connection._after_close(lease)
 
 
 def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:

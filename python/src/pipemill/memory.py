@@ -18,6 +18,7 @@ import fcntl
 import mmap
 import os
 import weakref
+from functools import lru_cache
 from typing import Any, Callable, List, Tuple  # noqa: UP035
 
 from .errors import ProtocolError
@@ -223,9 +224,11 @@ def window_type(size: int) -> Any:
     return ctypes.c_ubyte * size
 
 
-def view(window: Any) -> memoryview:
-    """The window's bytes, read-only."""
-    return memoryview(window).cast("B").toreadonly()
+@lru_cache(16)
+def slot_window_type(size: int) -> Any:
+    """The same for the slots of a ring, which need many windows: without a dict for each."""
+    slots = ("mapping", "offset", "writable", "connection", "shared")
+    return type("SlotWindow", (window_type(size),), {"__slots__": slots})
 
 
 def _map(address: int | None, size: int, protection: int, flags: int, fd: int = -1) -> int:

@@ -8,24 +8,23 @@ from functools import lru_cache
 from typing import Any, Callable
 
 from .bfloat16 import to_float
-from .column import Column, arrays
+from .column import Column
 from .schema import SCALARS, Field
+from .spans import arrays
 
 
 class NumberColumn(Column):
     """A field of numbers."""
 
-    def __init__(
-        self,
-        field: Field,
-        payload: memoryview,
-        index: tuple[memoryview, memoryview],
-        some_absent: bool,
-    ) -> None:
-        self._itemsize = SCALARS[field.scalar][0]
-        unit = self._itemsize * _numbers(field.shape)
-        size = None if 0 in field.shape else unit
-        super().__init__(field, payload, index, some_absent, unit, size)
+    @staticmethod
+    def sizes(field: Field) -> tuple[int, int | None]:
+        """As in `Column`."""
+        unit = SCALARS[field.scalar][0] * _numbers(field.shape)
+        return unit, None if 0 in field.shape else unit
+
+    @property
+    def _itemsize(self) -> int:
+        return SCALARS[self.field.scalar][0]
 
     def _make_cell(self) -> Callable[[int, int], Any]:
         payload, scalar, shape = self._payload, self.field.scalar, self.field.shape
@@ -52,7 +51,7 @@ class NumberColumn(Column):
             shape = _shape_of(shape, self._itemsize, size)
         elif len(self.absent):
             self.raise_absent()
-        return arrays.dense_array(self.raw, self.offsets, size, self.field.scalar, shape)
+        return self._dense(size, self.field.scalar, shape)
 
 
 @lru_cache(1024)

@@ -65,7 +65,7 @@ def payload_array(payload: memoryview) -> Any:
     return np.frombuffer(payload, "u1") if len(payload) else np.empty(0, "u1")
 
 
-def index_array(view: memoryview) -> Any:
+def index_array(view: memoryview | bytes) -> Any:
     """One array of the index, as u32."""
     return np.frombuffer(view, "<u4") if len(view) else np.empty(0, "<u4")
 
@@ -132,16 +132,46 @@ def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any
     return np.ndarray(shape, dtype_of(scalar), raw, offset)
 
 
-def dense_array(raw: Any, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]) -> Any:
-    """The array of all rows: a view where they are evenly spaced, otherwise one copy."""
+def place_of(offsets: Any, size: int) -> tuple[int, int]:
+    """The first row's offset, and the bytes from one row to the next, where `dense_array` makes a
+    view of rows of `size` bytes; else a 0 for the bytes."""
+    return (int(offsets[0]), _step(offsets, size)) if size and len(offsets) else (0, 0)
+
+
+def view_of(raw: Any, shape: Any, dtype: Any, at: int, strides: Any) -> Any:
+    """The array of a recipe over `raw`, in which the first row is at `at`."""
+    return np.ndarray(shape, dtype, raw, at, strides)
+
+
+def recipe(
+    count: int, size: int, scalar: str, shape: tuple[int, ...], place: tuple[int, int]
+) -> tuple[Any, ...] | None:
+    """The shape, the type, the place of the first row and the strides of what `dense_array` makes,
+    where that is a view. It is the same for other rows at the same places."""
+    first, step = place
+    if not count or not size or not step:
+        return None
+    dtype = dtype_of(scalar)
+    strides = None if step == size else (step, *_strides(shape, dtype.itemsize))
+    return (count, *shape), dtype, first, strides
+
+
+def dense_array(
+    raw: Any,
+    offsets: Any,
+    size: int,
+    scalar: str,
+    shape: tuple[int, ...],
+    place: tuple[int, int] | None = None,
+) -> Any:
+    """The array of all rows: a view where they are evenly spaced, otherwise one copy. `place`: what
+    `place_of` has found, if it was asked."""
     dtype, n = dtype_of(scalar), len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
-    first = int(offsets[0])
-    step = _step(offsets, size)
-    if step:
-        inner = _strides(shape, dtype.itemsize)
-        return np.ndarray((n, *shape), dtype, raw, first, (step, *inner))
+    view = recipe(n, size, scalar, shape, place or place_of(offsets, size))
+    if view is not None:
+        return view_of(raw, *view)
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
 

@@ -23,9 +23,9 @@ def payload_array(payload: memoryview) -> Any:
     return payload
 
 
-def index_array(view: memoryview) -> Any:
+def index_array(view: memoryview | bytes) -> Any:
     """One array of the index, as u32."""
-    return view.cast("I") if len(view) else memoryview(b"")
+    return memoryview(view).cast("I") if len(view) else memoryview(b"")
 
 
 def invalid_rows(
@@ -83,13 +83,31 @@ def row_array(raw: memoryview, offset: int, scalar: str, shape: tuple[int, ...])
     return _shaped(raw, offset, scalar, shape)
 
 
+def place_of(offsets: Any, size: int) -> tuple[int, int]:
+    """As in `numpy_arrays`."""
+    start = offsets[0] if len(offsets) else 0
+    near = all(offset == start + row * size for row, offset in enumerate(offsets))
+    return start, size if near else 0
+
+
+def recipe(
+    count: int, size: int, scalar: str, shape: tuple[int, ...], place: tuple[int, int]
+) -> None:
+    """There is none: memoryviews are made as fast as they can be."""
+
+
 def dense_array(
-    raw: memoryview, offsets: Any, size: int, scalar: str, shape: tuple[int, ...]
+    raw: memoryview,
+    offsets: Any,
+    size: int,
+    scalar: str,
+    shape: tuple[int, ...],
+    place: tuple[int, int] | None = None,
 ) -> Any:
     """The array of all rows: a view where there is no gap between them, otherwise one copy."""
     n = len(offsets)
-    start = offsets[0] if n else 0
-    if all(offset == start + row * size for row, offset in enumerate(offsets)):
+    start, step = place or place_of(offsets, size)
+    if step or not size:
         return _shaped(raw, start, scalar, (n, *shape))
     joined = b"".join([raw[offset : offset + size] for offset in offsets])
     return _shaped(memoryview(joined), 0, scalar, (n, *shape))

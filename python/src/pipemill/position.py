@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from .errors import ProtocolError
-from .protocol import HAS_INPUTS, REMEDY, Header
+from .protocol import HAS_INPUTS, REMEDY, Head, Header, header_of
 
 
 class Position(NamedTuple):
@@ -41,9 +41,11 @@ class Position(NamedTuple):
     inputs: list[dict[str, Any]]
 
 
-def position_of(header: Header, name: bytes, identity: bytes) -> Position:
-    """The position of a batch with this header. `name`, `identity`: the texts that it has of its
-    object."""
+def position_of(head: Head, texts: bytes) -> Position:
+    """The position of a batch with this header. `texts`: its object's name, and its identity right
+    after it."""
+    header = header_of(head)
+    name, identity = texts[: header.object_bytes], texts[header.object_bytes :]
     text, inputs = str(identity, "utf-8", "replace"), []
     if header.flags & HAS_INPUTS:
         text, inputs = "", _inputs(header, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Tuple  # noqa: UP035
 
 from .errors import BY_KIND, DecodeError, ProtocolError, Refused
 
@@ -18,7 +18,8 @@ WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 
 TYPE = struct.Struct("<I")
 GRANTS = struct.Struct("<IQ")  # ACK or RELEASE of one grant
 EPOCH = struct.Struct("<II")
-GRANT_BODY = struct.Struct("<4xQQQII")
+#: A GRANT from its type on.
+GRANT_MESSAGE = struct.Struct("<IQQQII")
 EPOCH_END_BODY = struct.Struct("<4xQQII")
 #: A flag of EPOCH_END.
 ENDED_EARLY = 1
@@ -29,6 +30,11 @@ DEDICATED = 0xFFFFFFFF
 MAGIC = 0x32424D50
 HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
+#: The same header in few parts: most of it is left as bytes.
+HEAD = struct.Struct("<8sQII40s16s16s24s8s")
+#: A header as `HEAD` reads it: magic and length, batch, epoch, flags, the places of the parts and
+#: what numbers the first record by turns.
+Head = Tuple[bytes, int, int, int, bytes, bytes, bytes, bytes, bytes]
 #: Flags of the header.
 SOME_ABSENT = 1
 #: The identity is the list of the places of a mix's inputs, as JSON.
@@ -52,14 +58,30 @@ class Welcome(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """Slot ``slot`` holds batch ``batch``. ``fd`` is the dedicated buffer, where it has one."""
+    """Slot ``slot`` holds batch ``batch``. ``kind`` is the type of the message."""
 
+    kind: int
     grant: int
     batch: int
     bytes: int
     slot: int
     epoch: int
-    fd: int | None
+
+    @property
+    def fd(self) -> int | None:
+        """The descriptor of the dedicated buffer, where there is one."""
+        return None
+
+
+class DedicatedGrant(Grant):
+    """A GRANT of a dedicated buffer, whose descriptor is not part of the message's body."""
+
+    descriptor: int
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the dedicated buffer."""
+        return self.descriptor
 
 
 class EpochEnd(NamedTuple):
@@ -72,7 +94,7 @@ class EpochEnd(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A slot's header. `parse_header` checks that every part is within the batch's memory."""
+    """A slot's header. `check_header` checks that every part is within the batch's memory."""
 
     magic: int
     header_bytes: int
@@ -210,13 +232,6 @@ def parse_refused(body: bytes, channel: str) -> Refused:
     return Refused(f"the host refused channel {channel!r}: {reason}")
 
 
-def parse_grant(message: memoryview, size: int, fd: int | None) -> Grant:
-    """A GRANT, the first `size` bytes of `message`. The caller must check its slot."""
-    if size != GRANT_BODY.size:
-        raise ProtocolError(f"the host's GRANT has {size} bytes, not 36; {REMEDY}")
-    return _new(Grant, (*GRANT_BODY.unpack_from(message), fd))
-
-
 def parse_epoch_end(message: memoryview, size: int) -> EpochEnd:
     """An EPOCH_END, the first `size` bytes of `message`."""
     if size != EPOCH_END_BODY.size:
@@ -224,17 +239,22 @@ def parse_epoch_end(message: memoryview, size: int) -> EpochEnd:
     return EpochEnd(*EPOCH_END_BODY.unpack_from(message))
 
 
-def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
-    """The header of the batch in `memory`, which belongs to `grant` and must have `fields` fields.
+def header_of(head: Head) -> Header:
+    """All numbers of a header."""
+    return _new(Header, HEADER.unpack(HEAD.pack(*head)))  # Header(*values) takes three times as long
+
+
+def check_header(head: Head, grant: Grant, fields: int) -> Header:
+    """All numbers of a header of the batch that belongs to `grant` and must have `fields` fields.
 
     Raises `ProtocolError` where a part of the batch is outside of its `grant.bytes` bytes.
     """
-    values = HEADER.unpack_from(memory)
+    header = header_of(head)
     (
         magic, header_bytes, batch, epoch, _, n, k, payload_at, payload_bytes, index_at, object_at,
         object_bytes, _, _, metadata_at, metadata_bytes, padding, _, _, _, _, identity_at,
         identity_bytes,
-    ) = values  # fmt: skip
+    ) = header  # fmt: skip
     limit = grant.bytes
     if magic != MAGIC or header_bytes != HEADER_BYTES:
         wrong = f"starts with {magic:#x} and {header_bytes}, not {MAGIC:#x} and {HEADER_BYTES}"
@@ -255,7 +275,7 @@ def parse_header(memory: memoryview, grant: Grant, fields: int) -> Header:
     elif padding > n:
         wrong = f"has {n} records, of which {padding} are copies"
     else:
-        return _new(Header, values)  # Header(*values) takes three times as long
+        return header
     raise ProtocolError(
         f"batch {grant.batch} of epoch {grant.epoch} in slot {grant.slot} ({limit} bytes) is not "
         f"laid out as version {VERSION} says: it {wrong}; {REMEDY}"

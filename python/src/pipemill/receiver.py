@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
-from .connection import POLL_INTERVAL, Connection
+from .checked import Checked
+from .connection import DONT_WAIT, POLL_INTERVAL, WAIT, Connection, Received
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .log import warn
 from .other_ranks import why_waiting
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
 #: in one.
 _COLLECT_AFTER = 0.05
+_clock = time.perf_counter_ns
 #: Seconds after which a rank says which others it waits for.
 REPORT_AFTER = (10.0, 60.0, 600.0)
 
@@ -37,7 +39,8 @@ class Receiver:
         timeout: float | None,
         hold_timeout: float | None,
     ) -> None:
-        self.fields: tuple[Field, ...] = ()
+        #: The schema, and what was checked of batches that have it.
+        self.checked = Checked(())
         #: The numbers of those that the program got, for error texts.
         self.batches = self.records = 0
         #: How long the program has waited for them.
@@ -52,10 +55,16 @@ class Receiver:
         self._reported = 0
         self._channel = channel
         self._connection = connection
+        self._credits = connection.welcome.credits
         self._timeout = timeout
         self._hold_timeout = hold_timeout
         self._peeked: Grant | EpochEnd | None = None
         self._final: tuple[int, bytes] | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of each record. Empty before the SCHEMA."""
+        return self.checked.fields
 
     def take(self) -> Grant | EpochEnd | None:
         """The next GRANT or EPOCH_END; None when the stream has ended."""
@@ -92,66 +101,96 @@ class Receiver:
 
     def _next(self) -> Grant | EpochEnd | None:
         """Waits for the next GRANT or EPOCH_END, and counts how long."""
-        began = time.perf_counter_ns()
+        began, connection = _clock(), self._connection
         try:
-            event = self._receive()
-        finally:
-            self._waited += time.perf_counter_ns() - began
-        if isinstance(event, Grant):
-            self.waits._add(self._waited)
+            # The usual way of a batch: one call of the kernel, and few of Python.
+            may_wait = self._timeout is None and len(connection.open) < self._credits
+            event: Any = None
+            if self._final is None:
+                event = connection.receive(WAIT if may_wait else DONT_WAIT)
+            if type(event) is not Grant or not self.checked.fields:
+                event = self._event_after(event, may_wait)
+        except BaseException:
+            self._waited += _clock() - began
+            raise
+        waited = self._waited + _clock() - began
+        if type(event) is Grant:
             self._waited = 0
-        return event
+            self.waits._add(waited)
+        else:
+            self._waited = waited
+        return event  # type: ignore[no-any-return]
 
-    def _receive(self) -> Grant | EpochEnd | None:
-        connection = self._connection
-        message, idle = connection.message, 0.0
+    def _event_after(self, found: Received, waited: bool) -> Grant | EpochEnd | None:
+        """The next event. `found` is what was received first; whether it `waited` for that."""
         while self._final is None:
-            if self._timeout is None and len(connection.open) < connection.welcome.credits:
-                size, fd = connection.receive(0)
-                if size is None:
-                    connection.flush()
-                    idle += POLL_INTERVAL
-                    self._say_why_waiting(idle)
-                    continue
-            else:
-                size, fd = connection.receive()
-                if size is None:
-                    size, fd = self._wait()
-            if not size:
-                self._raise_host_died()
-            kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
-            if kind == protocol.GRANT:
-                if self.fields:
-                    return protocol.parse_grant(message, size, fd)
-                if fd is not None:
-                    os.close(fd)
-                self._raise_unexpected("a GRANT before the SCHEMA")
-            if fd is not None:
-                os.close(fd)
-            if kind == protocol.EPOCH_END:
-                return protocol.parse_epoch_end(message, size)
-            body = bytes(message[4:size])
-            if kind == protocol.SCHEMA:
-                self.fields = parse_schema(body)
-            elif kind in (protocol.STREAM_END, protocol.ERROR):
-                self._final = kind, body
-            elif kind == protocol.REFUSED:
-                raise protocol.parse_refused(body, self._channel)
-            else:
-                self._raise_unexpected(f"a message of type {kind} and {size} bytes")
+            if found[0] is None:
+                found = self._receive(POLL_INTERVAL if waited else 0.0)
+            event = self._event_of(found)
+            if event is not None:
+                return event
+            found = None, None
+            waited = False
         kind, body = self._final
         if kind == protocol.ERROR:
             raise protocol.parse_error(body, self._channel)
         return None
 
-    def _wait(self) -> tuple[int, int | None]:
-        """Waits for the next message: its length, and its descriptor."""
+    def _event_of(self, found: Received) -> Grant | EpochEnd | None:
+        """The event that a message is. None where it is none, and was noted."""
+        if isinstance(found, Grant):
+            if self.fields:
+                return found
+            if found.fd is not None:
+                os.close(found.fd)
+            self._raise_unexpected("a GRANT before the SCHEMA")
+        size, fd = found
+        if not size:
+            self._raise_host_died()
+        message = self._connection.message
+        kind = protocol.TYPE.unpack_from(message)[0] if size >= 4 else 0
+        if fd is not None:
+            os.close(fd)
+        if kind == protocol.EPOCH_END:
+            return protocol.parse_epoch_end(message, size)
+        body = bytes(message[4:size])
+        if kind == protocol.SCHEMA:
+            self.checked = Checked(parse_schema(body))
+        elif kind in (protocol.STREAM_END, protocol.ERROR):
+            self._final = kind, body
+        elif kind == protocol.REFUSED:
+            raise protocol.parse_refused(body, self._channel)
+        elif kind == protocol.GRANT:
+            raise ProtocolError(
+                f"the host's GRANT has {size} bytes, not {protocol.GRANT_MESSAGE.size}; "
+                f"{protocol.REMEDY}"
+            )
+        else:
+            self._raise_unexpected(f"a message of type {kind} and {size} bytes")
+        return None
+
+    def _receive(self, idle: float) -> Received:
+        """The next message, for which it waits. `idle`: the seconds for which it did so before."""
+        connection = self._connection
+        while self._timeout is None and len(connection.open) < self._credits:
+            if idle:
+                connection.flush()
+                self._say_why_waiting(idle)
+            found = connection.receive(WAIT)
+            if found[0] is not None:
+                return found
+            idle += POLL_INTERVAL
+        found = connection.receive()
+        return self._wait() if found[0] is None else found
+
+    def _wait(self) -> Received:
+        """The next message, for which it waits as long as the program allows."""
         began = time.monotonic()
         no_credit_since: float | None = None
         collected = False
         while True:
             now = time.monotonic()
-            if len(self._connection.open) < self._connection.welcome.credits:
+            if len(self._connection.open) < self._credits:
                 no_credit_since, limit = None, POLL_INTERVAL
             else:
                 no_credit_since = now if no_credit_since is None else no_credit_since
@@ -166,9 +205,9 @@ class Receiver:
             if self._timeout is not None:
                 limit = min(limit, began + self._timeout - now)
             self._connection.wait(limit)
-            size, fd = self._connection.receive()
-            if size is not None:
-                return size, fd
+            found = self._connection.receive()
+            if found[0] is not None:
+                return found
             self._say_why_waiting(time.monotonic() - began)
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 why = self._why_waiting() or (
@@ -205,7 +244,7 @@ class Receiver:
     def _raise_held(self, seconds: float) -> NoReturn:
         held = []
         for lease in list(self._connection.open.values()):
-            alive = lease.batch is not None and lease.batch() is not None
+            alive = lease.its_batch() is not None
             what = "the Batch itself" if alive else "only views of it (arrays, memoryviews)"
             held.append(f"batch {lease.grant.batch} of epoch {lease.grant.epoch}: {what}")
         raise HeldError(

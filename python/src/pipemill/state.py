@@ -9,7 +9,7 @@ from .batch import Batch
 from .connection import Connection
 from .errors import StateError
 from .position import position_of
-from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Header
+from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Head, header_of
 from .schema import Field
 
 #: Version of the states that this package makes.
@@ -46,8 +46,8 @@ class Tracker:
         self._next_batch = resumed["batch"] + (resumed["delivered"] > 0)
         #: Set where a batch was missing.
         self._gap: str | None = None
-        #: Of the last batch that was given: its header, and the object's name and identity.
-        self._last: tuple[Header, bytes, bytes] | None = None
+        #: Of the last batch that was given: its header, and the object's name with its identity.
+        self._last: tuple[Head, bytes] | None = None
         #: The epoch that comes next, where the last event was the end of an epoch.
         self._epoch = 0
         #: No batch is expected to follow the one before. Numbers are those of a run: one that has
@@ -55,16 +55,20 @@ class Tracker:
         self._any_batch = resumed["epoch"] > 0
         self._any_batch |= follows_others and state is None
 
-    def batch(self, batch: Batch) -> None:
-        """The program is given this batch."""
-        header = batch._header
-        self._passed(header.batch)
+    def batch(self, batch: Batch, memory: memoryview) -> None:
+        """The program is given this batch, of this memory."""
+        head, layout = batch._head, batch._layout
+        number, texts = head[1], layout.texts
+        if number == self._next_batch and self._world == 1:
+            self._next_batch, self._any_batch = number + 1, False  # as `_passed`
+        else:
+            self._passed(number)
         self._resumed = None
-        if header.records != header.padding:
-            self._last = batch._place()
+        if layout.records != layout.padding:
+            self._last = head, memory[texts].tobytes() if texts else layout.texts_of(memory)
         else:
             # It fills the last round of its epoch, and nothing of that follows.
-            self._last, self._epoch, self._any_batch = None, header.epoch + 1, self._world == 1
+            self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
             self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:
@@ -105,8 +109,7 @@ class Tracker:
         """The last batch that was given; at the start of an epoch the next one."""
         if self._last is None:
             return {**START_OF_EPOCH, "epoch": self._epoch, "batch": self._next_batch}
-        header, name, identity = self._last
-        position = position_of(header, name, identity)
+        header, position = header_of(self._last[0]), position_of(*self._last)
         return {"delivered": header.records - header.padding, **position._asdict()}
 
     def _passed(self, number: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
+from os import getpid
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
+from weakref import ref
 
 from . import protocol
 from .address import Address, address_of
@@ -432,27 +433,45 @@ class Stream:
         return self._epoch
 
     def _next_batch(self, epoch: Epoch) -> Batch | None:
-        """The next batch of the current epoch. None at its end."""
+        """The next batch of the current epoch. None at its end.
+
+        This is what each batch costs, so it makes few calls, also where that repeats a line of
+        another function.
+        """
         while epoch._skipped:
             if not self._skip_batch(epoch):
                 return None
-        grant = self._next_grant(epoch)
+        connection, lease, receiver = self._connection, self._lease, self._receiver
+        if connection.pid != getpid() or connection.is_closing:
+            connection.check()  # raises
+        if lease is not None:
+            self._lease = None
+            connection.ack(lease)
+        grant: Any = receiver._peeked
         if grant is None:
+            grant = receiver._next()
+        else:
+            receiver._peeked = None
+        if not isinstance(grant, Grant) or grant[5] != epoch.number:
+            self._ends(epoch, grant)
             return None
-        batch, self._ahead = self._ahead, None
+        batch = self._ahead
         if batch is None:
-            batch = self._opened(grant)
-        self._set_epoch = None
-        self._lease = batch._lease
-        self._tracker.batch(batch)
-        self._receiver.batches += 1
-        self._receiver.records += batch._header.records
+            lease, window = connection.lease(grant)
+            batch = Batch(lease, window, receiver.checked)
+            lease.batch = ref(batch)
+        else:
+            self._ahead, lease = None, batch._lease
+        self._set_epoch, self._lease = None, lease
+        self._tracker.batch(batch, batch._memory or batch._open_memory())
+        receiver.batches += 1
+        receiver.records += batch._layout.records
         return batch
 
     def _opened(self, grant: Grant) -> Batch:
         lease, window = self._connection.lease(grant)
-        batch = Batch(lease, window, self._receiver.fields)
-        lease.batch = weakref.ref(batch)
+        batch = Batch(lease, window, self._receiver.checked)
+        lease.batch = ref(batch)
         return batch
 
     def _look_ahead(self) -> Batch | None:
@@ -466,43 +485,42 @@ class Stream:
 
     def _skip_batch(self, epoch: Epoch) -> bool:
         """RELEASEs the next batch of the current epoch unread. False at the epoch's end."""
-        grant = self._next_grant(epoch)
-        if grant is not None:
-            self._tracker.skipped(grant.batch)
-            ahead, self._ahead = self._ahead, None
-            if ahead is None:
-                self._connection.skip(grant)
-            else:
-                ahead._close()
-                self._connection.ack(ahead._lease)
-        return grant is not None
-
-    def _next_grant(self, epoch: Epoch) -> Grant | None:
-        """ACKs the current batch and waits for the next grant. None at the epoch's end."""
         self._finish_batch()
-        event = self._receiver.take()
-        if event is None or event.epoch != epoch.number:
+        grant = self._receiver.take()
+        if not isinstance(grant, Grant) or grant.epoch != epoch.number:
+            self._ends(epoch, grant)
+            return False
+        self._tracker.skipped(grant.batch)
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            self._connection.skip(grant)
+        else:
+            ahead._close()
+            self._connection.ack(ahead._lease)
+        return True
+
+    def _ends(self, epoch: Epoch, event: Grant | EpochEnd | None) -> None:
+        """The host has sent this and not a grant of the current epoch: the epoch's end, or it is an
+        error."""
+        if not isinstance(event, EpochEnd) or event.epoch != epoch.number:
             found = "the end of the stream" if event is None else f"epoch {event.epoch}"
             raise ProtocolError(
                 f"channel {self.channel!r}: the host sent {found} before the end of epoch "
                 f"{epoch.number}; {protocol.REMEDY}"
             )
-        if isinstance(event, EpochEnd):
-            if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
-                raise no_records(self.channel, self._part, event.epoch)
-            self._epoch = None
-            self._tracker.epoch_end(event)
-            epoch._end(event)
-            return None
-        return event
+        if self._part and not event.batches and not event.flags & protocol.ENDED_EARLY:
+            raise no_records(self.channel, self._part, event.epoch)
+        self._epoch = None
+        self._tracker.epoch_end(event)
+        epoch._end(event)
 
     def _finish_batch(self) -> None:
         """ACKs the current batch, if there is one."""
-        self._connection.check()
-        lease = self._lease
+        connection, lease = self._connection, self._lease
+        connection.check()
         if lease is not None:
             self._lease = None
-            self._connection.ack(lease)
+            connection.ack(lease)
 
 
 class Epoch:

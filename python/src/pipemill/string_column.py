@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from operator import add
 from typing import Any, Callable
 
-from .column import Column, arrays
+from .column import Column
+from .spans import arrays
 from .texts import decode_texts
 
 #: Number of texts that are decoded together. They should fit into a processor's cache. One text
@@ -32,7 +33,7 @@ class BytesColumn(Column):
     def dense(self) -> Any:
         """The bytes of all records as numbers."""
         size = self._even_length()
-        return arrays.dense_array(self.raw, self.offsets, size, "uint8", (size,))
+        return self._dense(size, "uint8", (size,))
 
 
 class TextColumn(BytesColumn):

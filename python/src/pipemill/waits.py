@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: Bits of a time, after its highest one, that tell its bucket: an octave has 16 of them.
 _BITS = 4
+#: Times that are not counted yet, at most.
+_MOST_NEW = 256
 
 
 class Waits:
@@ -21,20 +23,27 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        #: Number of batches.
-        self.count = 0
-        self._nanoseconds = self._longest = 0
+        self._count = self._nanoseconds = self._longest = 0
+        #: The times that are not counted yet, in nanoseconds.
+        self._new: list[int] = []
         #: How many times fall into each bucket.
         self._buckets: dict[int, int] = {}
 
     @property
+    def count(self) -> int:
+        """Number of batches."""
+        return self._count + len(self._new)
+
+    @property
     def total(self) -> float:
         """The sum of all times."""
+        self._count_new()
         return self._nanoseconds / 1e9
 
     @property
     def longest(self) -> float:
         """The longest time; 0 before the first batch."""
+        self._count_new()
         return self._longest / 1e9
 
     @property
@@ -59,7 +68,8 @@ class Waits:
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"percentile({percent!r}): expected a number from 0 to 100")
-        left = percent / 100 * self.count
+        self._count_new()
+        left = percent / 100 * self._count
         for bucket, count in sorted(self._buckets.items()):
             left -= count
             if left <= 0:
@@ -74,13 +84,22 @@ class Waits:
 
     def _add(self, nanoseconds: int) -> None:
         """A batch has taken this time."""
-        self.count += 1
-        self._nanoseconds += nanoseconds
-        if nanoseconds > self._longest:
-            self._longest = nanoseconds
-        shift = nanoseconds.bit_length() - 1 - _BITS
-        bucket = nanoseconds if shift <= 0 else (shift << _BITS) + (nanoseconds >> shift)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        self._new.append(nanoseconds)
+        if len(self._new) == _MOST_NEW:
+            self._count_new()
+
+    def _count_new(self) -> None:
+        """Counts the last times, which are kept as they are at first: to count many at once takes a
+        third of the time."""
+        new, self._new = self._new, []
+        self._count += len(new)
+        self._nanoseconds += sum(new)
+        self._longest = max(self._longest, max(new, default=0))
+        buckets = self._buckets
+        for nanoseconds in new:
+            shift = nanoseconds.bit_length() - 1 - _BITS
+            bucket = nanoseconds if shift <= 0 else (shift << _BITS) + (nanoseconds >> shift)
+            buckets[bucket] = buckets.get(bucket, 0) + 1
 
 
 def _end_of(bucket: int) -> int:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from ..column import Column
-from ..column import arrays as spans
 from ..schema import SCALARS, STRINGS
+from ..spans import arrays as spans
 from .types import is_uuid, list_type, types_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Columns:
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
         window: Any = self._payload.obj
-        self._address = ctypes.addressof(window) + batch._header.payload_at
+        self._address = ctypes.addressof(window) + batch._layout.payload_at
 
     def array(self, number: int) -> Any:
         """The array of a field."""

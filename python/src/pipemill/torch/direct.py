@@ -203,5 +203,5 @@ class _Registration:
 def _shared_payload(batch: Batch, window: Any) -> memoryview:
     """The payload in the shared memory, in the form in which tensors take it: as if it could be
     written to. Nothing but copies from it may be done."""
-    at = batch._header.payload_at
-    return memoryview(window).cast("B")[at : at + batch._header.payload_bytes]
+    layout = batch._layout
+    return memoryview(window).cast("B")[layout.payload_at : layout.payload_end]

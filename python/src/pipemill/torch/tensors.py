@@ -14,6 +14,7 @@ import torch
 
 from ..absent import AbsentValues, replaced
 from ..column import Column
+from ..dense_view import note
 from ..numpy_arrays import array_of, dtype_of, payload_array
 from ..protocol import ABSENT
 from ..schema import MISSING, SCALARS, STRINGS
@@ -118,14 +119,22 @@ def tensors_over(
         absent = AbsentValues(absent)
     values = absent.of(batch.fields) if absent else {}
     whole = _dense_names(batch, dense) if dense else ()
-    found, seconds = Tensors(), 0
+    found, seconds, checked = Tensors(), 0, batch._checked
     for index, field in enumerate(batch.fields):
+        view = (checked.dense if field.name in whole else checked.whole).get(field.name)
+        if view is not None and not field.nullable:
+            array = view.array(batch, raw)
+            if array is not None:
+                found[field.name] = _of_array(array, field.scalar)
+                continue
         column, value = batch._column(index), values.get(field.name, MISSING)
         if field.scalar == "utf8":
             found[field.name] = column.all(value)
         else:
             column = column.over(payload, raw)
             found[field.name] = _of_column(column, value, field.name in whole)
+            if column.spans.recipe is not None:
+                note(batch, index, column)
         if field.nullable:
             found[field.name + PRESENT] = _present(column)
             seconds += 1

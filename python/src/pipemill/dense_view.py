@@ -1,0 +1,65 @@
+"""How the array of a field is made of a batch that is like one before, in few steps: it has the
+same layout, the same flags and the same index, so that all of it was checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .number_column import NumberColumn
+from .spans import arrays
+
+if TYPE_CHECKING:
+    from .batch import Batch
+    from .column import Column
+
+
+class DenseView:
+    """The shape, the type and the place of an array, and the index that it follows from."""
+
+    __slots__ = ("layout", "flags", "index", "more", "bytes", "shape", "dtype", "at", "strides")
+
+    def __init__(self, batch: Batch, number: int, column: Column) -> None:
+        """`column`: that of the field of this number, of which the recipe is known."""
+        self.layout = layout = batch._layout
+        self.flags = batch._head[3]
+        offsets, lengths = column.spans.index
+        self.bytes: bytes = offsets + lengths
+        #: Where the index lies in the batch, in two parts where there is a gap after the offsets.
+        at, size = layout.index_at + 2 * number * layout.stride, 4 * layout.records
+        self.index, self.more = slice(at, at + 2 * size), None
+        if layout.stride != size:
+            self.index = slice(at, at + size)
+            self.more = slice(at + layout.stride, at + layout.stride + size)
+        assert column.spans.recipe is not None
+        self.shape, self.dtype, place, self.strides = column.spans.recipe
+        self.at = place + layout.payload_at
+
+    def array(self, batch: Batch, payload: Any = None) -> Any:
+        """The array of a batch, over this array of its payload if there is one. None where the batch
+        was given back, or is not like the one that this was made of."""
+        memory, layout = batch._memory, self.layout
+        if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
+            return None
+        index = memory[self.index].tobytes()
+        if self.more is not None:
+            index += memory[self.more].tobytes()
+        if index != self.bytes:
+            return None
+        if payload is not None:
+            at = self.at - layout.payload_at
+            return arrays.view_of(payload, self.shape, self.dtype, at, self.strides)
+        raw = batch._raw
+        if raw is None:
+            raw = batch._raw = arrays.payload_array(memory)
+        return arrays.view_of(raw, self.shape, self.dtype, self.at, self.strides)
+
+
+def note(batch: Batch, number: int, column: Column) -> None:
+    """The array of this column was made. The next batches may be like this one."""
+    spans = column.spans
+    if spans.recipe is None or not isinstance(spans.index[0], bytes):
+        return
+    view, name = DenseView(batch, number, column), column.field.name
+    batch._checked.dense[name] = view
+    if type(column) is NumberColumn and spans.size is not None:
+        batch._checked.whole[name] = view
