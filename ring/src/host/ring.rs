@@ -409,6 +409,13 @@ impl Ring {
         result
     }
 
+    /// Takes a slot, if [`take`](Ring::take) would not wait.
+    pub(super) fn try_take(&self) -> Option<SlotId> {
+        let mut state = self.lock();
+        let waits = interrupt(&state).is_some() || state.table.unsent_ends() >= MAX_UNSENT_ENDS;
+        if waits { None } else { state.table.take(Wanted::Slot) }
+    }
+
     /// Takes a slot, if there is one and the writer would not wait for anything else.
     /// Counts it in `extra_filled`, which may not be more than `extra_slots`.
     pub(super) fn take_extra(&self) -> Option<SlotId> {
