@@ -17,7 +17,7 @@ use crate::run_context::RunContext;
 use crate::shuffle::{WindowSink, with_window};
 use crate::stats::monitor::Monitor;
 use crate::stats::observer::Observer;
-use crate::workers::{InOrderSink, PortionSink, Workers};
+use crate::workers::{InBatchesSink, InOrderSink, PortionSink, Workers};
 use crate::{
     ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, Stage, StopReason,
 };
@@ -86,8 +86,13 @@ impl Channel {
                 let writer = BatchWriter::new(&mut window, None);
                 self.run_into(writer, stats, Self::decode_with_workers)
             }
-            (_, size) if has_workers => {
-                let mut in_order = InOrderSink::new(sink, size);
+            (_, Some(size)) if has_workers => {
+                let mut in_batches = InBatchesSink::new(sink, size);
+                let writer = BatchWriter::new(&mut in_batches, None);
+                self.run_into(writer, stats, Self::decode_with_workers)
+            }
+            (_, None) if has_workers => {
+                let mut in_order = InOrderSink::new(sink);
                 let writer = BatchWriter::new(&mut in_order, None);
                 self.run_into(writer, stats, Self::decode_with_workers)
             }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ahead_limiter::AheadLimiter;
+use super::ahead_limiter::{AheadLimiter, WorkKind};
+use super::fill::queue::CopyQueue;
 use super::job::Job;
 use crate::StopReason;
 
@@ -34,8 +35,14 @@ impl JobQueue {
         Ok(())
     }
 
-    /// The next job for a worker. `None` if no more come.
-    pub(super) fn next(&self) -> Option<Job> {
-        if self.limiter.take_job() { self.jobs().pop_front() } else { None }
+    /// The next job for a worker, which makes copies until there is one. `None` if no more come.
+    pub(super) fn next(&self, copies: &CopyQueue) -> Option<Job> {
+        loop {
+            match self.limiter.take_work() {
+                WorkKind::Copy => copies.run_taken(),
+                WorkKind::Job => return self.jobs().pop_front(),
+                WorkKind::End => return None,
+            }
+        }
     }
 }

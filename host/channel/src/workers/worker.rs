@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pipemill_types::{Column, Field};
 
 use super::ahead_limiter::AheadLimiter;
+use super::fill::queue::CopyQueue;
 use super::header_and_rest::HeaderAndRest;
 use super::job::{Ended, Job, WorkerOutput};
 use super::job_queue::JobQueue;
@@ -99,6 +100,7 @@ pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) limiter: &'a Arc<AheadLimiter>,
     pub(super) jobs: &'a JobQueue,
+    pub(super) copies: &'a Arc<CopyQueue>,
     pub(super) memory: &'a MemoryPool,
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
@@ -113,7 +115,7 @@ impl Worker<'_> {
         // If this panics, nobody waits for what it would have found.
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
-        while let Some(mut job) = self.jobs.next() {
+        while let Some(mut job) = self.jobs.next(self.copies) {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
@@ -168,12 +170,14 @@ impl Worker<'_> {
         section: Option<&mut (dyn SectionEnd + 'static)>,
         kept: &mut Kept<'_>,
     ) -> Ended {
-        let mut policy = self.policy.of_worker(forward_errors(job, self.limiter.clone()));
+        let mut policy =
+            self.policy.of_worker(forward_errors(job, self.limiter.clone(), self.copies.clone()));
         let mut sink = PortionOutput {
             object: job.number,
             epoch: job.object.epoch,
             deliveries: &job.deliveries,
             limiter: self.limiter,
+            copies: self.copies,
             memory: self.memory,
         };
         let mut writer = BatchWriter::new(&mut sink, None);
@@ -213,11 +217,12 @@ impl Worker<'_> {
 fn forward_errors(
     job: &Job,
     limiter: Arc<AheadLimiter>,
+    copies: Arc<CopyQueue>,
 ) -> impl FnMut(SkippedError) + Send + 'static {
     let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
     move |error| {
         // If nobody wants them, the worker sees it when it goes on.
-        if limiter.hold(object, epoch, error.bytes()).is_ok() {
+        if limiter.hold(object, epoch, error.bytes(), || copies.run_taken()).is_ok() {
             let _ = errors.send(WorkerOutput::Skipped(error));
             limiter.tell_of(object);
         }
@@ -230,6 +235,7 @@ struct PortionOutput<'a> {
     epoch: u32,
     deliveries: &'a Sender<WorkerOutput>,
     limiter: &'a AheadLimiter,
+    copies: &'a CopyQueue,
     memory: &'a MemoryPool,
 }
 
@@ -303,12 +309,15 @@ impl SinkDelivery for PortionOutput<'_> {
             let next = self.memory.batch_after(batch);
             std::mem::replace(batch, next)
         });
-        self.limiter.hold(self.object, self.epoch, memory.as_ref().len())?;
+        let run_copy = || self.copies.run_taken();
+        self.limiter.hold(self.object, self.epoch, memory.as_ref().len(), run_copy)?;
         let delivery = WorkerOutput::Records(memory, portion);
         // Fails if nobody takes the records of this object any more.
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
         self.limiter.tell_of(self.object);
-        sent
+        sent?;
+        self.copies.run_waiting();
+        Ok(())
     }
 
     fn has_demand(&self) -> bool {
