@@ -238,6 +238,10 @@ impl SinkDelivery for Lines {
     fn schema(&mut self, _: &Arc<[Field]>) {}
 
     fn grant(&mut self, mut memory: Gated, batch: &mut Batch) -> Result<(), StopReason> {
+        if self.does(Then::Stop) {
+            // Other batches still wait for a thread.
+            return Err(StopReason::Stopped);
+        }
         let columns = memory.take_index().expect("the index was written");
         let position = &batch.start.position;
         assert_eq!(batch.records, RECORDS);

@@ -238,6 +238,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         let Some((start, before)) = self.blocks.oldest() else { return Ok(()) };
         let mut start = start.clone();
         start.position.advance(self.left - before);
+        self.out.count_index(records, true)?;
         let Some(job) = self.out.begin(&start, Some(records))? else { return Ok(()) };
         let in_window = self.out.counts().in_window.get().max(1);
         let likely_bytes = self.blocks.bytes() / in_window * records as u64;

@@ -98,6 +98,7 @@ impl<'s, S: Sink> InBatchesSink<'s, S> {
     /// Has the records copied that the batch has so far. For one that is not complete, nothing is
     /// copied if there is no memory while others are filled.
     fn copy_open(&mut self, is_complete: bool) -> Result<(), StopReason> {
+        self.out.count_index(self.open.records, is_complete)?;
         let job = match self.open.job.take() {
             Some(job) => job,
             None => {

@@ -183,7 +183,7 @@ impl Workers {
         writer.sink().lend(&memory);
         let (planned, plan) = sync_channel(MAX_PLANNED);
         let (next_epoch, may_go_on) = channel();
-        thread::scope(|scope| {
+        let decoded = thread::scope(|scope| {
             // Ends the others also if this thread panics.
             let _end = limiter.end_at_drop();
             let no_thread = |error: io::Error| {
@@ -246,6 +246,9 @@ impl Workers {
                 progress: Default::default(),
             };
             sequencer.take_all()
-        })
+        });
+        // A batch has the queue, and the queue has the batch.
+        copies.clear();
+        decoded
     }
 }

@@ -129,7 +129,6 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         let size = self.size();
         let is_padded = size.tail == Tail::Pad;
         let most = records.filter(|_| !is_padded).unwrap_or(size.records);
-        self.count_index(most)?;
         let Some((memory, is_dedicated)) = self.memory(records.is_some())? else { return Ok(None) };
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.restart();
@@ -169,8 +168,15 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         self.sink.room(memory, records, self.fields(), batch.start.facts()).unwrap_or(0)
     }
 
-    /// Counts the index of a batch of this many records.
-    fn count_index(&mut self, records: usize) -> Result<(), StopReason> {
+    /// Counts the index of a batch of this many records, to be called before they are copied.
+    /// `is_complete`: no more come.
+    pub(crate) fn count_index(
+        &mut self,
+        records: usize,
+        is_complete: bool,
+    ) -> Result<(), StopReason> {
+        let BatchSize { records: most, tail, .. } = self.size();
+        let records = if is_complete && tail == Tail::Pad { most } else { records };
         let bytes = VALUE_BYTES as u64 * records as u64 * self.fields() as u64;
         if bytes > self.index_bytes {
             // Seldom, because the steps are large.

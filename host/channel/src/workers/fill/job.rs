@@ -144,7 +144,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
     ) {
         state.stage = FillStage::Queued(filling);
         drop(state);
-        match self.queue.as_ref().filter(|_| !here) {
+        match self.queue.as_ref().filter(|queue| !here && !queue.is_over()) {
             Some(queue) => queue.add(self.clone()),
             None => self.run(),
         }

@@ -80,6 +80,13 @@ impl CopyQueue {
         }
     }
 
+    /// Nobody takes a copy any more: gives up what still waits. A batch of which somebody waits for
+    /// the copy is filled there.
+    pub(in crate::workers) fn clear(&self) {
+        let left = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(left);
+    }
+
     /// Makes the copies that wait now.
     pub(in crate::workers) fn run_waiting(&self) {
         while self.limiter.take_copy() {
