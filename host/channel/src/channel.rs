@@ -19,7 +19,7 @@ use crate::stats::monitor::Monitor;
 use crate::stats::observer::Observer;
 use crate::stats::stage_timer::Activity;
 use crate::stats::timed_sink::TimedSink;
-use crate::workers::{InOrderSink, PortionSink, Workers};
+use crate::workers::{InBatchesSink, InOrderSink, PortionSink, Workers};
 use crate::{ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink, StopReason};
 
 /// A channel, ready to run.
@@ -87,7 +87,7 @@ impl Channel {
             }
             (shuffle, size) => {
                 let mut sink = TimedSink::new(sink, monitor, Activity::Consumer);
-                self.run_without_thread(&mut sink, shuffle, size, monitor)
+                self.run_without_window_thread(&mut sink, shuffle, size, monitor)
             }
         };
         self.observers = observers;
@@ -113,8 +113,8 @@ impl Channel {
         })
     }
 
-    /// Runs with all batches put together by the channel's thread.
-    fn run_without_thread<S: Sink>(
+    /// Runs without a thread for a window: the channel's thread decides which records batches have.
+    fn run_without_window_thread<S: Sink>(
         &mut self,
         sink: &mut S,
         shuffle: Option<Shuffle>,
@@ -123,12 +123,17 @@ impl Channel {
     ) -> Outcome {
         match (shuffle, size) {
             (Some(shuffle), Some(size)) => {
-                let mut window = WindowSink::new(sink, shuffle, size);
+                let mut window = WindowSink::new(sink, shuffle, size, monitor);
                 let writer = BatchWriter::new(&mut window, None);
                 self.run_into(writer, monitor, Self::decode_with_workers)
             }
-            (_, size) if self.workers.count() > 1 => {
-                let mut in_order = InOrderSink::new(sink, size);
+            (None, Some(size)) if self.workers.count() > 1 => {
+                let mut in_batches = InBatchesSink::new(sink, size, monitor);
+                let writer = BatchWriter::new(&mut in_batches, None);
+                self.run_into(writer, monitor, Self::decode_with_workers)
+            }
+            (_, None) if self.workers.count() > 1 => {
+                let mut in_order = InOrderSink::new(sink);
                 let writer = BatchWriter::new(&mut in_order, None);
                 self.run_into(writer, monitor, Self::decode_with_workers)
             }

@@ -39,4 +39,4 @@ pub use sink::{DeliveryCounts, Sink, SinkDelivery, SinkMemory, StopReason};
 pub use stats::observer::{DecodeErrorLog, Event, Observer};
 pub use stats::stages::{Stage, StageTimes};
 pub use stats::{ChannelStats, DECODE_BUCKETS, EpochStats, StatsSnapshot};
-pub use workers::{RecordOrder, Workers};
+pub use workers::{CopiedBytes, RecordOrder, Workers};

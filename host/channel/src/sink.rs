@@ -83,6 +83,12 @@ pub trait SinkMemory {
     /// The run is being stopped, or there is no memory.
     fn memory(&mut self) -> Result<Self::Memory, StopReason>;
 
+    /// As [`memory`](Self::memory), without waiting: `None` if none is free now, or if the wait
+    /// would end with an error. A batch that has it counts as the next one.
+    fn free_memory(&mut self) -> Option<Self::Memory> {
+        None
+    }
+
     /// Memory for a later batch, which is filled concurrently with the next one. None if none is
     /// free now. It never takes the memory of the next batch.
     fn extra_memory(&mut self) -> Option<Self::Memory> {

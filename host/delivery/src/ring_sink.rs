@@ -8,7 +8,7 @@ use pipemill_channel::{Batch, Failure, SinkDelivery, SinkMemory, StopReason, cha
 use pipemill_ring::host::{BatchInfo, Interrupt, MemoryError, Ring, RingError, WriteError, Writer};
 use pipemill_ring::layout::index_room;
 use pipemill_ring::protocol::ErrorReport;
-use pipemill_types::{BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
+use pipemill_types::{BatchMemory, BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
 
 use crate::rounds::Rounds;
 
@@ -145,6 +145,10 @@ impl RingSink {
             }
             return Ok(());
         };
+        // Each copy has an index of its own.
+        if let Some(columns) = memory.take_index() {
+            batch.columns = columns;
+        }
         for _ in 0..rounds.missing(self.ring.batches() + 1) {
             let mut copy = if memory.is_dedicated() {
                 self.dedicated_memory(batch.payload, batch.columns.len())?
@@ -164,6 +168,10 @@ impl SinkMemory for RingSink {
 
     fn memory(&mut self) -> Result<Writer, StopReason> {
         self.ring.acquire().map_err(|error| self.stop_reason(error))
+    }
+
+    fn free_memory(&mut self) -> Option<Writer> {
+        self.ring.try_acquire()
     }
 
     fn extra_memory(&mut self) -> Option<Writer> {

@@ -29,7 +29,8 @@ const MAX_UNSENT_ENDS: usize = 64;
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
-/// A channel's ring. One thread writes; any thread may read its state.
+/// A channel's ring. One thread takes memory and grants it, other threads may fill what it took, and
+/// any thread may ask.
 ///
 /// Its slots are reused last-freed-first: the slot that was freed last is the next one to be
 /// filled, because its memory is most likely still in the processor's cache.
@@ -412,6 +413,13 @@ impl Ring {
             state.look_for_missing(Instant::now());
         }
         result
+    }
+
+    /// Takes a slot, if [`take`](Ring::take) would not wait.
+    pub(super) fn try_take(&self) -> Option<SlotId> {
+        let mut state = self.lock();
+        let waits = interrupt(&state).is_some() || state.table.unsent_ends() >= MAX_UNSENT_ENDS;
+        if waits { None } else { state.table.take(Wanted::Slot) }
     }
 
     /// Takes a slot, if there is one and the writer would not wait for anything else.

@@ -96,6 +96,13 @@ impl Ring {
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
 
+    /// As [`acquire`](Ring::acquire), without waiting. `None` where no slot is free, or where
+    /// [`acquire`](Ring::acquire) would fail.
+    pub fn try_acquire(self: &Arc<Ring>) -> Option<Writer> {
+        let slot = self.try_take()?;
+        Some(self.writer(slot, Memory::Slot(slot), false))
+    }
+
     /// A free extra slot, for a batch that comes after those that are being filled. `None` where
     /// none is free, where the writer should begin elsewhere or end, and where all slots that there
     /// are for this are being filled: see [`within`](Ring::within). Extra slots never reduce those

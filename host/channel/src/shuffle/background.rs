@@ -41,7 +41,7 @@ pub(crate) fn with_window<S: Sink + Send, R>(
     monitor.waits_for_window(stats.clone());
     let of_window = Monitor::new(&stats, &[]);
     let mut sink = TimedSink::new(sink, of_window, Activity::Consumer);
-    let window = WindowSink::new(&mut sink, shuffle, size);
+    let window = WindowSink::new(&mut sink, shuffle, size, of_window);
     let (spare, counts) = (window.spare.clone(), window.out.counts().clone());
     let shared = Shared {
         window: Mutex::new(window),

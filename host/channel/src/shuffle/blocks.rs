@@ -4,10 +4,13 @@
 //! index.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipemill_types::{ABSENT, Column};
 
 use super::queue::RecordPlace;
+use super::selected::Selected;
 use super::spare::SpareMemory;
 use crate::batch::block_memory::{BlockMemory, Bytes, has_room_for_index};
 use crate::batch::{Batch, BatchStart};
@@ -62,21 +65,50 @@ pub(super) struct Block {
     index: Index,
     /// Bytes of the values, in a block that is being filled.
     used: usize,
+    /// Number of records.
+    records: u32,
+    /// Where its memory goes in the end.
+    home: BlockHome,
+}
+
+/// Where the memory of blocks goes, once no batch is filled from them any more.
+#[derive(Clone)]
+struct BlockHome {
+    spare: SpareMemory,
+    /// Bytes of the memory of all blocks that are there.
+    held: Arc<AtomicU64>,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        self.home.held.fetch_sub(memory.len() as u64, Ordering::Relaxed);
+        self.home.spare.give(memory);
+    }
+}
+
+/// A block of which records have not left, and how many these are.
+struct LiveBlock {
+    /// `None` once all have left. Batches that are being filled share it.
+    block: Option<Arc<Block>>,
+    remaining: u32,
     /// Where its first record comes from.
     start: BatchStart,
     /// Number of records that came in the epoch before its first one.
     arrived_before: u64,
-    /// Number of records.
-    records: u32,
-    /// Records that have not left.
-    remaining: u32,
+}
+
+impl LiveBlock {
+    /// The block, if no batch is filled from it.
+    fn block_mut(&mut self) -> Option<&mut Block> {
+        self.block.as_mut().and_then(Arc::get_mut)
+    }
 }
 
 impl Block {
-    fn new(memory: Bytes, index: Index, mut start: BatchStart, skipped: u64, before: u64) -> Self {
-        start.position.advance(skipped);
-        let (used, records, remaining) = (0, 0, 0);
-        Self { memory, index, used, start, arrived_before: before, records, remaining }
+    fn new(memory: Bytes, index: Index, home: BlockHome) -> Self {
+        home.held.fetch_add(memory.len() as u64, Ordering::Relaxed);
+        Self { memory, index, used: 0, records: 0, home }
     }
 
     /// The value of a field; `None` if the record does not have it.
@@ -113,7 +145,6 @@ impl Block {
         }
         self.index.starts.extend(batch.starts.get(record));
         self.records += 1;
-        self.remaining += 1;
     }
 }
 
@@ -130,7 +161,7 @@ pub(super) struct Blocks {
     /// Bytes of a block that is not dedicated.
     block_bytes: usize,
     /// In the order of their arrival, from the oldest one with records that have not left.
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<LiveBlock>,
     /// Number of the first of `blocks`.
     first: u32,
     /// The last block is compact, and has memory left.
@@ -141,6 +172,7 @@ pub(super) struct Blocks {
     bytes: u64,
     /// Memory that is used again.
     spare: SpareMemory,
+    home: BlockHome,
 }
 
 impl Blocks {
@@ -152,6 +184,7 @@ impl Blocks {
             is_open: false,
             arrived: 0,
             bytes: 0,
+            home: BlockHome { spare: spare.clone(), held: Arc::default() },
             spare,
         }
     }
@@ -161,15 +194,34 @@ impl Blocks {
         self.bytes
     }
 
-    /// The block of this number. It has records that have not left.
-    pub(super) fn get(&self, number: u32) -> &Block {
-        &self.blocks[number.wrapping_sub(self.first) as usize]
+    /// Bytes of the memory of blocks that all records have left, for batches that are being filled.
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.home.held.load(Ordering::Relaxed).saturating_sub(self.bytes)
+    }
+
+    /// The records at these places, which have not left, to be copied by any thread. The block
+    /// that is being filled gets no more of them.
+    pub(super) fn select(&mut self, places: &[RecordPlace]) -> Selected {
+        let at = |place: &RecordPlace| place.block.wrapping_sub(self.first);
+        let (first, last) = places
+            .iter()
+            .map(at)
+            .fold((u32::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        if last as usize + 1 == self.blocks.len() {
+            self.close();
+        }
+        let first = first.min(last);
+        let blocks = self.blocks.range(first as usize..).take((last - first) as usize + 1);
+        let blocks = blocks.map(|live| live.block.clone()).collect();
+        let number = self.first.wrapping_add(first);
+        let place = |place: &RecordPlace| (place.block.wrapping_sub(number), place.record);
+        Selected { blocks, places: places.iter().map(place).collect() }
     }
 
     /// The place from which the oldest record that has not left can be decoded again, with the
     /// number of records that came in the epoch before it.
     pub(super) fn oldest(&self) -> Option<(&BatchStart, u64)> {
-        self.blocks.front().map(|block| (&block.start, block.arrived_before))
+        self.blocks.front().map(|live| (&live.start, live.arrived_before))
     }
 
     /// Takes a batch of the decoder: `lengths` has the bytes of each record's values. Adds to
@@ -189,12 +241,12 @@ impl Blocks {
             self.close();
             let records = batch.records as u32;
             let start = std::mem::take(&mut batch.start);
-            let mut block = Block::new(memory, Index::of(batch), start, 0, self.arrived);
-            (block.records, block.remaining) = (records, records);
+            let mut block = Block::new(memory, Index::of(batch), self.home.clone());
+            block.records = records;
             self.bytes += block.memory.len() as u64;
             segments.push(Segment { first: self.next_place(), records });
+            self.push(block, start, records);
             self.arrived += u64::from(records);
-            self.blocks.push_back(block);
             return;
         }
         for (record, length) in lengths.iter().enumerate() {
@@ -203,7 +255,10 @@ impl Blocks {
                 self.open(*length as usize, &batch, record as u64);
             }
             let number = self.last_number();
-            let Some(block) = self.blocks.back_mut() else { continue };
+            let Some(live) = self.blocks.back_mut() else { continue };
+            live.remaining += 1;
+            // No batch is filled from a block that is open.
+            let Some(block) = live.block_mut() else { continue };
             match segments.last_mut() {
                 Some(segment) if !opens && record > 0 => segment.records += 1,
                 _ => {
@@ -217,6 +272,12 @@ impl Blocks {
         self.spare.give(memory);
     }
 
+    /// Adds a block whose first record is the next one.
+    fn push(&mut self, block: Block, start: BatchStart, remaining: u32) {
+        let (block, arrived_before) = (Some(Arc::new(block)), self.arrived);
+        self.blocks.push_back(LiveBlock { block, remaining, start, arrived_before });
+    }
+
     /// The place of the first record of the next block.
     fn next_place(&self) -> RecordPlace {
         RecordPlace { block: self.first.wrapping_add(self.blocks.len() as u32), record: 0 }
@@ -228,7 +289,8 @@ impl Blocks {
 
     /// Whether the last block has room for one more record of this length.
     fn has_room(&self, length: usize, fields: usize) -> bool {
-        let Some(block) = self.blocks.back().filter(|_| self.is_open) else { return false };
+        let open = self.blocks.back().filter(|_| self.is_open);
+        let Some(block) = open.and_then(|live| live.block.as_ref()) else { return false };
         block.used + length <= block.memory.len()
             && has_room_for_index(block.records as usize + 1, fields, self.block_bytes)
     }
@@ -240,20 +302,24 @@ impl Blocks {
         let memory = if is_large { self.spare.other(length) } else { self.spare.take() };
         let mut index = Index::default();
         index.columns.resize_with(batch.columns.len(), Column::default);
-        let start = batch.start.clone();
+        let mut start = batch.start.clone();
+        start.position.advance(record);
         self.bytes += memory.len() as u64;
-        self.blocks.push_back(Block::new(memory, index, start, record, self.arrived));
+        self.push(Block::new(memory, index, self.home.clone()), start, 0);
         self.is_open = true;
     }
 
     /// Ends the block that is being filled. It gives back memory that it did not use.
     fn close(&mut self) {
         let is_open = std::mem::replace(&mut self.is_open, false);
-        let Some(block) = self.blocks.back_mut().filter(|_| is_open) else { return };
+        let open = self.blocks.back_mut().filter(|_| is_open);
+        let Some(block) = open.and_then(LiveBlock::block_mut) else { return };
         block.index.trim();
         if !is_compact(block.used, block.memory.len()) {
             let memory = std::mem::take(&mut block.memory);
-            self.bytes -= (memory.len() - block.used) as u64;
+            let unused = (memory.len() - block.used) as u64;
+            self.bytes -= unused;
+            self.home.held.fetch_sub(unused, Ordering::Relaxed);
             block.memory = self.spare.shrink(memory, block.used);
         }
     }
@@ -261,19 +327,17 @@ impl Blocks {
     /// The record has left. Returns nothing of its block but its memory, once all have left.
     pub(super) fn leave(&mut self, place: RecordPlace) {
         let at = place.block.wrapping_sub(self.first) as usize;
-        let block = &mut self.blocks[at];
-        block.remaining -= 1;
-        if block.remaining > 0 {
+        let live = &mut self.blocks[at];
+        live.remaining -= 1;
+        if live.remaining > 0 {
             return;
         }
-        let memory = std::mem::take(&mut block.memory);
-        self.bytes -= memory.len() as u64;
-        block.index = Index::default();
+        let block = live.block.take();
+        self.bytes -= block.as_ref().map_or(0, |block| block.memory.len() as u64);
         if at + 1 == self.blocks.len() {
             self.is_open = false;
         }
-        self.spare.give(memory);
-        while self.blocks.front().is_some_and(|block| block.remaining == 0) {
+        while self.blocks.front().is_some_and(|live| live.remaining == 0) {
             self.blocks.pop_front();
             self.first = self.first.wrapping_add(1);
         }
@@ -281,9 +345,7 @@ impl Blocks {
 
     /// Removes all records: the next one is the first of an epoch.
     pub(super) fn clear(&mut self) {
-        for block in std::mem::take(&mut self.blocks) {
-            self.spare.give(block.memory);
-        }
+        self.blocks.clear();
         (self.first, self.is_open, self.arrived, self.bytes) = (0, false, 0, 0);
     }
 
@@ -291,7 +353,8 @@ impl Blocks {
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let of_block = |block: &Block| block.memory.len() + block.index.held_bytes();
-        self.blocks.iter().map(of_block).sum::<usize>() + self.spare.held_bytes()
+        let blocks = self.blocks.iter().filter_map(|live| live.block.as_deref());
+        blocks.map(of_block).sum::<usize>() + self.spare.held_bytes()
     }
 }
 

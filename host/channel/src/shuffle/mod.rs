@@ -39,9 +39,9 @@ use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use self::spare::SpareMemory;
 use crate::batch::block_memory::BlockMemory;
-use crate::batch::cut::CutPoint;
-use crate::batch::writer::BatchWriter;
 use crate::sink::DeliveryCounts;
+use crate::stats::monitor::Monitor;
+use crate::workers::fill::filler::{BatchFiller, COPY_BYTES, Fillers};
 use crate::{Batch, Sink, SinkDelivery, SinkMemory, StopReason};
 
 /// What a record costs in a window of bytes, without the bytes of its values: for its place in the
@@ -96,7 +96,7 @@ pub(super) struct WindowSink<'s, S: Sink> {
     shuffle: Shuffle,
     size: BatchSize,
     /// Makes the batches for the real sink.
-    out: BatchWriter<'s, S>,
+    out: BatchFiller<'s, S, Selected>,
     blocks: Blocks,
     /// The bytes of the blocks and of the queue, in the channel's budget.
     taken: Option<TakenMemory>,
@@ -118,12 +118,17 @@ pub(super) struct WindowSink<'s, S: Sink> {
 
 impl<'s, S: Sink> WindowSink<'s, S> {
     /// An empty window, whose batches of this size go to `sink`.
-    pub(super) fn new(sink: &'s mut S, shuffle: Shuffle, size: BatchSize) -> Self {
+    pub(super) fn new(
+        sink: &'s mut S,
+        shuffle: Shuffle,
+        size: BatchSize,
+        monitor: Monitor<'s>,
+    ) -> Self {
         let spare = SpareMemory::new(shuffle.window.block_bytes());
         Self {
             shuffle,
             size,
-            out: BatchWriter::new(sink, Some(size)),
+            out: BatchFiller::new(sink, size, monitor),
             blocks: Blocks::new(spare.clone()),
             taken: None,
             counted: 0,
@@ -141,6 +146,16 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     /// Bytes of a block of the window.
     pub(super) fn block_bytes(&self) -> usize {
         self.shuffle.window.block_bytes()
+    }
+
+    /// From now on, these threads copy the records that leave.
+    pub(super) fn fill_by(&mut self, fillers: Fillers) {
+        self.out.fill_by(fillers);
+    }
+
+    /// Hands over what other threads have filled.
+    pub(super) fn grant_full(&mut self) -> Result<(), StopReason> {
+        self.out.grant_full()
     }
 
     /// Takes records of the decoder. Those that become due leave.
@@ -214,7 +229,6 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.skip_records();
         while self.due.len() >= self.size.records {
             self.fill(self.size.records)?;
-            self.out.cut_at(CutPoint::Decoded)?;
         }
         Ok(())
     }
@@ -225,14 +239,30 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.leave(records as usize);
     }
 
-    /// Copies the first `records` records that are due to a batch.
+    /// Has the first `records` records that are due copied to a batch, which leaves then.
     fn fill(&mut self, records: usize) -> Result<(), StopReason> {
-        let places = &self.due.make_contiguous()[..records];
-        let selected = Selected { blocks: &self.blocks, places };
-        if let Some((start, before)) = self.blocks.oldest() {
-            self.out.fill(start, self.left - before, &selected)?;
-        }
+        let Some((start, before)) = self.blocks.oldest() else { return Ok(()) };
+        let mut start = start.clone();
+        start.position.advance(self.left - before);
+        self.out.count_index(records, true)?;
+        let Some(job) = self.out.begin(&start, Some(records))? else { return Ok(()) };
+        let in_window = self.out.counts().in_window.get().max(1);
+        let likely_bytes = self.blocks.bytes() / in_window * records as u64;
+        let selected = self.blocks.select(&self.due.make_contiguous()[..records]);
+        let is_short = |fillers: &Fillers| fillers.copies.is_short(likely_bytes as usize);
+        let is_short = self.out.fillers().is_none_or(is_short);
+        job.add(&mut VecDeque::from([selected]), true, is_short);
         self.leave(records);
+        self.out.leave(job)?;
+        self.limit_left()
+    }
+
+    /// Waits until blocks that all records have left take no more than they may.
+    fn limit_left(&mut self) -> Result<(), StopReason> {
+        let workers = self.out.fillers().map_or(0, |fillers| fillers.workers);
+        while self.out.is_filling() && self.blocks.left_bytes() > (workers * COPY_BYTES) as u64 {
+            self.out.finish_first()?;
+        }
         Ok(())
     }
 
@@ -245,7 +275,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.out.counts().in_window.take(records as u64);
     }
 
-    /// Lets all records leave, up to the tail: it is in the batch of `out` then.
+    /// Lets all records leave.
     fn flush(&mut self) -> Result<(), StopReason> {
         self.skip_records();
         while self.queue.take_next(&mut self.due) {
@@ -301,8 +331,7 @@ impl<S: Sink> SinkMemory for WindowSink<'_, S> {
 
 impl<S: Sink> SinkDelivery for WindowSink<'_, S> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
-        // Only other fields than the first ones are refused.
-        let _ = self.out.set_schema(fields);
+        self.out.set_schema(fields);
     }
 
     fn grant(&mut self, memory: BlockMemory, batch: &mut Batch) -> Result<(), StopReason> {
@@ -315,7 +344,7 @@ impl<S: Sink> SinkDelivery for WindowSink<'_, S> {
     }
 
     fn wants_epoch_end(&self, epoch: u32) -> bool {
-        self.out.wants_epoch_end(epoch)
+        self.out.sink_ref().wants_epoch_end(epoch)
     }
 
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
@@ -328,6 +357,10 @@ impl<S: Sink> SinkDelivery for WindowSink<'_, S> {
 
     fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         Some(self.out.counts())
+    }
+
+    fn finish(&mut self) -> Result<(), StopReason> {
+        self.out.finish()
     }
 }
 

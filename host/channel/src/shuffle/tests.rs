@@ -5,6 +5,7 @@ use pipemill_types::{BatchAcross, BatchPosition, Scalar};
 use proptest::prelude::*;
 
 use super::*;
+use crate::ChannelStats;
 use crate::sink::grow_private;
 
 /// Keeps the records that it gets: the first 8 bytes of the first field of each.
@@ -128,7 +129,9 @@ proptest! {
     ) {
         let mut kept = Kept::default();
         let shuffle = Shuffle { seed: 3, window: Window::Bytes(window) };
-        let mut sink = WindowSink::new(&mut kept, shuffle, size(records));
+        let stats = ChannelStats::default();
+        let monitor = Monitor::new(&stats, &[]);
+        let mut sink = WindowSink::new(&mut kept, shuffle, size(records), monitor);
         sink.schema(&Arc::from([field()]));
         let mut held = 0;
         for epoch in 0..2 {
@@ -158,7 +161,9 @@ proptest! {
     ) {
         let mut kept = Kept::default();
         let shuffle = Shuffle { seed, window: Window::Records(window) };
-        let mut sink = WindowSink::new(&mut kept, shuffle, size(records));
+        let stats = ChannelStats::default();
+        let monitor = Monitor::new(&stats, &[]);
+        let mut sink = WindowSink::new(&mut kept, shuffle, size(records), monitor);
         sink.schema(&Arc::from([field()]));
         send(&mut sink, 0, &vec![8; count], (1, at_once), |_| {});
         sink.end_epoch(0, false).unwrap();
@@ -184,7 +189,9 @@ fn a_window_mixes_as_far_as_it_is_wide() {
     for seed in [0, 1, 2, 3, 12_345] {
         let mut kept = Kept::default();
         let shuffle = Shuffle { seed, window: Window::Records(WINDOW) };
-        let mut sink = WindowSink::new(&mut kept, shuffle, size(100));
+        let stats = ChannelStats::default();
+        let monitor = Monitor::new(&stats, &[]);
+        let mut sink = WindowSink::new(&mut kept, shuffle, size(100), monitor);
         sink.schema(&Arc::from([field()]));
         send(&mut sink, 0, &vec![8; COUNT], (1, 300), |_| {});
         sink.end_epoch(0, false).unwrap();

@@ -37,6 +37,10 @@ impl<S: SinkMemory> SinkMemory for TimedSink<'_, S> {
         self.timed(S::memory)
     }
 
+    fn free_memory(&mut self) -> Option<S::Memory> {
+        self.sink.free_memory()
+    }
+
     fn extra_memory(&mut self) -> Option<S::Memory> {
         self.sink.extra_memory()
     }

@@ -19,6 +19,8 @@ pub(super) struct AheadLimiter {
     jobs_changed: Condvar,
     /// For workers whose records have to wait.
     room_changed: Condvar,
+    /// For the copier.
+    copies_changed: Condvar,
     /// Bytes that may wait for their turn.
     limit: AheadLimit,
     wakeups: Mutex<Wakeups>,
@@ -61,6 +63,17 @@ enum PlannerWait {
     Fields,
 }
 
+/// What a worker does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkKind {
+    /// It makes a copy.
+    Copy,
+    /// It decodes an object or a section.
+    Job,
+    /// Nothing: no more jobs come.
+    End,
+}
+
 /// What a worker waits for before it hands over records.
 #[derive(Debug, Clone, Copy)]
 struct RoomWait {
@@ -92,6 +105,10 @@ struct LimiterState {
     jobs: usize,
     /// Workers that wait for a job.
     idle: usize,
+    /// Copies that wait for a thread.
+    copies: usize,
+    /// The copier waits for one.
+    copier_is_idle: bool,
     /// No more jobs come.
     all_planned: bool,
     /// Numbers of sections that belong to the section before them: nobody wants their records.
@@ -99,6 +116,13 @@ struct LimiterState {
 }
 
 impl LimiterState {
+    /// Takes a copy, if one waits and is wanted.
+    fn takes_copy(&mut self) -> bool {
+        let takes = self.copies > 0 && !self.stopped;
+        self.copies -= usize::from(takes);
+        takes
+    }
+
     fn is_unwanted(&self, object: u64, epoch: u32) -> bool {
         self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
     }
@@ -158,13 +182,14 @@ impl AheadLimiter {
     /// `limit`: how many bytes wait for their turn at most.
     pub(super) fn new(limit: AheadLimit) -> Self {
         let (state, wakeups, woken) = Default::default();
-        let (plan_changed, jobs_changed, room_changed) = Default::default();
+        let (plan_changed, jobs_changed, room_changed, copies_changed) = Default::default();
         let (has_joined, has_wasted) = Default::default();
         Self {
             state,
             plan_changed,
             jobs_changed,
             room_changed,
+            copies_changed,
             limit,
             wakeups,
             woken,
@@ -185,6 +210,9 @@ impl AheadLimiter {
 
     /// Ends a change of the state: wakes those whose wait may be over.
     fn wake(&self, mut state: MutexGuard<'_, LimiterState>) {
+        if state.stopped {
+            self.copies_changed.notify_all();
+        }
         let is_over = state.idle > 0 && (state.stopped || state.all_planned);
         let planner = state.wakes_planner() || state.stopped;
         let room = state.wakes_for_room(self.limit) || state.stopped;
@@ -260,13 +288,26 @@ impl AheadLimiter {
         self.state().due.contains(&object)
     }
 
-    /// Waits until this object may have `bytes` more bytes that wait for its turn.
+    /// Waits until this object may have `bytes` more bytes that wait for its turn. Meanwhile
+    /// `run_copy` makes a copy that this thread has taken.
     ///
     /// # Errors
     /// Nobody wants them any more.
-    pub(super) fn hold(&self, object: u64, epoch: u32, bytes: usize) -> Result<(), StopReason> {
+    pub(super) fn hold(
+        &self,
+        object: u64,
+        epoch: u32,
+        bytes: usize,
+        run_copy: impl Fn(),
+    ) -> Result<(), StopReason> {
         let mut state = self.state();
         while !state.is_unwanted(object, epoch) && !state.may_hold(object, bytes, self.limit) {
+            if state.takes_copy() {
+                drop(state);
+                run_copy();
+                state = self.state();
+                continue;
+            }
             state.waiting.insert(object, RoomWait { epoch, bytes });
             state = self.room_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting.remove(&object);
@@ -386,23 +427,71 @@ impl AheadLimiter {
         self.wake(state);
     }
 
-    /// Waits for a job, and takes it. False if no more come.
-    pub(super) fn take_job(&self) -> bool {
+    /// Waits for something to do, and takes it.
+    pub(super) fn take_work(&self) -> WorkKind {
         let mut state = self.state();
         state.idle += 1;
         loop {
-            let is_there = state.jobs > 0 && !state.stopped;
-            if is_there || state.stopped || state.all_planned {
+            // Copies first: consumers wait for them.
+            let work = if state.takes_copy() {
+                Some(WorkKind::Copy)
+            } else if state.jobs > 0 && !state.stopped {
+                state.jobs -= 1;
+                Some(WorkKind::Job)
+            } else if state.stopped || state.all_planned {
+                Some(WorkKind::End)
+            } else {
+                None
+            };
+            if let Some(work) = work {
                 state.idle -= 1;
-                state.jobs -= usize::from(is_there);
                 self.wake(state);
-                return is_there;
+                return work;
             }
             if state.wakes_planner() {
                 self.plan_changed.notify_all();
             }
             state = self.jobs_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// One more copy waits for a thread: wakes one that has nothing else to do.
+    pub(super) fn add_copy(&self) {
+        let mut state = self.state();
+        state.copies += 1;
+        // It is woken once for each wait.
+        let copier = std::mem::take(&mut state.copier_is_idle);
+        let worker = state.idle > 0;
+        let waits_for_room = !state.waiting.is_empty();
+        drop(state);
+        if copier {
+            self.copies_changed.notify_one();
+        } else if worker {
+            self.jobs_changed.notify_one();
+        } else if waits_for_room {
+            self.room_changed.notify_all();
+        }
+    }
+
+    /// Takes a copy, if one waits.
+    pub(super) fn take_copy(&self) -> bool {
+        self.state().takes_copy()
+    }
+
+    /// Waits for a copy, and takes it. False if nothing is wanted any more.
+    pub(super) fn wait_for_copy(&self) -> bool {
+        let mut state = self.state();
+        while !state.stopped && state.copies == 0 {
+            state.copier_is_idle = true;
+            state = self.copies_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.copier_is_idle = false;
+        }
+        state.takes_copy()
+    }
+
+    /// Whether nothing is wanted any more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state().stopped
     }
 
     /// No more jobs come.
@@ -507,7 +596,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..2 {
-                    limiter.hold(2, 0, 4).expect("it is wanted");
+                    limiter.hold(2, 0, 4, || ()).expect("it is wanted");
                 }
                 limiter.tell();
             });

@@ -1,54 +1,83 @@
-//! Makes batches of the portions that workers decoded, in their order. Without a fixed number of
-//! records, each portion becomes a batch: as it is, if it lies in memory of the sink, else as a
-//! copy. With one, records are copied.
+//! Makes batches of the portions that workers decoded, in their order, where batches have no fixed
+//! number of records. Each portion becomes a batch: as it is, if it lies in memory of the sink, else
+//! as a copy.
 
 use std::sync::Arc;
 
-use pipemill_types::{BatchAcross, BatchSize, Field};
+use pipemill_types::Field;
 
+use super::AHEAD_BYTES;
+use super::fill::filler::{COLUMN_BYTES, COPY_BYTES, Fillers};
 use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
-use crate::batch::cut::CutPoint;
 use crate::batch::writer::BatchWriter;
 use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
 use crate::{Sink, SinkDelivery, SinkMemory, StopReason};
 
-/// Bytes of a portion, where batches have a fixed number of records. The records of a decoder's
-/// last call may not fit and are copied: they should be few of a portion's.
-const PORTION_BYTES: usize = 4 << 20;
-
 /// A sink of portions.
 pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
+    /// Bytes of records that wait for the turn of their objects, for each worker.
+    const AHEAD_BYTES: usize = AHEAD_BYTES;
+    /// Whether other threads copy records for it.
+    const HAS_COPIER: bool = false;
+
     /// Bytes of the memory that portions should have.
     ///
     /// # Errors
     /// As those of [`Sink::memory`].
     fn portion_bytes(&mut self) -> Result<usize, StopReason>;
 
+    /// The workers begin. `fillers` make the copies that it adds to their queue.
+    fn begin(&mut self, fillers: Fillers, pool: &Arc<MemoryPool>) {
+        let _ = (fillers, pool);
+    }
+
     /// Takes a portion.
-    ///
     /// # Errors
     /// As those of [`Sink::grant`].
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason>;
 
     /// Gives memory for portions, in the place of that of a portion that it was given.
-    fn take_back(&mut self, pool: &MemoryPool);
+    fn take_back(&mut self, pool: &MemoryPool) {
+        let _ = pool;
+    }
 
     /// Gives memory of batches for portions, if there is some for that now.
     fn lend(&mut self, pool: &MemoryPool) {
         let _ = pool;
     }
 
+    /// Hands over what other threads have filled.
+    ///
+    /// # Errors
+    /// As those of [`Sink::grant`].
+    fn progress(&mut self) -> Result<(), StopReason> {
+        Ok(())
+    }
+
     /// All portions of an object were given.
     ///
     /// # Errors
     /// As those of [`Sink::grant`].
-    fn object_ended(&mut self) -> Result<(), StopReason>;
+    fn object_ended(&mut self) -> Result<(), StopReason> {
+        Ok(())
+    }
 }
 
 impl<S: Sink> PortionSink for WindowSink<'_, S> {
+    const AHEAD_BYTES: usize = AHEAD_BYTES - COPY_BYTES - COLUMN_BYTES;
+    const HAS_COPIER: bool = true;
+
+    fn begin(&mut self, fillers: Fillers, _: &Arc<MemoryPool>) {
+        self.fill_by(fillers);
+    }
+
+    fn progress(&mut self) -> Result<(), StopReason> {
+        self.grant_full()
+    }
+
     fn portion_bytes(&mut self) -> Result<usize, StopReason> {
         Ok(self.block_bytes())
     }
@@ -63,31 +92,21 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
             pool.give_back(memory);
         }
     }
-
-    fn object_ended(&mut self) -> Result<(), StopReason> {
-        Ok(())
-    }
 }
 
 /// The sink of portions that leave in the order in which they come.
 pub(crate) struct InOrderSink<'s, S: Sink> {
     out: BatchWriter<'s, S>,
-    size: Option<BatchSize>,
     spare: Vec<BlockMemory>,
     spare_batches: Vec<Batch>,
     bytes: usize,
 }
 
 impl<'s, S: Sink> InOrderSink<'s, S> {
-    /// Gives batches of this size to `sink`.
-    pub(crate) fn new(sink: &'s mut S, size: Option<BatchSize>) -> Self {
-        Self {
-            out: BatchWriter::new(sink, size),
-            size,
-            spare: Vec::new(),
-            spare_batches: Vec::new(),
-            bytes: PORTION_BYTES,
-        }
+    /// Gives batches to `sink`.
+    pub(crate) fn new(sink: &'s mut S) -> Self {
+        let out = BatchWriter::new(sink, None);
+        Self { out, spare: Vec::new(), spare_batches: Vec::new(), bytes: 0 }
     }
 
     /// Number of the first `records` records that are left out, because they were given already.
@@ -121,19 +140,6 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         Ok(())
     }
 
-    /// Adds copies of the portion's records to batches of a fixed size.
-    fn append_copies(
-        &mut self,
-        memory: BlockMemory,
-        portion: Batch,
-        passed: usize,
-    ) -> Result<(), StopReason> {
-        self.out.append_copies(memory.as_ref(), &portion, passed..portion.records)?;
-        self.keep(memory);
-        self.spare_batches.push(portion);
-        Ok(())
-    }
-
     /// Keeps memory for other portions.
     fn keep(&mut self, memory: BlockMemory) {
         if !memory.is_dedicated() {
@@ -144,19 +150,14 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
 
 impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     fn portion_bytes(&mut self) -> Result<usize, StopReason> {
-        if self.size.is_none() {
-            // Then each portion fits into a batch.
-            self.bytes = self.out.memory_bytes()?;
-        }
+        // Then each portion fits into a batch.
+        self.bytes = self.out.memory_bytes()?;
         Ok(self.bytes)
     }
 
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason> {
         let passed = self.skip_records(portion.records);
-        match self.size {
-            None => self.give_copy(memory, portion, passed),
-            Some(_) => self.append_copies(memory, portion, passed),
-        }
+        self.give_copy(memory, portion, passed)
     }
 
     fn take_back(&mut self, pool: &MemoryPool) {
@@ -170,19 +171,8 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     }
 
     fn lend(&mut self, pool: &MemoryPool) {
-        if self.size.is_none() {
-            while let Some(memory) = self.out.sink().extra_memory() {
-                pool.give_back(BlockMemory::lent(memory));
-            }
-        }
-    }
-
-    fn object_ended(&mut self) -> Result<(), StopReason> {
-        match self.size {
-            Some(size) if size.across == BatchAcross::Object => {
-                self.out.cut_at(CutPoint::ObjectEnd)
-            }
-            _ => Ok(()),
+        while let Some(memory) = self.out.sink().extra_memory() {
+            pool.give_back(BlockMemory::lent(memory));
         }
     }
 }

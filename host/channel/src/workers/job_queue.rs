@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::ahead_limiter::AheadLimiter;
+use super::ahead_limiter::{AheadLimiter, WorkKind};
+use super::fill::queue::CopyQueue;
 use super::job::Job;
 use crate::StopReason;
+use crate::stats::monitor::Monitor;
 
 /// Jobs in the order of the plan. Their number, and who waits for them, is known to the limiter.
 pub(super) struct JobQueue {
@@ -34,8 +36,14 @@ impl JobQueue {
         Ok(())
     }
 
-    /// The next job for a worker. `None` if no more come.
-    pub(super) fn next(&self) -> Option<Job> {
-        if self.limiter.take_job() { self.jobs().pop_front() } else { None }
+    /// The next job for a worker, which makes copies until there is one. `None` if no more come.
+    pub(super) fn next(&self, copies: &CopyQueue, monitor: Monitor<'_>) -> Option<Job> {
+        loop {
+            match self.limiter.take_work() {
+                WorkKind::Copy => copies.run_taken(monitor),
+                WorkKind::Job => return self.jobs().pop_front(),
+                WorkKind::End => return None,
+            }
+        }
     }
 }

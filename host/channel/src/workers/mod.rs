@@ -5,7 +5,8 @@
 //! worker that is free. A worker (`worker`) decodes its object with a stream of its own, into
 //! memory of its own. The channel's thread takes what the workers have, object by object in the
 //! order of the source or from all that have something (`sequence`), and copies it to batches of
-//! the sink (`in_order`) or hands it to a shuffle's window.
+//! the sink (`in_order`) or hands it to a shuffle's window. Of batches of a fixed size it only
+//! plans which records they have (`in_batches`), and other threads fill them (`fill`).
 //!
 //! **Sections**: a long object is divided (`sections`): the planner reads it, and workers look for
 //! the start of a record in their sections (`search`). To all others, a section is an object of its
@@ -19,7 +20,7 @@
 //! **AheadLimiter**: in strict order one object is current: the first that was not taken to its
 //! end. In any order each object that is being taken is current, but not its later sections.
 //! Workers of other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker
-//! (`turns`), or less while the channel's thread has enough to do. The worker of the current object
+//! (`ahead_limiter`), or less while the channel's thread has enough to do. The worker of the current object
 //! waits only while something of its object is there to be taken. So each worker that waits, waits
 //! for the consumers or for an object or section before its own, and these chains end at the
 //! consumers.
@@ -37,7 +38,9 @@
 //! - `job_queue`: what waits for a worker.
 
 mod ahead_limiter;
+pub(super) mod fill;
 mod header_and_rest;
+mod in_batches;
 mod in_order;
 mod job;
 mod job_queue;
@@ -55,6 +58,10 @@ use std::thread;
 use pipemill_types::{ErrorKind, Fault, Field};
 
 use self::ahead_limiter::{AheadLimit, AheadLimiter};
+use self::fill::filler::Fillers;
+pub use self::fill::queue::CopiedBytes;
+use self::fill::queue::{CopyQueue, SHORT_COPY};
+pub(super) use self::in_batches::InBatchesSink;
 pub(super) use self::in_order::{InOrderSink, PortionSink};
 use self::job_queue::JobQueue;
 use self::plan::{LONG_SECTION, Planner};
@@ -96,13 +103,17 @@ pub struct Workers {
     order: RecordOrder,
     /// Bytes of a short section of an object.
     section_bytes: usize,
+    /// The channel's thread copies fewer bytes than this to a batch itself.
+    short_copy: usize,
+    copied: Arc<CopiedBytes>,
 }
 
 impl Workers {
     /// This many, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
         let stats = (0..count.max(1)).map(|_| Arc::default()).collect();
-        Self { stats, order: RecordOrder::Strict, section_bytes: SECTION_BYTES }
+        let (order, copied) = Default::default();
+        Self { stats, order, section_bytes: SECTION_BYTES, short_copy: SHORT_COPY, copied }
     }
 
     /// The same in this order. Any other than [`RecordOrder::Strict`] is not for a shuffle's
@@ -124,6 +135,18 @@ impl Workers {
         if count > 1 { (count * AHEAD_BYTES + sections) as u64 } else { 0 }
     }
 
+    /// The channel's thread copies fewer bytes than this to a batch itself.
+    #[doc(hidden)]
+    pub fn with_short_copy(self, short_copy: usize) -> Self {
+        Self { short_copy, ..self }
+    }
+
+    /// The bytes that they and the channel's thread copy to batches of a fixed size.
+    #[doc(hidden)]
+    pub fn copied(&self) -> &Arc<CopiedBytes> {
+        &self.copied
+    }
+
     /// Number of them.
     pub fn count(&self) -> usize {
         self.stats.len()
@@ -141,11 +164,11 @@ impl Workers {
         writer: &mut BatchWriter<'_, S>,
         monitor: Monitor<'_>,
     ) -> Result<bool, StopReason> {
-        let Workers { stats, order, section_bytes } = self;
+        let Workers { stats, order, section_bytes, short_copy, copied } = self;
         let (order, section_bytes) = (*order, *section_bytes);
         let RunContext { decoding, source, policy, batch } = context;
         writer.skip_records(resume.as_ref().map_or(0, Resume::to_skip));
-        let ahead = stats.len() * AHEAD_BYTES;
+        let ahead = stats.len() * S::AHEAD_BYTES;
         let while_busy = stats.len() * AHEAD_WHILE_BUSY;
         let limiter = Arc::new(AheadLimiter::new(AheadLimit { while_waiting: ahead, while_busy }));
         if let Some(fields) = &known {
@@ -153,11 +176,17 @@ impl Workers {
         }
         let jobs = JobQueue::new(limiter.clone());
         let portion_bytes = writer.sink().portion_bytes()?;
-        let memory = MemoryPool::new(portion_bytes, ahead / portion_bytes);
+        let memory = Arc::new(MemoryPool::new(portion_bytes, ahead / portion_bytes));
+        let copies = Arc::new(CopyQueue::new(limiter.clone(), copied.clone(), *short_copy));
+        let fillers = Fillers { copies: copies.clone(), workers: stats.len() };
+        writer.sink().begin(fillers, &memory);
         writer.sink().lend(&memory);
         let (planned, plan) = sync_channel(MAX_PLANNED);
         let (next_epoch, may_go_on) = channel();
-        thread::scope(|scope| {
+        let copier = Arc::<ChannelStats>::default();
+        let threads: Vec<_> = stats.iter().chain([&copier]).cloned().collect();
+        monitor.waits_for_workers(&threads);
+        let decoded = thread::scope(|scope| {
             // Ends the others also if this thread panics.
             let _end = limiter.end_at_drop();
             let no_thread = |error: io::Error| {
@@ -166,14 +195,27 @@ impl Workers {
                 StopReason::from(decoding.epoch_failure(0, fault))
             };
             for (number, stats) in stats.iter().enumerate() {
-                let (limiter, jobs, memory) = (&limiter, &jobs, &memory);
+                let (limiter, jobs, copies, memory) = (&limiter, &jobs, &copies, &memory);
                 let policy = policy.unused();
                 let stats = stats.clone();
-                let worker =
-                    Worker { decoding, limiter, jobs, memory, policy, stats, section_bytes };
+                let worker = Worker {
+                    decoding,
+                    limiter,
+                    jobs,
+                    copies,
+                    memory,
+                    policy,
+                    stats,
+                    section_bytes,
+                };
                 let name = format!("worker-{number}-{}", decoding.channel);
                 let thread = thread::Builder::new().name(name);
                 thread.spawn_scoped(scope, move || worker.work()).map_err(no_thread)?;
+            }
+            if S::HAS_COPIER {
+                let thread = thread::Builder::new().name(format!("copier-{}", decoding.channel));
+                let (copies, stats) = (&copies, copier.clone());
+                thread.spawn_scoped(scope, move || copies.work(&stats)).map_err(no_thread)?;
             }
             let planner = Planner {
                 decoding,
@@ -187,7 +229,6 @@ impl Workers {
             };
             let thread = thread::Builder::new().name(format!("planner-{}", decoding.channel));
             thread.spawn_scoped(scope, move || planner.plan(resume)).map_err(no_thread)?;
-            monitor.waits_for_workers(stats);
             let bytes = monitor.calls_of(stats);
             let sequencer = Sequencer {
                 decoding,
@@ -208,6 +249,9 @@ impl Workers {
                 progress: Default::default(),
             };
             sequencer.take_all()
-        })
+        });
+        // A batch has the queue, and the queue has the batch.
+        copies.clear();
+        decoded
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct SequenceProgress {
     open: VecDeque<OpenObject>,
     /// What comes once these were taken to their ends.
     after_open: Option<Planned>,
+    /// The epoch of the object that was opened last.
+    epoch: u32,
     /// The consumers want no more of this epoch.
     early: bool,
     /// The consumers ended an epoch early.
@@ -93,7 +95,13 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     pub(super) fn take_all(mut self) -> Result<bool, StopReason> {
         loop {
             let wakeups = self.limiter.wakeups();
-            self.open_planned()?;
+            match self.open_planned() {
+                Err(StopReason::EpochEnded) => {
+                    self.leave_epoch();
+                    continue;
+                }
+                other => other?,
+            }
             if self.progress.open.is_empty() {
                 match self.progress.after_open.take() {
                     Some(Planned::End) => return Ok(self.progress.left_early),
@@ -115,13 +123,17 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// Opens the objects that were planned, as many as may be open.
     fn open_planned(&mut self) -> Result<(), StopReason> {
         while self.progress.open.len() < self.most_open && self.progress.after_open.is_none() {
-            let planned = if self.progress.open.is_empty() {
-                self.monitor.enter(Activity::Source);
-                // If the planner has panicked, the panic goes on where its thread is waited for.
-                self.plan.recv().map_err(|_| StopReason::Stopped)?
-            } else {
-                let Ok(planned) = self.plan.try_recv() else { return Ok(()) };
-                planned
+            let planned = match self.plan.try_recv() {
+                Ok(planned) => planned,
+                Err(_) if !self.progress.open.is_empty() => return Ok(()),
+                Err(_) => {
+                    // Batches that are full don't wait for the source.
+                    self.writer.finish()?;
+                    self.monitor.enter(Activity::Source);
+                    // If the planner has panicked, the panic goes on where its thread is waited
+                    // for.
+                    self.plan.recv().map_err(|_| StopReason::Stopped)?
+                }
             };
             match planned {
                 Planned::Object(object) => self.open(object),
@@ -138,6 +150,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         } else if !object.goes_on {
             open.for_each(|other| other.is_last = false);
             self.limiter.begin(object.number);
+            self.progress.epoch = object.epoch;
             self.monitor.object_begins(object.epoch, &object.name);
             self.progress.open.push_back(OpenObject::new(object));
         } else if let Some(last) = open.find(|other| other.is_last) {
@@ -160,6 +173,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     /// The consumers want no more of the epoch.
     fn leave_epoch(&mut self) {
         (self.progress.early, self.progress.left_early) = (true, true);
+        self.limiter.end_epoch(self.progress.epoch);
         for object in std::mem::take(&mut self.progress.open) {
             self.limiter.end_epoch(object.section.epoch);
             self.close(object);
@@ -176,6 +190,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
 
     /// Takes from each open object what its worker has next. Returns whether one had something.
     fn take_round(&mut self) -> Result<bool, StopReason> {
+        self.writer.sink().progress()?;
         let (mut has_taken, mut at) = (false, 0);
         while let Some(object) = self.progress.open.get_mut(at) {
             let delivery = match object.section.deliveries.try_recv() {

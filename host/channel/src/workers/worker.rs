@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pipemill_types::{Column, Field};
 
 use super::ahead_limiter::AheadLimiter;
+use super::fill::queue::CopyQueue;
 use super::header_and_rest::HeaderAndRest;
 use super::job::{Ended, Job, WorkerOutput};
 use super::job_queue::JobQueue;
@@ -101,6 +102,7 @@ pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) limiter: &'a Arc<AheadLimiter>,
     pub(super) jobs: &'a JobQueue,
+    pub(super) copies: &'a Arc<CopyQueue>,
     pub(super) memory: &'a MemoryPool,
     /// What is done at errors.
     pub(super) policy: ErrorPolicy,
@@ -116,7 +118,7 @@ impl Worker<'_> {
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
         let monitor = Monitor::new(&self.stats, &[]);
-        while let Some(mut job) = self.jobs.next() {
+        while let Some(mut job) = self.jobs.next(self.copies, monitor) {
             // It is set by this thread alone.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
@@ -173,15 +175,17 @@ impl Worker<'_> {
         section: Option<&mut (dyn SectionEnd + 'static)>,
         kept: &mut Kept<'_>,
     ) -> Ended {
-        let mut policy = self.policy.of_worker(forward_errors(job, self.limiter.clone()));
+        let mut policy = self.policy.of_worker(self.forward_errors(job));
+        let monitor = Monitor::new(&self.stats, &[]);
         let mut sink = PortionOutput {
             object: job.number,
             epoch: job.object.epoch,
             deliveries: &job.deliveries,
             limiter: self.limiter,
+            copies: self.copies,
+            monitor,
             memory: self.memory,
         };
-        let monitor = Monitor::new(&self.stats, &[]);
         let mut sink = TimedSink::new(&mut sink, monitor, Activity::Consumer);
         let mut writer = BatchWriter::new(&mut sink, None);
         writer.swap_columns(&mut kept.columns);
@@ -212,20 +216,20 @@ impl Worker<'_> {
         writer.swap_columns(&mut kept.columns);
         Ended { result, records, next: None }
     }
-}
 
-/// Hands the errors of an object over. It waits as long as what waits already takes too much
-/// memory.
-fn forward_errors(
-    job: &Job,
-    limiter: Arc<AheadLimiter>,
-) -> impl FnMut(SkippedError) + Send + 'static {
-    let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
-    move |error| {
-        // If nobody wants them, the worker sees it when it goes on.
-        if limiter.hold(object, epoch, error.bytes()).is_ok() {
-            let _ = errors.send(WorkerOutput::Skipped(error));
-            limiter.tell_of(object);
+    /// Hands the errors of an object over. It waits as long as what waits already takes too much
+    /// memory.
+    fn forward_errors(&self, job: &Job) -> impl FnMut(SkippedError) + Send + 'static + use<> {
+        let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
+        let (limiter, copies) = (self.limiter.clone(), self.copies.clone());
+        let stats = self.stats.clone();
+        move |error| {
+            let run_copy = || copies.run_taken(Monitor::new(&stats, &[]));
+            // If nobody wants them, the worker sees it when it goes on.
+            if limiter.hold(object, epoch, error.bytes(), run_copy).is_ok() {
+                let _ = errors.send(WorkerOutput::Skipped(error));
+                limiter.tell_of(object);
+            }
         }
     }
 }
@@ -236,6 +240,9 @@ struct PortionOutput<'a> {
     epoch: u32,
     deliveries: &'a Sender<WorkerOutput>,
     limiter: &'a AheadLimiter,
+    copies: &'a CopyQueue,
+    /// That of the worker.
+    monitor: Monitor<'a>,
     memory: &'a MemoryPool,
 }
 
@@ -309,12 +316,15 @@ impl SinkDelivery for PortionOutput<'_> {
             let next = self.memory.batch_after(batch);
             std::mem::replace(batch, next)
         });
-        self.limiter.hold(self.object, self.epoch, memory.as_ref().len())?;
+        let run_copy = || self.copies.run_taken(self.monitor);
+        self.limiter.hold(self.object, self.epoch, memory.as_ref().len(), run_copy)?;
         let delivery = WorkerOutput::Records(memory, portion);
         // Fails if nobody takes the records of this object any more.
         let sent = self.deliveries.send(delivery).map_err(|_| StopReason::Stopped);
         self.limiter.tell_of(self.object);
-        sent
+        sent?;
+        self.copies.run_waiting(self.monitor);
+        Ok(())
     }
 
     fn has_demand(&self) -> bool {

@@ -190,7 +190,9 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         offsets: true,
         workers: Workers::new(way.workers)
             .in_order(way.order)
-            .with_section_bytes(way.section.max(1)),
+            .with_section_bytes(way.section.max(1))
+            // Also batches of a few bytes are filled by others, or not.
+            .with_short_copy(if way.has_demand { 0 } else { 1_000 }),
         inflates_in_background: false,
         observers: Vec::new(),
     };

@@ -6,6 +6,7 @@ mod any_order;
 mod batches;
 mod blocks;
 mod failures;
+mod filled;
 mod host;
 mod inputs;
 mod memory;

@@ -11,6 +11,9 @@ use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
 use crate::memory::{Memory, Slots};
 
+/// Bytes of the longest name of an object.
+const MAX_NAME_BYTES: usize = 16;
+
 /// One record, copied out of its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -53,9 +56,10 @@ impl BatchMemory for Filled {
     fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
         let records = columns[0].offsets.len();
         let room = index_room(payload, texts, columns.len(), records);
-        assert!(payload + room <= self.as_ref().len(), "no room for the index");
-        self.index = Some(columns.to_vec());
-        true
+        // As a ring: only slots have a place for it.
+        let fits = !self.memory.is_large() && payload + room <= self.as_ref().len();
+        self.index = fits.then(|| columns.to_vec());
+        fits
     }
 
     fn take_index(&mut self) -> Option<Vec<Column>> {
@@ -179,6 +183,10 @@ impl SinkMemory for Collector {
         Ok(self.for_next(self.slot()))
     }
 
+    fn free_memory(&mut self) -> Option<Filled> {
+        self.extra_memory()
+    }
+
     fn extra_memory(&mut self) -> Option<Filled> {
         let (filled, most) = &self.beside;
         let is_there = Arc::strong_count(filled) <= *most;
@@ -204,10 +212,8 @@ impl SinkMemory for Collector {
         if memory.memory.is_large() || !self.index_inside {
             return Some(memory.as_ref().len());
         }
-        memory
-            .as_ref()
-            .len()
-            .checked_sub(index_room(0, metadata, fields, records).saturating_add(64))
+        let texts = MAX_NAME_BYTES + metadata;
+        memory.as_ref().len().checked_sub(index_room(0, texts, fields, records).saturating_add(64))
     }
 }
 

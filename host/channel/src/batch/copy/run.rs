@@ -97,17 +97,6 @@ impl<'a> CopiedRun<'a> {
         Self { batch, memory, records, place }
     }
 
-    /// Number of records.
-    pub(crate) fn records(&self) -> usize {
-        self.records.len()
-    }
-
-    /// Begins an empty batch, whose first record is that of the run.
-    pub(crate) fn begin(&self, batch: &mut Batch) {
-        batch.start.clone_from(&self.batch.start);
-        batch.start.position.advance(self.records.start as u64);
-    }
-
     /// Bytes of payload that the copies take.
     pub(crate) fn payload(&self) -> usize {
         if self.place.is_together() { self.place.span.len() } else { self.place.values }

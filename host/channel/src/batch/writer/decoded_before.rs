@@ -1,13 +1,9 @@
 //! Takes records that were decoded before: those that were picked out of others, and those of other
 //! batches.
 
-use std::ops::Range;
-
 use super::BatchWriter;
 use crate::batch::BatchStart;
 use crate::batch::copy::picked::PickedRecords;
-use crate::batch::copy::run::CopiedRun;
-use crate::batch::cut::CutPoint;
 use crate::{Batch, Sink, StopReason};
 
 impl<S: Sink> BatchWriter<'_, S> {
@@ -35,36 +31,6 @@ impl<S: Sink> BatchWriter<'_, S> {
         let (batch, memory) = self.batch_and_memory();
         records.copy_to(batch, memory, &places);
         batch.payload = payload;
-        Ok(())
-    }
-
-    /// Adds copies of these records of another batch, which lies in `memory`. A batch leaves
-    /// whenever it is full. Only with a size.
-    pub(crate) fn append_copies(
-        &mut self,
-        memory: &[u8],
-        other: &Batch,
-        mut records: Range<usize>,
-    ) -> Result<(), StopReason> {
-        while let Some(size) = self.size.filter(|_| !records.is_empty()) {
-            let missing = size.records - self.batch.records;
-            let run = records.start..records.end.min(records.start + missing);
-            records.start = run.end;
-            self.append_run(&CopiedRun::new(other, memory, run))?;
-            self.cut_at(CutPoint::Decoded)?;
-        }
-        Ok(())
-    }
-
-    fn append_run(&mut self, run: &CopiedRun<'_>) -> Result<(), StopReason> {
-        if !self.has_records() {
-            run.begin(&mut self.batch);
-        }
-        self.count_index(self.batch.records + run.records())?;
-        let payload = self.batch.payload + run.payload();
-        self.make_room_for(payload, run.records())?;
-        let (batch, memory) = self.batch_and_memory();
-        run.append_to(batch, memory);
         Ok(())
     }
 

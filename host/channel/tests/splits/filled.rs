@@ -1,0 +1,350 @@
+//! Batches of a fixed size that several threads fill: who copies the bytes, and what happens to
+//! batches that are being filled when the channel ends.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use pipemill_channel::{
+    Batch, Channel, ChannelStats, CopiedBytes, ErrorPolicy, Learning, OnError, OnPluginError,
+    Outcome, SinkDelivery, SinkMemory, StopReason, Workers,
+};
+use pipemill_decode::Limits;
+use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
+use pipemill_types::{
+    BatchAcross, BatchMemory, BatchSize, ChunkMemory, Column, Field, ObjectFacts, ObjectIdentity,
+    Tail,
+};
+
+use crate::host::plugin;
+
+/// Bytes of a line, with its end.
+const LINE: usize = 1 << 10;
+/// Lines of a batch, and batches of an epoch.
+const RECORDS: usize = 100;
+const BATCHES: usize = 40;
+/// Objects of an epoch.
+const OBJECTS: usize = 8;
+/// A wait that only guards against a hang.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The text of an object: each line begins with its number in the epoch.
+fn object(number: usize) -> Vec<u8> {
+    let lines = RECORDS * BATCHES / OBJECTS;
+    let line = |at: usize| format!("{:<width$}\n", number * lines + at, width = LINE - 1);
+    (0..lines).map(line).collect::<String>().into_bytes()
+}
+
+/// Two epochs of the same objects.
+#[derive(Default)]
+struct Objects {
+    next: usize,
+    epoch: u32,
+}
+
+struct Bytes(std::io::Cursor<Vec<u8>>);
+
+impl Input for Bytes {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn read(&mut self, buf: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {
+        let count = std::io::Read::read(&mut self.0, buf).expect("it is in memory");
+        Ok(if count == 0 { ReadOutcome::End } else { ReadOutcome::Bytes(count) })
+    }
+}
+
+impl Source for Objects {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        if self.epoch == 2 {
+            return Ok(SourceEvent::End);
+        }
+        if self.next == OBJECTS {
+            (self.next, self.epoch) = (0, self.epoch + 1);
+            return Ok(SourceEvent::EpochEnd(self.epoch - 1));
+        }
+        self.next += 1;
+        Ok(SourceEvent::Object(Object {
+            epoch: self.epoch,
+            ordinal: self.next as u64 - 1,
+            name: format!("object {}", self.next - 1),
+            identity: ObjectIdentity::default(),
+            facts: ObjectFacts::default(),
+            input: Box::new(Bytes(std::io::Cursor::new(object(self.next - 1)))),
+        }))
+    }
+
+    fn start_at(&mut self, _: Start) -> Result<(), SourceError> {
+        unreachable!("it begins at its start")
+    }
+
+    fn can_reread(&self) -> bool {
+        true
+    }
+
+    fn end_epoch(&mut self) {
+        self.next = OBJECTS;
+    }
+}
+
+/// What happens once several batches are being filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    EndEpoch,
+    Stop,
+}
+
+/// Threads that copy wait here, until there are enough of them.
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+    /// Threads that have to be here at the same time.
+    wanted: usize,
+}
+
+#[derive(Default)]
+struct GateState {
+    inside: usize,
+    is_open: bool,
+}
+
+impl Gate {
+    fn new(wanted: usize) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), wanted })
+    }
+
+    fn is_open(&self) -> bool {
+        self.state.lock().expect("nobody panics with it").is_open
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().expect("nobody panics with it");
+        state.inside += 1;
+        state.is_open |= state.inside >= self.wanted;
+        self.changed.notify_all();
+        let closed = |state: &mut GateState| !state.is_open;
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, closed);
+        let (mut state, timeout) = waited.expect("nobody panics with it");
+        assert!(!timeout.timed_out(), "too few batches are filled at once");
+        state.inside -= 1;
+    }
+}
+
+/// Memory whose writers pass the gate.
+struct Gated {
+    bytes: Vec<u8>,
+    gate: Arc<Gate>,
+    index: Option<Vec<Column>>,
+    /// A clone, as long as this lives.
+    _filled: Arc<()>,
+}
+
+impl AsRef<[u8]> for Gated {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsMut<[u8]> for Gated {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.gate.pass();
+        &mut self.bytes
+    }
+}
+
+impl ChunkMemory for Gated {}
+
+impl BatchMemory for Gated {
+    fn write_index(&mut self, _: usize, _: usize, columns: &[Column]) -> bool {
+        self.index = Some(columns.to_vec());
+        true
+    }
+
+    fn take_index(&mut self) -> Option<Vec<Column>> {
+        self.index.take()
+    }
+}
+
+/// Keeps the number of each line.
+struct Lines {
+    gate: Arc<Gate>,
+    then: Then,
+    /// Bytes of a memory, and how many there are.
+    bytes: usize,
+    memories: usize,
+    filled: Arc<()>,
+    most_filled: usize,
+    lines: Vec<(u32, usize)>,
+    epochs: Vec<(u32, bool)>,
+}
+
+impl Lines {
+    fn new(then: Then, wanted: usize, bytes: usize) -> Self {
+        let (lines, epochs) = Default::default();
+        let (gate, filled) = (Gate::new(wanted), Arc::new(()));
+        Self { gate, then, bytes, memories: 8, filled, most_filled: 0, lines, epochs }
+    }
+
+    fn gated(&mut self, bytes: usize) -> Gated {
+        let (gate, filled) = (self.gate.clone(), self.filled.clone());
+        self.most_filled = self.most_filled.max(Arc::strong_count(&filled) - 1);
+        Gated { bytes: vec![0; bytes], gate, index: None, _filled: filled }
+    }
+
+    fn does(&self, then: Then) -> bool {
+        self.then == then && self.gate.is_open()
+    }
+}
+
+impl SinkMemory for Lines {
+    type Memory = Gated;
+
+    fn memory(&mut self) -> Result<Gated, StopReason> {
+        if self.does(Then::Stop) {
+            return Err(StopReason::Stopped);
+        }
+        if self.does(Then::EndEpoch) && self.epochs.is_empty() {
+            return Err(StopReason::EpochEnded);
+        }
+        Ok(self.gated(self.bytes))
+    }
+
+    fn free_memory(&mut self) -> Option<Gated> {
+        let ends = self.then != Then::Nothing && self.gate.is_open() && self.epochs.is_empty();
+        let is_free = Arc::strong_count(&self.filled) <= self.memories && !ends;
+        is_free.then(|| self.gated(self.bytes))
+    }
+
+    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Gated, StopReason> {
+        Ok(self.gated(payload))
+    }
+
+    fn grow(&mut self, memory: &mut Gated, payload: usize) -> Result<(), StopReason> {
+        memory.bytes.resize(payload, 0);
+        Ok(())
+    }
+
+    fn room(&self, memory: &Gated, _: usize, _: usize, _: usize) -> Option<usize> {
+        Some(memory.bytes.len())
+    }
+}
+
+impl SinkDelivery for Lines {
+    fn schema(&mut self, _: &Arc<[Field]>) {}
+
+    fn grant(&mut self, mut memory: Gated, batch: &mut Batch) -> Result<(), StopReason> {
+        if self.does(Then::Stop) {
+            // Other batches still wait for a thread.
+            return Err(StopReason::Stopped);
+        }
+        let columns = memory.take_index().expect("the index was written");
+        let position = &batch.start.position;
+        assert_eq!(batch.records, RECORDS);
+        for (record, offset) in columns[0].offsets.iter().enumerate() {
+            let line = &memory.bytes[*offset as usize..][..LINE - 1];
+            let line = std::str::from_utf8(line).expect("a line").trim_end();
+            let number: usize = line.parse().expect("its number");
+            if record == 0 {
+                let of_object = (RECORDS * BATCHES / OBJECTS) as u64;
+                let expected = position.object_number * of_object + position.first_record;
+                assert_eq!(number as u64, expected, "the position of the batch");
+            }
+            self.lines.push((batch.epoch(), number));
+        }
+        Ok(())
+    }
+
+    fn has_demand(&self) -> bool {
+        false
+    }
+
+    fn wants_epoch_end(&self, epoch: u32) -> bool {
+        epoch == 0 && self.does(Then::EndEpoch)
+    }
+
+    fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
+        self.epochs.push((epoch, early));
+        Ok(())
+    }
+}
+
+/// Runs both epochs with this many workers.
+fn run(sink: &mut Lines, workers: usize) -> (Outcome, Arc<CopiedBytes>) {
+    let size = BatchSize { records: RECORDS, tail: Tail::Keep, across: BatchAcross::Epoch };
+    let workers = Workers::new(workers);
+    let copied = workers.copied().clone();
+    let mut channel = Channel {
+        name: "test".to_owned(),
+        source: Box::new(Objects::default()),
+        plugin: plugin("lines"),
+        options: vec![("sniff".to_owned(), "false".to_owned())],
+        limits: Limits::default(),
+        policy: ErrorPolicy::new(OnError::Fail, OnPluginError::Fail, 0),
+        max_record: 1 << 20,
+        linger: Duration::ZERO,
+        batch: Some(size),
+        shuffle: None,
+        resume: None,
+        learning: Learning::FromOwn,
+        offsets: false,
+        workers,
+        inflates_in_background: false,
+        observers: Vec::new(),
+    };
+    let outcome = channel.run(sink, &ChannelStats::default());
+    (outcome, copied)
+}
+
+fn whole_epoch(epoch: u32) -> impl Iterator<Item = (u32, usize)> {
+    (0..RECORDS * BATCHES).map(move |line| (epoch, line))
+}
+
+#[test]
+fn the_channel_s_thread_copies_no_byte_and_several_batches_are_filled_at_once() {
+    for workers in [2, 4] {
+        let mut sink = Lines::new(Then::Nothing, 2, RECORDS * LINE);
+        let (outcome, copied) = run(&mut sink, workers);
+        assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+        assert!(sink.lines.iter().copied().eq(whole_epoch(0).chain(whole_epoch(1))));
+        assert_eq!(copied.by_channel(), 0);
+        let values = 2 * BATCHES * RECORDS * (LINE - 1);
+        assert!(copied.by_others() >= values as u64, "{copied:?}");
+        assert!(sink.most_filled >= 2);
+    }
+}
+
+#[test]
+fn batches_that_fit_into_no_memory_are_filled_in_order() {
+    let mut sink = Lines::new(Then::Nothing, 1, RECORDS * LINE / 3);
+    let (outcome, _) = run(&mut sink, 2);
+    assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+    assert!(sink.lines.iter().copied().eq(whole_epoch(0).chain(whole_epoch(1))));
+}
+
+#[test]
+fn an_epoch_ends_while_several_batches_are_filled() {
+    let mut sink = Lines::new(Then::EndEpoch, 2, RECORDS * LINE);
+    let (outcome, _) = run(&mut sink, 2);
+    assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+    assert_eq!(sink.epochs, [(0, true), (1, false)]);
+    let first = sink.lines.iter().filter(|(epoch, _)| *epoch == 0).count();
+    assert!(first < RECORDS * BATCHES, "{first} records of the epoch that ended");
+    assert!(sink.lines.iter().copied().eq(whole_epoch(0).take(first).chain(whole_epoch(1))));
+    assert_eq!(Arc::strong_count(&sink.filled), 1, "all memory was given back");
+}
+
+#[test]
+fn a_stop_while_several_batches_are_filled() {
+    let mut sink = Lines::new(Then::Stop, 2, RECORDS * LINE);
+    let (outcome, _) = run(&mut sink, 2);
+    assert!(matches!(outcome, Outcome::Stopped), "{outcome:?}");
+    assert!(sink.lines.len() < 2 * RECORDS * BATCHES);
+    let count = sink.lines.len();
+    assert!(sink.lines.iter().copied().eq(whole_epoch(0).chain(whole_epoch(1)).take(count)));
+    assert_eq!(Arc::strong_count(&sink.filled), 1, "all memory was given back");
+}
