@@ -16,8 +16,7 @@ use crate::{in_turns, native};
 /// A case: its name, format, record size, decoder options and bar.
 pub type Case = (&'static str, Format, usize, &'static [(&'static str, &'static str)], f64);
 
-/// Number of times that a run reads the file. In the first epoch, the kernel still allocates the
-/// memory of the ring.
+/// How often a run reads the file. In the first epoch, the kernel still fetches the memory of the ring.
 const EPOCHS: u32 = 6;
 
 pub const CASES: [Case; 8] = [

@@ -2,8 +2,8 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`).
-//! Without arguments, all except for `loaders` run.
+//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `resume`, `operate`, `loaders`). Without
+//! arguments, all run but `loaders`.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
 //! `make bench-peers`, and `pipemill-bench stages` is what `make bench-stages` profiles.

@@ -10,7 +10,7 @@ from podman import HOST, TRAINING
 IMAGES = {"pipemill": HOST, "my-training": TRAINING, "my-python": TRAINING}
 MIB = 1 << 20
 #: Fields that do not matter to a single machine's runtime, or that hold for every container of the
-#: tests.
+#tests.
 CONTAINER = {"name", "image", "args", "command", "env", "restartPolicy", "resources", "securityContext", "volumeMounts"}
 CONTAINER |= {"ports", "startupProbe"}
 SECURITY = {"runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation"}

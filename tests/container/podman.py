@@ -19,7 +19,7 @@ BASE, HOST, TRAINING = "localhost/base", "localhost/pipemill", "localhost/traini
 PACKAGES = ["python3-minimal", "libpython3-stdlib", "dash", "coreutils"]
 
 #: The restrictions of a careful platform: Docker's /dev/shm, no network, no rights, no root user,
-#: no writable folder.
+#no writable folder.
 STRICT = [
     *("--runtime", "runc", "--network", "none", "--cap-drop", "all", "--shm-size", "64m"),
     *("--security-opt", "no-new-privileges", "--read-only", "--read-only-tmpfs=false"),

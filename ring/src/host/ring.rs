@@ -29,7 +29,7 @@ const MAX_UNSENT_ENDS: usize = 64;
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
-/// A channel's ring. One thread writes; any thread may read its state.
+/// A channel's ring. One thread writes; any thread may ask.
 ///
 /// Its slots are reused last-freed-first: the slot that was freed last is the next one to be
 /// filled, because its memory is most likely still in the processor's cache.

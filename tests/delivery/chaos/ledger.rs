@@ -40,7 +40,7 @@ struct Begun {
     acked: bool,
 }
 
-/// What one consumer has said.
+/// The reports of one consumer.
 #[derive(Debug)]
 pub struct Account {
     channel: &'static str,

@@ -447,7 +447,7 @@ impl<'w> Life<'w> {
     /// others print: so no wait is for a stopped one.
     ///
     /// # Panics
-    /// If it does not hold after a very long time.
+    /// Panics if it does not hold after a very long time.
     fn wait(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         let mut next_resume = Instant::now() + RESUME_INTERVAL;

@@ -28,7 +28,7 @@ impl Samples {
     /// Compares the last fifth with the second one: the first is the warm-up.
     ///
     /// # Panics
-    /// If there is more at the end.
+    /// Panics if there is more at the end.
     pub fn check(&self) {
         if self.0.len() < MIN_SAMPLES {
             return;

@@ -131,7 +131,7 @@ impl World {
     /// Nothing of a host's life is left: no process, no file, no descriptor of the test.
     ///
     /// # Panics
-    /// If something is left.
+    /// Panics if something is left.
     pub fn check_leftovers(&self, socket_may_stay: bool, descriptors: usize) {
         let end = Instant::now() + PATIENCE;
         let folder = self.place.text("");
