@@ -77,7 +77,7 @@ pub enum LayoutError {
         what: &'static str,
         /// The number.
         found: u64,
-        /// What the layout allows.
+        /// The values that the layout allows.
         expected: String,
     },
     /// A part of the batch is not within its memory.

@@ -88,7 +88,9 @@ def test_records_and_fields_are_chosen(table):
 
 
 def test_limit_reads_no_further(tmp_path):
-    """The input is larger than any pipe: only a reader that stops early leaves some unwritten."""
+    """The input is larger than any pipe: only a reader that stops early leaves some of it
+    unwritten.
+    """
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 

@@ -1,4 +1,4 @@
-"""Where `pipemill run` takes its configuration from."""
+"""The place from which `pipemill run` reads its configuration."""
 
 import os
 

@@ -174,8 +174,8 @@ fn a_hundred_killed_consumers_lose_no_record_and_repeat_no_acked_batch() {
     check(&lives, &writer.join().expect("writing does not panic"), in_a_batch);
 }
 
-/// Each batch was ACKed, and once; together they are all records of all epochs. What was held by those that were
-/// killed inside of a batch came again.
+/// Each batch was ACKed, and once; together they are all records of all epochs. The batches of the
+/// consumers that were killed inside a batch came again.
 fn check(lives: &[Vec<String>], epochs: &[u64], in_a_batch: usize) {
     let mut batches = BTreeMap::<u64, Batch>::new();
     for line in lives.iter().flatten() {

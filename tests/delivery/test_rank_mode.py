@@ -1,4 +1,4 @@
-"""Batches that are dealt to ranks; consumers that say where they resume, and how batches are cut."""
+"""Batches that are dealt to ranks; consumers that say where they go on, and how batches are cut."""
 
 import concurrent.futures
 import json
@@ -32,7 +32,7 @@ def in_step(streams):
 
 
 def expected(count, world, tail, epochs=2):
-    """What each rank gets."""
+    """The batches of each rank."""
     ranks, number = [[] for _ in range(world)], 0
     names = rows(count)
     for epoch in range(epochs):

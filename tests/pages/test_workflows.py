@@ -19,7 +19,7 @@ def test_there_are_three():
 def test_a_workflow(path):
     text = path.read_text()
     targets = {word for line in re.findall(r"- run: make (.*)", text) for word in line.split()}
-    # What a matrix says, in one list or in one for each job.
+    # The values of a matrix, in one list or in one for each job.
     targets |= set(re.findall(r"\btarget: ([a-z-]+)", text))
     targets |= {name for line in re.findall(r"\btarget: \[(.*)\]", text) for name in line.split(", ")}
     targets = {target for target in targets if re.fullmatch(r"[a-z][a-z0-9-]*", target)}

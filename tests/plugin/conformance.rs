@@ -378,8 +378,8 @@ fn metadata_are_compared() {
     is_found("framed-metadata-of-chunk", framed(&SIZES), "its metadata is {\"first chunk\":");
 }
 
-/// Where a search reaches the end of what was cut off, nobody knows whether it would have found a
-/// record there.
+/// If a search reaches the end of the part that was cut off, it is unknown whether it would have
+/// found a record there.
 #[test]
 fn a_tail_that_a_search_passes_over_is_not_swallowed() {
     let place = kept();

@@ -93,7 +93,7 @@ fn a_new_project_in_c_works() {
     }
 }
 
-/// What clang compiles without a library of C++: classes, templates, static objects.
+/// Code that clang compiles without a library of C++: classes, templates, static objects.
 #[test]
 fn a_decoder_in_cpp_works() {
     if !has_clang("a_decoder_in_cpp_works") {

@@ -53,7 +53,7 @@ def test_each_dependency_of_the_workspace_is_used():
 
 
 def test_each_dependency_is_named_in_the_code():
-    """What cargo-machete does: a crate that no file of the package names is not used."""
+    """The rule of cargo-machete: a crate that no file of the package names is not used."""
     members = [ROOT / member for member in WORKSPACE["members"]]
     for member in WORKSPACE["members"]:
         if member == FEATURES_ONLY:

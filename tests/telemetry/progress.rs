@@ -82,7 +82,7 @@ impl ProgressReader {
 
 impl Drop for ProgressReader {
     fn drop(&mut self) {
-        // Where it has ended, all is well.
+        // If it has ended, that is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -58,7 +58,7 @@ def check_apart(spans):
 
 
 def check_slots(events):
-    """What begins ends, in the order of the ring; the ends by category."""
+    """Each span that begins ends, in the order of the ring; the ends by category."""
     open_now, ends = {}, collections.defaultdict(list)
     for event in events:
         if event["ph"] not in ("b", "n", "e"):

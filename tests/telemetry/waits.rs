@@ -162,7 +162,7 @@ impl LoggingHost {
 
 impl Drop for LoggingHost {
     fn drop(&mut self) {
-        // Where it is gone already, all is well.
+        // If it is gone already, that is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -24,9 +24,9 @@ pub struct Fault {
     pub channel: Option<String>,
     /// The path of the value: `channel[1].ring.slots`. Empty for the file as a whole.
     pub path: String,
-    /// What was expected and what was found.
+    /// The error's text: what was expected and what was found.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 

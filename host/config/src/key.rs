@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::values;
 
-/// What all kinds of keys have in common. `Sync` because keys are statics.
+/// The common interface of all kinds of keys. `Sync` because keys are statics.
 pub(super) trait Key: Sync {
     fn name(&self) -> &'static str;
     /// The valid values, in the words that follow "expected" in a message.
     fn expected(&self) -> String;
     /// The default, as the documentation writes it.
     fn default_text(&self) -> String;
-    /// What the key means, in Markdown. Links are those of a page in docs/.
+    /// The meaning of the key, in Markdown. Links are those of a page in docs/.
     fn doc(&self) -> &'static str;
     /// The valid values, without rules that depend on other keys.
     fn shape(&self) -> Shape;

@@ -24,7 +24,7 @@ pub struct Config {
     pub allow_other_users: bool,
     /// Connections of consumers and status clients at once, 8 to 65,536. Default: 1,024.
     pub max_connections: u32,
-    /// Where metrics are served. If absent, they are not served.
+    /// The address at which metrics are served. If absent, they are not served.
     pub metrics: Option<Listen>,
     /// Time between the request to end and SIGKILL for the command. Default: 110 seconds.
     pub stop_timeout: Duration,
@@ -51,7 +51,7 @@ pub enum Listen {
 pub struct Channel {
     /// The channel's name: 1 to 64 of `A-Z a-z 0-9 . _ -`.
     pub name: String,
-    /// Where the bytes come from.
+    /// The source of the bytes.
     pub source: Source,
     /// The decoder that cuts the bytes into records. If absent, it is found when the source is
     /// read.
@@ -64,10 +64,10 @@ pub struct Channel {
     pub options: Vec<(String, String)>,
     /// The place of each of `options` in the file, in the same order.
     pub option_places: Vec<TextPosition>,
-    /// What happens at a decode error. Default: `Fail`.
+    /// The reaction to a decode error. Default: `Fail`.
     pub on_error: OnError,
-    /// What happens if the decoder fails: a trap, a broken contract or an exceeded limit. Default:
-    /// `Fail`.
+    /// The reaction to a failure of the decoder: a trap, a broken contract or an exceeded limit.
+    /// Default: `Fail`.
     pub on_plugin_error: OnPluginError,
     /// The channel fails after errors in more places of an epoch than this. 1 or more, default
     /// 1000; 0 if no error is skipped.
@@ -98,7 +98,7 @@ pub struct Channel {
     pub resume_settings: Vec<std::collections::BTreeMap<String, String>>,
     /// Batches after that position that are done, too. Not a key of the file.
     pub done: Vec<u64>,
-    /// Where the host writes how far the channel's consumers have come.
+    /// The file to which the host writes the progress of the channel's consumers.
     pub checkpoint: Option<Checkpoint>,
     /// The shared memory.
     pub ring: Ring,
@@ -199,7 +199,7 @@ impl Shuffle {
     }
 }
 
-/// Where the host writes how far a channel's consumers have come.
+/// The file to which the host writes the progress of a channel's consumers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The file, which `run --resume` reads.
@@ -208,7 +208,7 @@ pub struct Checkpoint {
     pub every: Duration,
 }
 
-/// Where a channel's bytes come from. A relative path counts from the working directory.
+/// The source of a channel's bytes. A relative path counts from the working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// FIFOs, one for each epoch: `<dir>/<channel>_<epoch>`.
@@ -255,7 +255,7 @@ pub enum Source {
 pub struct Mix {
     /// 2 to 16 channels, in the order of their names.
     pub inputs: Vec<MixInput>,
-    /// Where an epoch ends. Default: `First`.
+    /// The rule for the end of an epoch. Default: `First`.
     pub until: Until,
     /// The seed of the order, below 2^63. Default: 0.
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! What a platform such as SageMaker says about the channels. It applies to every key that the file
-//! leaves out.
+//! The description of the channels by a platform such as SageMaker. It applies to every key that
+//! the file leaves out.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub type Rank = (u32, u32);
 /// One channel, as the platform describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Where the channel's bytes come from.
+    /// The source of the channel's bytes.
     pub source: Source,
     /// The channel's decoder. The error says why the platform's description does not name one.
     pub decoder: Result<DecoderRef, String>,

@@ -433,7 +433,7 @@ fn whole(number: &DeInteger) -> Option<u64> {
     parse_integer(number).and_then(|number| u64::try_from(number).ok())
 }
 
-/// What to do about a number without a unit.
+/// The remedy for a number without a unit.
 fn unit_remedy(unit: Unit, number: Option<u64>) -> String {
     match (unit, number) {
         (Unit::Size, Some(bytes)) => {

@@ -103,7 +103,7 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(ORDER.name, word(ORDER.word(channel.order)));
 }
 
-/// What the channel's consumers get.
+/// Writes the keys for the channel's consumers.
 fn serving_lines(writer: &mut TomlWriter, channel: &Channel) {
     writer.line(MODE.name, word(MODE.word(channel.mode)));
     if channel.mode != Mode::Share {

@@ -9,7 +9,7 @@ use super::digits;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {remedy}")]
 pub struct Invalid {
-    /// What was expected and what was found.
+    /// The error's text: what was expected and what was found.
     pub message: String,
     /// What to do. Empty if there is nothing to say.
     pub remedy: String,

@@ -349,7 +349,7 @@ impl PluginInner {
 /// Checks that the component implements the interface and imports nothing else.
 ///
 /// # Errors
-/// What is wrong, in the operator's terms.
+/// Checks the component's interface. The error is in the operator's terms.
 fn check_interface(engine: &Engine, component: &Component) -> Result<(), String> {
     let (package, version) = (format!("{INTERFACE}/"), format!("@{INTERFACE_VERSION}"));
     let ty = component.component_type();

@@ -1,4 +1,4 @@
-//! What the delivery of a channel knows of its batches.
+//! The state of a channel's delivery: its batches.
 
 use crate::ledger::Ledger;
 use crate::recent::RecentBatches;

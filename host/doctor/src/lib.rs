@@ -28,7 +28,7 @@ pub use facts::{Configuration, Facts};
 pub use finding::{Finding, Level};
 pub use rules::findings;
 
-/// What is examined in addition to the machine.
+/// The subjects of the examination, in addition to the machine.
 pub struct Subjects {
     /// The configuration that a run would use, if there is one.
     pub configuration: Option<Result<Config, Configuration>>,

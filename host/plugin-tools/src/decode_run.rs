@@ -80,13 +80,13 @@ pub struct DecodeRun {
 pub struct RunError {
     /// Byte offset in the input.
     pub offset: u64,
-    /// What was expected and what was found.
+    /// The error's text: what was expected and what was found.
     pub message: String,
     /// The part of the run that is to blame.
     pub kind: ErrorKind,
     /// Number of records before it.
     pub records: usize,
-    /// Where decoding continued.
+    /// The place at which decoding continued.
     pub resumed: Resumed,
 }
 

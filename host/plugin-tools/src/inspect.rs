@@ -8,7 +8,7 @@ use wasmparser::{ComponentName, KnownCustom, Parser, Payload};
 
 use super::decode_run::PluginUnderTest;
 
-/// What is known about a plugin without decoding any input.
+/// The facts about a plugin that are known without decoding any input.
 #[derive(Debug)]
 pub struct Inspection {
     /// The SHA-256 of the plugin's file.

@@ -12,7 +12,7 @@ pub struct AwaitedObject {
     pub epoch: u32,
     /// When the wait began.
     pub since: Instant,
-    /// What to do if it does not appear.
+    /// The remedy if it does not appear.
     pub remedy: String,
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// Where the control group is mounted in a container.
+/// The mount point of the control group in a container.
 const GROUP: &str = "/sys/fs/cgroup";
 
 /// Bytes of memory that all processes of the control group may use together; `None` without a

@@ -11,9 +11,9 @@ use pipemill_types::Printable;
 pub struct SourceError {
     /// Path or URL of the object, if the error is about one.
     pub object: Option<String>,
-    /// What happened.
+    /// A description of the error.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The remedy; may be empty.
     pub remedy: String,
     /// Number of the epoch, if the source knows better than its reader which one it is.
     pub epoch: Option<u32>,

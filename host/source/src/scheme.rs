@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 /// An address that is neither a path nor an address in S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherAddress {
-    /// What it is, after "is".
+    /// A description, to follow "is".
     pub what: &'static str,
-    /// What to do instead.
+    /// The alternative.
     pub remedy: &'static str,
 }
 

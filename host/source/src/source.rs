@@ -79,7 +79,7 @@ pub struct Object {
     pub input: Box<dyn Input>,
 }
 
-/// What a source delivers next.
+/// The next event of a source.
 pub enum SourceEvent {
     /// An object begins.
     Object(Object),

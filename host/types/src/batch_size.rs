@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct BatchSize {
     /// Records of a batch, 1 to [`BatchSize::MAX_RECORDS`].
     pub records: usize,
-    /// What happens to the last records if they don't fill a batch.
+    /// The treatment of the last records if they don't fill a batch.
     #[serde(default)]
     pub tail: Tail,
     /// Whether a batch may contain records of several objects.
@@ -22,7 +22,7 @@ impl BatchSize {
     pub const MAX_RECORDS: usize = 1 << 20;
 }
 
-/// What happens to the last records if they don't fill a batch.
+/// The treatment of the last records if they don't fill a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tail {

@@ -57,9 +57,9 @@ impl ErrorKind {
 pub struct Fault {
     /// Which part of the stream is to blame.
     pub kind: ErrorKind,
-    /// What happened.
+    /// A description of the fault.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The remedy; may be empty.
     pub remedy: String,
 }
 

@@ -15,7 +15,7 @@ pub struct StreamInfo {
     pub max_record: u64,
     /// Whether the decoder must report the offset in the input at which each record starts.
     pub offsets: bool,
-    /// What the source knows of the object.
+    /// The source's facts about the object.
     pub facts: ObjectFacts,
     /// More facts about the stream, as keys and values.
     pub extensions: Vec<(String, String)>,

@@ -40,7 +40,7 @@ struct Begun {
     acked: bool,
 }
 
-/// What one consumer has said.
+/// The reports of one consumer.
 #[derive(Debug)]
 pub struct Account {
     channel: &'static str,
@@ -149,7 +149,7 @@ impl Ledger {
     /// written.
     ///
     /// # Panics
-    /// Panics if they contradict each other.
+    /// If they contradict each other.
     pub fn check(&self, host: i32, end: LifeEnd, channel: &str, slots: u64, trace: &Grants) {
         let mut faults = trace.faults.clone();
         for account in self.of(channel) {

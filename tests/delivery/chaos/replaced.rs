@@ -164,7 +164,7 @@ impl Run {
     /// Reads some batches of a host, or all, while the plugin may be replaced. Whether all were
     /// read.
     fn read(&mut self, reader: &mut Reader, world: &mut World) -> bool {
-        // What is replaced now is not what the host has loaded.
+        // A replacement from here on does not change the decoder that the host has loaded.
         let loaded = self.current;
         let expected = loaded.records(&self.files);
         let (batches, replaced_after) = (world.random.u32(0..60), world.random.u32(0..90));

@@ -81,7 +81,7 @@ pub enum FeedError {
     Io {
         /// The path of the FIFO or its folder.
         path: PathBuf,
-        /// What failed: the words between "can't" and the cause.
+        /// The operation that failed: the words between "can't" and the cause.
         doing: &'static str,
         /// The cause.
         error: io::Error,

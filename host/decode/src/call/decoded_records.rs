@@ -64,7 +64,7 @@ pub struct InlineError {
     pub offset: usize,
     /// Offset in the chunk at which they end.
     pub end: usize,
-    /// What was expected and what was found.
+    /// The error's text: what was expected and what was found.
     pub message: String,
 }
 

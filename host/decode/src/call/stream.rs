@@ -38,7 +38,7 @@ pub enum DecodeOutcome {
     Bad {
         /// Position of the error.
         offset: usize,
-        /// What was expected and what was found.
+        /// The error's text: what was expected and what was found.
         message: String,
         /// The position at which decoding can continue.
         resume: Resume,

@@ -25,7 +25,7 @@ use crate::plugin::{Origin, Plugin};
 pub struct PluginError {
     /// The name or path by which the operator chose the decoder.
     pub decoder: String,
-    /// What is wrong, and what to do.
+    /// The problem and the remedy.
     pub message: String,
 }
 

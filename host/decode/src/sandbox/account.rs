@@ -1,8 +1,8 @@
 //! The account of one instance: the memory and the work that the decoder causes in the host.
 //!
 //! Each function that a decoder may call charges this account, once for each call and not for each
-//! record. What the host keeps counts in bytes, against [`Limits::output`]. What the host computes
-//! counts as CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's
+//! record. The host's memory counts in bytes, against [`Limits::output`]. The host's computations
+//! count as CPU time, against [`Limits::call_timeout`]: the host's functions run on the decoder's
 //! thread, so its clock measures both. The engine interrupts only WebAssembly, so a host's function
 //! that goes over many bytes asks [`work`](Account::work) on its way.
 

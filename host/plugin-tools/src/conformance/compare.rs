@@ -50,7 +50,7 @@ pub(super) fn difference(
     Some(format!("{number} is {}; {is} {}", shown(b.get(at)), shown(a.get(at))))
 }
 
-/// Where decoding continued after an error, at most at the end of the input.
+/// The place at which decoding continued after an error, at most the end of the input.
 fn place_after(error: &RunError, size: usize) -> u64 {
     error.resumed.place().unwrap_or(u64::MAX).min(size as u64)
 }

@@ -64,7 +64,7 @@ pub(super) fn check(tested: &PluginUnderTest, input: &Arc<[u8]>) -> Result<u64, 
     Ok(checked)
 }
 
-/// What it costs that the decoder does not know how many bytes it needs.
+/// The cost of a decoder that does not know how many bytes it needs.
 pub(super) struct Looks {
     /// Size of a piece of the input, in bytes.
     pub(super) piece: usize,

@@ -35,7 +35,7 @@ pub(super) struct Effect {
     /// Whether there was an error where decoding continued after the first error in the damaged
     /// record.
     again: bool,
-    /// Where decoding continued after the first error in the damaged record.
+    /// The first error in the damaged record, and the place at which decoding continued.
     first: Option<(RunError, Place)>,
     /// Whether that error was found at the end of the input: nothing is known of the bytes after it
     /// then.
@@ -44,7 +44,7 @@ pub(super) struct Effect {
     first_of_all: Option<FirstError>,
 }
 
-/// Where decoding continued, relative to the records of the sound input.
+/// The place at which decoding continued, relative to the records of the sound input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// At the start of a record, or between two records.

@@ -29,7 +29,7 @@ pub struct Access {
     pub endpoint: Option<String>,
     /// Name of a profile in `~/.aws/config` and `~/.aws/credentials`.
     pub profile: Option<String>,
-    /// Where a request names the bucket.
+    /// The part of a request that names the bucket.
     pub addressing: Addressing,
     /// Whether to send requests without credentials, for public buckets.
     pub anonymous: bool,
@@ -37,7 +37,7 @@ pub struct Access {
     pub requester_pays: bool,
 }
 
-/// Where a request names the bucket.
+/// The part of a request that names the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Addressing {
     /// `Virtual` on Amazon's servers, `Path` on others.

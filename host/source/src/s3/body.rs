@@ -39,7 +39,7 @@ pub(super) struct Body {
     refetch: Option<Task<()>>,
 }
 
-/// What the channel's thread needs to wait for bytes and to restart an object.
+/// The parts that the channel's thread needs to wait for bytes and to restart an object.
 #[derive(Clone)]
 pub(super) struct Reader {
     pub(super) planner: Planner,

@@ -37,7 +37,7 @@ pub(super) enum ObjectInfo {
     Head(Arc<Target>),
 }
 
-/// What the decoder reads as one object.
+/// An input that the decoder reads as one object.
 pub(super) enum Entry {
     /// An object of the bucket.
     Object(FoundObject),

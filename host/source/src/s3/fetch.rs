@@ -30,7 +30,7 @@ pub(super) struct Fetch {
     pub(super) verify: bool,
 }
 
-/// Where fetched bytes go, in their order. An error is always the last item.
+/// The receiver of fetched bytes, in their order. An error is always the last item.
 pub(super) type FrameSender = UnboundedSender<Result<Bytes, RequestError>>;
 
 impl Fetch {

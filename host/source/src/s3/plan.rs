@@ -62,7 +62,7 @@ impl PlannedObject {
     }
 }
 
-/// What a channel's plans need.
+/// The shared parts of a channel's plans.
 #[derive(Clone)]
 pub(super) struct Planner {
     pub(super) s3: Arc<S3Handle>,

@@ -22,7 +22,7 @@ use crate::{Compression, SourceError, Start};
 /// the window.
 pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 
-/// What the prefetch task sends to the channel's thread, in order.
+/// A message from the prefetch task to the channel's thread. Messages are in order.
 pub(super) enum PrefetchEvent {
     /// An object whose bytes are requested.
     Object(PrefetchedObject),

@@ -71,7 +71,7 @@ pub struct Settings {
     pub retry_timeout: Duration,
     /// Whether objects are compared with the checksums that the server stores of whole objects.
     pub verify: bool,
-    /// What to do if an object changes while it is read.
+    /// The reaction to an object that changes while it is read.
     pub on_change: OnChange,
     /// Whether an empty selection is allowed.
     pub allow_empty: bool,
@@ -96,7 +96,7 @@ impl Settings {
     }
 }
 
-/// What to do if an object changes while it is read.
+/// The reaction to an object that changes while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnChange {
     /// The channel ends with an error.

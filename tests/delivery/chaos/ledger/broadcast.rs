@@ -11,7 +11,7 @@ impl Ledger {
     /// with the host's trace.
     ///
     /// # Panics
-    /// Panics if they contradict each other.
+    /// If they contradict each other.
     pub fn check_broadcast(
         &self,
         host: i32,
