@@ -207,7 +207,15 @@ class Connection:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
-                self._send(_pack(ACK, lease.grant.grant))
+                message = _pack(ACK, lease.grant[1])
+                # As `_send`, without a call.
+                if self._unsent or self._closed:
+                    self._send(message)
+                    return
+                try:
+                    self._send_now(message, _SEND)
+                except OSError:
+                    self._send(message)
 
     def skip(self, grant: Grant) -> None:
         """RELEASEs a batch unread."""
@@ -382,8 +390,15 @@ def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> No
         return
     connection: Connection = lease.connection
     with connection._lock:
-        if lease.acked:
+        if lease.acked and (lease.written or connection._unsent or connection._closed):
             connection._give_back(lease)
+        elif lease.acked and connection.open.pop(lease.grant[1], None) is not None:
+            # As `_give_back`, without a call.
+            message = _pack(RELEASE, lease.grant[1])
+            try:
+                connection._send_now(message, _SEND)
+            except OSError:
+                connection._send(message)
         if connection.is_closing:
             connection._after_close(lease)
 

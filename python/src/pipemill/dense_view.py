@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .batch import Batch
     from .column import Column
 
+#: Where there is none, there are no recipes.
+_view_of: Any = getattr(arrays, "view_of", None)
+
 
 class DenseView:
     """The shape, the type and the place of an array, and the index that it follows from."""
@@ -47,11 +50,11 @@ class DenseView:
             return None
         if payload is not None:
             at = self.at - layout.payload_at
-            return arrays.view_of(payload, self.shape, self.dtype, at, self.strides)
+            return _view_of(self.shape, self.dtype, payload, at, self.strides)
         raw = batch._raw
         if raw is None:
             raw = batch._raw = arrays.payload_array(memory)
-        return arrays.view_of(raw, self.shape, self.dtype, self.at, self.strides)
+        return _view_of(self.shape, self.dtype, raw, self.at, self.strides)
 
 
 def note(batch: Batch, number: int, column: Column) -> None:
