@@ -18,18 +18,24 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn, Optional, Tuple, Union  # noqa: UP035
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
 from .protocol import (
-    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant, Welcome,
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant,
+    Welcome,
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from typing import Union
+
     from .batch import Batch
+
+    #: What was received: a GRANT, or the length and the descriptor of another message.
+    Received = Union[Grant, tuple[int | None, int | None]]
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -43,8 +49,6 @@ _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
-#: What was received: a GRANT, or the length and the descriptor of another message.
-Received = Union[Grant, Tuple[Optional[int], Optional[int]]]
 _new, _pack = tuple.__new__, GRANTS.pack
 
 

@@ -38,8 +38,8 @@ class DenseView:
         self.at = place + layout.payload_at
 
     def array(self, batch: Batch, payload: Any = None) -> Any:
-        """The array of a batch, over this array of its payload if there is one. None where the batch
-        was given back, or is not like the one that this was made of."""
+        """The array of a batch, over this array of its payload if there is one. None where the
+        batch was given back, or is not like the one that this was made of."""
         memory, layout = batch._memory, self.layout
         if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
             return None
