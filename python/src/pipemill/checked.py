@@ -72,6 +72,6 @@ class Checked:
         self.layout: Layout | None = None
         #: Those of each field that was asked for.
         self.spans: list[Spans | None] = [None] * len(fields)
-        #: How the arrays of `Batch.dense` are made, and those of `Batch.column`, by the field's name.
+        #: How the arrays of `Batch.dense` and of `Batch.column` are made, by the field's name.
         self.dense: dict[str, DenseView] = {}
         self.whole: dict[str, DenseView] = {}

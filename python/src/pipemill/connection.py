@@ -18,18 +18,24 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn, Optional, Tuple, Union  # noqa: UP035
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
 from .errors import ClosedError, ForkError, ProtocolError
 from .fork import forget, register
 from .memory import PAGE_BYTES, Copy, Mapping, slot_window_type, window_type
 from .protocol import (
-    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant, Welcome,
+    ACK, DEDICATED, GRANT, GRANT_MESSAGE, GRANTS, HEADER_BYTES, RELEASE, DedicatedGrant, Grant,
+    Welcome,
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from typing import Union
+
     from .batch import Batch
+
+    #: What was received: a GRANT, or the length and the descriptor of another message.
+    Received = Union[Grant, tuple[int | None, int | None]]
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -43,8 +49,6 @@ _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
-#: What was received: a GRANT, or the length and the descriptor of another message.
-Received = Union[Grant, Tuple[Optional[int], Optional[int]]]
 _new, _pack = tuple.__new__, GRANTS.pack
 
 
@@ -207,7 +211,15 @@ class Connection:
                 self._give_back(lease)
             elif not lease.acked:
                 lease.acked = True
-                self._send(_pack(ACK, lease.grant.grant))
+                message = _pack(ACK, lease.grant[1])
+                # As `_send`, without a call.
+                if self._unsent or self._closed:
+                    self._send(message)
+                    return
+                try:
+                    self._send_now(message, _SEND)
+                except OSError:
+                    self._send(message)
 
     def skip(self, grant: Grant) -> None:
         """RELEASEs a batch unread."""
@@ -382,8 +394,15 @@ def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> No
         return
     connection: Connection = lease.connection
     with connection._lock:
-        if lease.acked:
+        if lease.acked and (lease.written or connection._unsent or connection._closed):
             connection._give_back(lease)
+        elif lease.acked and connection.open.pop(lease.grant[1], None) is not None:
+            # As `_give_back`, without a call.
+            message = _pack(RELEASE, lease.grant[1])
+            try:
+                connection._send_now(message, _SEND)
+            except OSError:
+                connection._send(message)
         if connection.is_closing:
             connection._after_close(lease)
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .batch import Batch
     from .column import Column
 
+#: Where there is none, there are no recipes.
+_view_of: Any = getattr(arrays, "view_of", None)
+
 
 class DenseView:
     """The shape, the type and the place of an array, and the index that it follows from."""
@@ -35,8 +38,8 @@ class DenseView:
         self.at = place + layout.payload_at
 
     def array(self, batch: Batch, payload: Any = None) -> Any:
-        """The array of a batch, over this array of its payload if there is one. None where the batch
-        was given back, or is not like the one that this was made of."""
+        """The array of a batch, over this array of its payload if there is one. None where the
+        batch was given back, or is not like the one that this was made of."""
         memory, layout = batch._memory, self.layout
         if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
             return None
@@ -47,11 +50,11 @@ class DenseView:
             return None
         if payload is not None:
             at = self.at - layout.payload_at
-            return arrays.view_of(payload, self.shape, self.dtype, at, self.strides)
+            return _view_of(self.shape, self.dtype, payload, at, self.strides)
         raw = batch._raw
         if raw is None:
             raw = batch._raw = arrays.payload_array(memory)
-        return arrays.view_of(raw, self.shape, self.dtype, self.at, self.strides)
+        return _view_of(self.shape, self.dtype, raw, self.at, self.strides)
 
 
 def note(batch: Batch, number: int, column: Column) -> None:

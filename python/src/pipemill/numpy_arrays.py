@@ -138,9 +138,9 @@ def place_of(offsets: Any, size: int) -> tuple[int, int]:
     return (int(offsets[0]), _step(offsets, size)) if size and len(offsets) else (0, 0)
 
 
-def view_of(raw: Any, shape: Any, dtype: Any, at: int, strides: Any) -> Any:
-    """The array of a recipe over `raw`, in which the first row is at `at`."""
-    return np.ndarray(shape, dtype, raw, at, strides)
+#: The array of a recipe: of its shape and type, over an array of the payload, from the place of the
+#: first row on, with its strides.
+view_of = np.ndarray
 
 
 def recipe(
@@ -171,7 +171,8 @@ def dense_array(
         return _frozen(np.empty((n, *shape), dtype))
     view = recipe(n, size, scalar, shape, place or place_of(offsets, size))
     if view is not None:
-        return view_of(raw, *view)
+        rows, dtype, first, strides = view
+        return view_of(rows, dtype, raw, first, strides)
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
 

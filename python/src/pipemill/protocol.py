@@ -241,7 +241,8 @@ def parse_epoch_end(message: memoryview, size: int) -> EpochEnd:
 
 def header_of(head: Head) -> Header:
     """All numbers of a header."""
-    return _new(Header, HEADER.unpack(HEAD.pack(*head)))  # Header(*values) takes three times as long
+    # Header(*values) takes three times as long.
+    return _new(Header, HEADER.unpack(HEAD.pack(*head)))
 
 
 def check_header(head: Head, grant: Grant, fields: int) -> Header:

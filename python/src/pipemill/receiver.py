@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import protocol
 from .checked import Checked
-from .connection import DONT_WAIT, POLL_INTERVAL, WAIT, Connection, Received
+from .connection import DONT_WAIT, POLL_INTERVAL, WAIT, Connection
 from .errors import HeldError, HostDied, ProtocolError, StreamTimeout
 from .log import warn
 from .other_ranks import why_waiting
@@ -19,6 +19,7 @@ from .waits import Waits
 
 if TYPE_CHECKING:
     from .address import Address
+    from .connection import Received
     from .private_host import Host
 
 #: Seconds without a free credit after which the reader collects reference cycles: a batch may be
