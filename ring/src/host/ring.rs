@@ -29,8 +29,8 @@ const MAX_UNSENT_ENDS: usize = 64;
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
-/// A channel's ring. One thread takes memory and grants it, other threads may fill what it took, and
-/// any thread may ask.
+/// A channel's ring. One thread takes memory and grants it, other threads may fill what it took,
+/// and any thread may ask.
 ///
 /// Its slots are reused last-freed-first: the slot that was freed last is the next one to be
 /// filled, because its memory is most likely still in the processor's cache.

@@ -469,7 +469,8 @@ impl AheadLimiter {
         } else if worker {
             self.jobs_changed.notify_one();
         } else if waits_for_room {
-            self.room_changed.notify_all();
+            // Whichever it is: it takes the copy before it waits again.
+            self.room_changed.notify_one();
         }
     }
 
@@ -585,6 +586,28 @@ mod tests {
         state.idle = 1;
         assert!(state.wakes_planner());
         assert!(!state.wakes_planner(), "it was woken");
+    }
+
+    /// Otherwise the copier would fill batches alone while all workers are ahead.
+    #[test]
+    fn who_waits_for_room_makes_copies() {
+        let limiter = AheadLimiter::new(LIMIT);
+        thread::scope(|scope| {
+            // It has room only after the copy.
+            let held = scope.spawn(|| limiter.hold(2, 0, 11, || limiter.begin(2)));
+            limiter.add_copy();
+            held.join().expect("it does not panic").expect("it is wanted");
+        });
+        assert!(!limiter.take_copy(), "it was made");
+    }
+
+    #[test]
+    fn nobody_takes_a_copy_after_the_end() {
+        let limiter = AheadLimiter::new(LIMIT);
+        limiter.add_copy();
+        drop(limiter.end_at_drop());
+        assert!(limiter.is_stopped() && !limiter.take_copy() && !limiter.wait_for_copy());
+        assert_eq!(limiter.take_work(), WorkKind::End);
     }
 
     /// Otherwise nothing would be decoded while an object takes long.

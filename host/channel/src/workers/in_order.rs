@@ -1,6 +1,6 @@
 //! Makes batches of the portions that workers decoded, in their order, where batches have no fixed
-//! number of records. Each portion becomes a batch: as it is, if it lies in memory of the sink, else
-//! as a copy.
+//! number of records. Each portion becomes a batch: as it is, if it lies in memory of the sink,
+//! else as a copy.
 
 use std::sync::Arc;
 

@@ -20,10 +20,10 @@
 //! **AheadLimiter**: in strict order one object is current: the first that was not taken to its
 //! end. In any order each object that is being taken is current, but not its later sections.
 //! Workers of other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker
-//! (`ahead_limiter`), or less while the channel's thread has enough to do. The worker of the current object
-//! waits only while something of its object is there to be taken. So each worker that waits, waits
-//! for the consumers or for an object or section before its own, and these chains end at the
-//! consumers.
+//! (`ahead_limiter`), or less while the channel's thread has enough to do. The worker of the
+//! current object waits only while something of its object is there to be taken. So each worker
+//! that waits, waits for the consumers or for an object or section before its own, and these chains
+//! end at the consumers. Copies don't wait for anything.
 //!
 //! **Fields**: decoders are told which fields the objects before had. So until an object has said
 //! its fields, one object is decoded at a time.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pipemill_types::{BatchSize, Field, Tail, TakenMemory};
+use pipemill_types::{BatchSize, Column, Field, Tail, TakenMemory};
 
 use super::job::{BatchJob, CopiedRecords, Filled, Filling, Found, Layout};
 use super::queue::CopyQueue;
@@ -48,8 +48,8 @@ pub(crate) struct BatchFiller<'s, S: Sink, R> {
     fillers: Option<Fillers>,
     /// Batches that have all their records, in their order.
     filling: VecDeque<Job<S, R>>,
-    /// Batches whose columns have memory.
-    spare: Vec<Batch>,
+    /// Columns that have memory.
+    spare: Vec<Vec<Column>>,
     /// The bytes that the largest batch needed so far that did not fit a slot; 0 without one.
     grown: usize,
     /// The index of a batch, in the channel's budget.
@@ -135,9 +135,9 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         let is_padded = size.tail == Tail::Pad;
         let most = records.filter(|_| !is_padded).unwrap_or(size.records);
         let Some((memory, is_dedicated)) = self.memory(records.is_some())? else { return Ok(None) };
-        let mut batch = self.spare.pop().unwrap_or_default();
+        let columns = self.spare.pop().unwrap_or_default();
+        let mut batch = Batch { start: start.clone(), columns, ..Batch::default() };
         batch.restart();
-        batch.start.clone_from(start);
         batch.columns.resize_with(self.fields(), Default::default);
         let room = self.room(&memory, most, &batch);
         let filling = Filling { memory, is_dedicated, room, batch };
@@ -294,7 +294,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         self.sink.grant(memory, &mut batch)?;
         self.counts.granted.add(1);
         if self.spare.len() <= self.filling.len() {
-            self.spare.push(columns.unwrap_or(batch));
+            self.spare.push(columns.unwrap_or(batch.columns));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pipemill_types::{BatchMemory, BatchSize, Tail};
+use pipemill_types::{BatchMemory, BatchSize, Column, Tail};
 
 use super::queue::{CopyJob, CopyQueue};
 use crate::Batch;
@@ -53,8 +53,8 @@ pub(crate) struct Filled<M> {
     pub(crate) memory: M,
     pub(crate) is_dedicated: bool,
     pub(crate) batch: Batch,
-    /// The memory of the columns, if the index was written.
-    pub(crate) columns: Option<Batch>,
+    /// The columns with their memory, if the index was written.
+    pub(crate) columns: Option<Vec<Column>>,
 }
 
 /// How far the batch is.
@@ -280,7 +280,9 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         batch.gather(memory.as_mut(), &fields);
         self.count(batch.payload - before);
         let filled = match batch.with_written_index(&mut memory) {
-            Some(written) => Filled { memory, is_dedicated, batch: written, columns: Some(batch) },
+            Some(written) => {
+                Filled { memory, is_dedicated, batch: written, columns: Some(batch.columns) }
+            }
             None => Filled { memory, is_dedicated, batch, columns: None },
         };
         FillStage::Full(filled)
