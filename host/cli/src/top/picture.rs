@@ -37,7 +37,8 @@ fn history() -> StatusHistory {
         totals.bytes += (35 << 20) + (wave(40, 1 << 20) + wave(11, 1 << 20) + wave(5, 3 << 19));
         totals.records += 700 + wave(40, 9);
         totals.source += 0.67;
-        totals.decoder += 0.23;
+        totals.decoder += 0.20;
+        totals.batch += 0.03;
         totals.consumer += 0.10;
     }
     history
@@ -47,6 +48,7 @@ fn hex(color: Color) -> &'static str {
     match color {
         Color::Blue => "#4c9be8",
         Color::Magenta => "#c678dd",
+        Color::Cyan => "#4db8c4",
         Color::Green => "#5fb878",
         Color::Yellow => "#e0b24a",
         Color::Red => "#e5645f",

@@ -9,6 +9,7 @@ use pipemill_source::Awaited;
 use pipemill_types::{ErrorKind, Fault, Mode, Position};
 
 use super::page::Run;
+use super::units;
 use super::view::ChannelView;
 use crate::waits::{Wait, WaitReason};
 use crate::{ChannelHandle, ChannelSnapshot, ChannelState, Cores, Sample, SlotCounts};
@@ -176,13 +177,14 @@ fn says_how_long_each_consumer_waited_also_if_it_has_left() {
     view.now.left_consumers = vec![consumer(Some(1), 7, 1234), consumer(None, 9, 0)];
     view.now.ring.consumers = vec![consumer(Some(0), 8, 1235)];
     let page = page(&[view], 0, "");
-    let row = |name: &str, count: &str| {
-        format!(
-            "<tr><th scope=\"row\">{name}, python &lt;3&gt;</th><td>{count}</td><td>2ms</td>\
-             <td>30ms</td><td>400ms</td><td>5s</td><td>1m</td></tr>\n"
-        )
+    let row = |name: &str, count: u64| {
+        let count = units::counted(count);
+        let seconds = [0.002, 0.03, 0.4, 5.0, 60.0];
+        let times = seconds.map(|seconds| units::time(Duration::from_secs_f64(seconds)));
+        let cells = times.map(|time| format!("<td>{time}</td>")).concat();
+        format!("<tr><th scope=\"row\">{name}, python &lt;3&gt;</th><td>{count}</td>{cells}</tr>\n")
     };
-    let both = row("rank 0, process 8", "1,235") + &row("rank 1, process 7", "1,234");
+    let both = row("rank 0, process 8", 1235) + &row("rank 1, process 7", 1234);
     has(&page, &[&both]);
     assert!(!page.contains("process 9"), "it has read nothing");
 }
