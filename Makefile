@@ -192,11 +192,12 @@ lint: wasm venv $(CBINDGEN) $(CARGO_DENY) ## formats, warnings, types, documenta
 	for lock in $(wildcard examples/*/Cargo.lock plugins/*/Cargo.lock); do \
 	    cargo metadata --locked --format-version=1 --manifest-path $${lock%.lock}.toml >/dev/null || exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-	@$(call features,--workspace -e dev) >$(TARGET)/features
-	@for part in "" "-p pipemill-static" $(alone:%="-e dev --manifest-path %/Cargo.toml"); do \
-	    extra=$$($(call features,$$part) | comm -13 $(TARGET)/features -); \
-	    test -z "$$extra" || { echo "make: libraries would be built again for \`cargo tree $$part\`, because features/Cargo.toml" \
-	    "does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }; done
+	@for kinds in normal,build normal,no-proc-macro; do \
+	    $(call features,-e $$kinds -e dev --workspace) >$(TARGET)/features; \
+	    for part in "" "-p pipemill-static" $(alone:%="-e dev --manifest-path %/Cargo.toml"); do \
+	        extra=$$($(call features,-e $$kinds $$part) | comm -13 $(TARGET)/features -); \
+	        test -z "$$extra" || { echo "make: libraries would be built again for \`cargo tree -e $$kinds $$part\`, because" \
+	        "features/Cargo.toml does not ask for the features that the workspace asks for:"; echo "$$extra"; exit 1; }; done; done
 	@$(c-header) --verify || { echo "make: ring/include/pipemill.h is not what ring/c says: make c-header"; exit 1; }
 	for project in examples/decoder-rust examples/decoder-rust-wrap plugins/jpeg; do \
 	    (cd $$project && cargo fmt --check && $(examples-apart) cargo clippy --all-targets -- -D warnings) || exit 1; done
@@ -268,8 +269,9 @@ install-c = rm -rf $(2) && mkdir -p $(2)/include $(2)/lib && cp ring/include/pip
 c-header = $(CBINDGEN) ring/c --quiet --config ring/c/cbindgen.toml --output ring/include/pipemill.h
 
 # $(call features,OPTIONS): each library with its features, as cargo builds it for these packages. The default members
-# are what `cargo build` builds.
-features = cargo tree -e normal,build -f '{p} {f}' --prefix none $(1) | sed 's/ (\*)$$//' | sort -u
+# are what `cargo build` builds. A library that macros use, too, may have two sets of features: so the kinds of
+# dependencies are looked at with macros and build scripts, and without.
+features = cargo tree -f '{p} {f}' --prefix none $(1) | sed 's/ (\*)$$//' | sort -u
 
 # The crates that can be tested alone.
 alone = $(filter-out host/pipemill plugins/build deploy/static tests/support/bad-plugins, \
