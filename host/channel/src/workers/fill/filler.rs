@@ -168,9 +168,9 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         }
     }
 
-    /// Bytes that the values may take; 0 if not even the index fits.
-    fn room(&self, memory: &S::Memory, records: usize, batch: &Batch) -> usize {
-        self.sink.room(memory, records, self.fields(), batch.start.facts()).unwrap_or(0)
+    /// Bytes that the values may take; `None` if not even the index fits.
+    fn room(&self, memory: &S::Memory, records: usize, batch: &Batch) -> Option<usize> {
+        self.sink.room(memory, records, self.fields(), batch.start.facts())
     }
 
     /// Counts the index of a batch of this many records, to be called before they are copied.
@@ -236,7 +236,8 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
             memory.as_mut()[..used].copy_from_slice(&filling.memory.as_ref()[..used]);
             (filling.memory, filling.is_dedicated) = (memory, true);
         }
-        filling.room = self.room(&filling.memory, filling.batch.records, &filling.batch);
+        // A dedicated buffer grows for its index.
+        filling.room = Some(filling.memory.as_ref().len());
         Ok(filling)
     }
 

@@ -43,8 +43,8 @@ pub(crate) trait CopiedRecords: Send + Sync + 'static {
 pub(crate) struct Filling<M> {
     pub(crate) memory: M,
     pub(crate) is_dedicated: bool,
-    /// Bytes that its values may take.
-    pub(crate) room: usize,
+    /// Bytes that its values may take; `None` if not even the index fits.
+    pub(crate) room: Option<usize>,
     pub(crate) batch: Batch,
 }
 
@@ -244,8 +244,12 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         mut records: VecDeque<R>,
     ) -> Result<(), (VecDeque<R>, usize)> {
         let Filling { memory, room, batch, .. } = filling;
+        let Some(room) = *room else {
+            let payload = batch.payload + records.iter().map(R::payload).sum::<usize>();
+            return Err((records, payload));
+        };
         while let Some(first) = records.front() {
-            match first.append_to(batch, memory.as_mut(), *room, &self.layout.row_sizes) {
+            match first.append_to(batch, memory.as_mut(), room, &self.layout.row_sizes) {
                 Ok(bytes) => self.count(bytes),
                 Err(payload) => {
                     let later: usize = records.iter().skip(1).map(R::payload).sum();
@@ -272,7 +276,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
             filling.batch.pad(size.records);
         }
         let (fields, payload) = filling.batch.scattered(row_sizes);
-        if payload > filling.room {
+        if filling.room.is_none_or(|room| payload > room) {
             return FillStage::NoRoom(filling, payload);
         }
         let Filling { mut memory, is_dedicated, mut batch, .. } = filling;
