@@ -62,7 +62,7 @@ pub fn measure(paths: &BenchPaths, report: &mut Report) -> Result<()> {
         for (workers, way) in [("1 worker", one), ("2 workers", two)] {
             let line = format!("{name}, {workers}");
             let against = ("without a size", Way { batch: None, ..way });
-            compare(paths, report, &line, &case, &[path.clone()], way, against, 0.95)?;
+            compare(paths, report, &line, &case, std::slice::from_ref(&path), way, against, 0.95)?;
         }
     }
     Ok(())
