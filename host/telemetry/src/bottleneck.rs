@@ -124,7 +124,8 @@ fn cores_remedy(Cores { workers, usable }: Cores) -> String {
         _ => format!(", or fewer `workers` than {workers}"),
     };
     format!(
-        "{are}, with the command and others: give it more cores{fewer}, or have the command use fewer threads"
+        "{are}, with the command and others: give it more cores{fewer}, or have the command use \
+         fewer threads"
     )
 }
 

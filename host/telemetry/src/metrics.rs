@@ -103,8 +103,9 @@ static FAMILIES: [MetricFamily; 20] = [
         "pipemill_stage",
         MetricKind::Counter,
         Some(Unit::Seconds),
-        "Time of the channel by stage: reading and waiting for the source, decoding, putting batches \
-         together, waiting for consumers, waiting for a free core; together all of its time",
+        "Time of the channel by stage: reading and waiting for the source, decoding, putting \
+         batches together, waiting for consumers, waiting for a free core; together all of its \
+         time",
         stages,
     ),
     family(
@@ -332,8 +333,8 @@ fn calls(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result 
     )
 }
 
-/// The channel, and what tells the consumers of a channel apart. The rank is empty where batches are
-/// not dealt to ranks.
+/// The channel, and what tells the consumers of a channel apart. The rank is empty where batches
+/// are not dealt to ranks.
 fn consumer_labels<'a>(
     now: &ChannelSnapshot<'a>,
     one: &ConsumerStatus,

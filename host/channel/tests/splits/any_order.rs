@@ -145,7 +145,8 @@ proptest! {
         let objects = by_object(&seen.records);
         for (number, alone) in alone(&job).iter().enumerate() {
             let own: Vec<_> = alone.records.iter().map(|record| &record.fields).collect();
-            let found: Vec<_> = objects.get(&format!("object {number}")).into_iter().flatten().collect();
+            let found: Vec<_> = objects.get(&format!("object \
+                                                      {number}")).into_iter().flatten().collect();
             prop_assert!(own.starts_with(&found));
         }
     }

@@ -115,7 +115,8 @@ fn resumed(job: &Job, way: &Setup, run: &Observed, at: usize) -> Result<Observed
         let differ = different.map(|i| (&run.cuts[at + 1 + i], &rest.cuts[i]));
         let (position, end) = (resume.position, &rest.end);
         return Err(TestCaseError::fail(format!(
-            "goes on after batch {at}, {position:?}: {counts:?} batches, ends {end:?}; {different:?}: {differ:?}"
+            "goes on after batch {at}, {position:?}: {counts:?} batches, ends {end:?}; \
+             {different:?}: {differ:?}"
         )));
     }
     Ok(rest)

@@ -1,5 +1,6 @@
-//! Inputs of the honest decoder in `bad-plugins/src/blocks.rs`, and what must come of them: compressed
-//! blocks that take several calls, errors that are reported inside a call, lists and categories.
+//! Inputs of the honest decoder in `bad-plugins/src/blocks.rs`, and what must come of them:
+//! compressed blocks that take several calls, errors that are reported inside a call, lists and
+//! categories.
 
 use std::io::Write;
 

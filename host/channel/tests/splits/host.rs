@@ -218,8 +218,8 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
 }
 
 /// A message of the `csv` decoder without what only a decoder knows that saw the first lines: the
-/// number of the line, what the row is compared with, whether it is the first, and whether it is near
-/// the first.
+/// number of the line, what the row is compared with, whether it is the first, and whether it is
+/// near the first.
 fn without_lines(message: &str) -> String {
     let mut message = message.replace("; if this row is the header, set header = true", "");
     for hint in ["; if the first ", "; a delimiter in a value needs quotes"] {
@@ -265,8 +265,8 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 impl Job {
-    /// Whether messages have the numbers of lines. A worker that decodes a section has not counted the
-    /// lines before it.
+    /// Whether messages have the numbers of lines. A worker that decodes a section has not counted
+    /// the lines before it.
     pub fn tells_lines(&self, way: &Setup) -> bool {
         self.decoder != "csv" || way.section == 0 || way.workers == 1
     }

@@ -125,8 +125,8 @@ pub fn tf_example() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// `aialgs.data.Record`s in a RecordIO file: a tensor of float32 `values`, bytes `image`, a label of
-/// int32 and a uid.
+/// `aialgs.data.Record`s in a RecordIO file: a tensor of float32 `values`, bytes `image`, a label
+/// of int32 and a uid.
 pub fn recordio_protobuf() -> impl Strategy<Value = Vec<u8>> {
     let record = |image: &Vec<u8>, columns: usize| {
         let tensor = field(2, &field(1, &noise(columns * 4, image.len() as u64)));
@@ -248,7 +248,8 @@ fn member(name: &str, data: &[u8], kind: u8) -> Vec<u8> {
     file
 }
 
-/// A tar archive of samples with the members `a`, and some with `b`; some names are GNU's long ones.
+/// A tar archive of samples with the members `a`, and some with `b`; some names are GNU's long
+/// ones.
 pub fn webdataset() -> impl Strategy<Value = Vec<u8>> {
     let sample = (payload(), prop::option::of(payload()), any::<bool>(), any::<bool>());
     (prop::collection::vec(sample, 0..14), any::<bool>()).prop_map(|(samples, twice)| {
@@ -306,9 +307,9 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Rows of numbers next to the middle between two float32s: so near that some are read wrong where the
-/// product of digits and a power of ten is not looked at. Short ones are between them, because the decoder
-/// has its quick way only for four numbers of up to 48 bytes.
+/// Rows of numbers next to the middle between two float32s: so near that some are read wrong where
+/// the product of digits and a power of ten is not looked at. Short ones are between them, because
+/// the decoder has its quick way only for four numbers of up to 48 bytes.
 pub fn csv_near_middle() -> impl Strategy<Value = Vec<u8>> {
     let row = |random: &[u8]| {
         let (numbers, _) = random.as_chunks::<4>();

@@ -1,6 +1,6 @@
-//! Any split, same records: through the host, with the real plugins, in all kinds of pieces and into
-//! memories of all sizes. What comes out is what the whole input in one memory gives, and what the
-//! decoder's native core says.
+//! Any split, same records: through the host, with the real plugins, in all kinds of pieces and
+//! into memories of all sizes. What comes out is what the whole input in one memory gives, and what
+//! the decoder's native core says.
 
 mod any_order;
 mod batches;
@@ -219,7 +219,8 @@ proptest! {
     fn lines(
         job in job(
             "lines",
-            (flag("strip_cr"), flag("skip_blank"), flag("utf8")).prop_map(|(a, b, c)| [a, b, c].concat()),
+            (flag("strip_cr"), flag("skip_blank"), flag("utf8"))
+                .prop_map(|(a, b, c)| [a, b, c].concat()),
             inputs::lines(),
         ),
         way in way(),
@@ -350,7 +351,8 @@ proptest! {
         same::<pipemill_csv::Csv>(&job, &way)?;
     }
 
-    /// The sandboxed decoder reads four numbers at once with instructions that the native one has not.
+    /// The sandboxed decoder reads four numbers at once with instructions that the native one has
+    /// not.
     #[test]
     fn csv_near_middle(
         job in job("csv", fixed(&[("emit", "dense")]), inputs::csv_near_middle()),
@@ -422,7 +424,8 @@ proptest! {
     /// What lies whole before the place where reading fails is delivered, however it came.
     #[test]
     fn a_source_that_fails_gives_all_records_before_it(
-        // Else the decoder gives nothing before it has seen whether the object is of another format.
+        // Else the decoder gives nothing before it has seen whether the object is of another
+        // format.
         job in job("lines", fixed(&[("utf8", "false"), ("sniff", "false")]), inputs::lines()),
         way in plain_way(),
         at in any::<Index>(),
@@ -437,6 +440,7 @@ proptest! {
         let host::End::Failed { offset, kind, message, .. } = split.end else {
             return Err(TestCaseError::fail("reading failed, but not the channel"));
         };
-        prop_assert_eq!((offset, kind, message.as_str()), (Some(at as u64), "source", "the disk is gone"));
+        let expected = (Some(at as u64), "source", "the disk is gone");
+        prop_assert_eq!((offset, kind, message.as_str()), expected);
     }
 }

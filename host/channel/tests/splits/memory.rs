@@ -1,4 +1,5 @@
-//! Memories of batches: private ones, and slots of a file that decoders may map, as a ring has them.
+//! Memories of batches: private ones, and slots of a file that decoders may map, as a ring has
+//! them.
 
 use std::sync::{Arc, Mutex};
 

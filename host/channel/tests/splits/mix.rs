@@ -1,4 +1,5 @@
-//! Inputs of the strange but honest decoder in `bad-plugins/src/mix.rs`, and what must come of them.
+//! Inputs of the strange but honest decoder in `bad-plugins/src/mix.rs`, and what must come of
+//! them.
 
 use proptest::prelude::*;
 

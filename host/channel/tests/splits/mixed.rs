@@ -1,6 +1,6 @@
-//! A mix of channels: which record comes next follows from the inputs, the weights, the seed and the
-//! epoch alone; the order is the one that the documentation promises, and a run that goes on gives
-//! exactly the rest.
+//! A mix of channels: which record comes next follows from the inputs, the weights, the seed and
+//! the epoch alone; the order is the one that the documentation promises, and a run that goes on
+//! gives exactly the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -415,7 +415,10 @@ proptest! {
     #![proptest_config(crate::config())]
 
     #[test]
-    fn a_mix_is_the_one_that_is_promised_and_goes_on_anywhere(job in jobs(), places: [prop::sample::Index; 3]) {
+    fn a_mix_is_the_one_that_is_promised_and_goes_on_anywhere(
+        job in jobs(),
+        places: [prop::sample::Index; 3],
+    ) {
         let whole = run(&job, None);
         prop_assert!(whole.end.is_ok(), "{:?}", whole.end);
         compare("all", &expected(&job), &whole.seen())?;

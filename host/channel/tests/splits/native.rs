@@ -1,4 +1,5 @@
-//! The same input through the decoder's native core, shown as a whole: what the host must agree with.
+//! The same input through the decoder's native core, shown as a whole: what the host must agree
+//! with.
 
 use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{

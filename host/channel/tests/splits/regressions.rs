@@ -16,8 +16,8 @@ fn job(decoder: &'static str, object: &[u8]) -> Job {
     }
 }
 
-/// A field that was made and is empty, in a call that made nothing else, was placed as if it stood in
-/// the chunk, two gigabytes behind its start.
+/// A field that was made and is empty, in a call that made nothing else, was placed as if it stood
+/// in the chunk, two gigabytes behind its start.
 #[test]
 fn a_made_field_that_is_empty() {
     let first_and_last_part = b"\x0a\x23\xd7\xce\0\0\0\x20\x0a\x23\xd7\xce\0\0\0\x60";
@@ -53,8 +53,8 @@ fn the_end_of_a_long_line_right_before_reading_fails() {
     );
 }
 
-/// A run that went on at the start of an object that was not the first one found the types of fields
-/// out again, from this object; or from the one after it, if this one was empty.
+/// A run that went on at the start of an object that was not the first one found the types of
+/// fields out again, from this object; or from the one after it, if this one was empty.
 #[test]
 fn the_types_of_a_run_that_goes_on_at_the_start_of_a_later_object() {
     let data = (&b"1,1\n2,2\n"[..], &b"3,3\n4,4.5\n5,5\n6,6\n"[..]);
@@ -86,7 +86,8 @@ fn types_go_on(objects: &[&[u8]]) {
     assert_eq!((rest.schema, rest.cuts), (whole.schema, whole.cuts[3..].to_vec()));
 }
 
-/// A worker went on after the error that ended the channel, and the fields that it found then were said.
+/// A worker went on after the error that ended the channel, and the fields that it found then were
+/// said.
 #[test]
 fn an_error_too_many_before_the_fields_are_known() {
     let long = b"00.0,0.000,0.000000,-00000.0\n";
@@ -103,8 +104,8 @@ fn an_error_too_many_before_the_fields_are_known() {
     assert_eq!(whole.difference(&split), None);
 }
 
-/// A pipe gives few bytes at a time: each of its reads was a call of the decoder, which takes longer than
-/// to decode them.
+/// A pipe gives few bytes at a time: each of its reads was a call of the decoder, which takes
+/// longer than to decode them.
 #[test]
 fn bytes_that_are_there_already_are_shown_in_one_call() {
     const PIECE: usize = 1 << 10;
@@ -118,8 +119,8 @@ fn bytes_that_are_there_already_are_shown_in_one_call() {
     assert_eq!(seen.difference(&other), None);
 }
 
-/// An object that has more errors than are skipped, and later something that is refused, ends at the
-/// errors.
+/// An object that has more errors than are skipped, and later something that is refused, ends at
+/// the errors.
 #[test]
 fn more_errors_than_are_skipped_before_a_refusal() {
     let row = "0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,";

@@ -1,5 +1,5 @@
-//! A window of records: the order follows from the records and the seed alone, it is the one that the
-//! documentation promises, and a run that goes on gives exactly the rest.
+//! A window of records: the order follows from the records and the seed alone, it is the one that
+//! the documentation promises, and a run that goes on gives exactly the rest.
 
 use pipemill_channel::{Shuffle, Window};
 use pipemill_types::{BatchAcross, BatchSize, Tail};

@@ -19,8 +19,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then all
-    /// the rest comes at once.
+    /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then
+    /// all the rest comes at once.
     pub fn new(objects: &[Bytes], way: &Setup) -> Self {
         let all = Vec::from(objects);
         let objects = all.clone().into_iter();

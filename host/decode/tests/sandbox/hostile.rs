@@ -1,4 +1,5 @@
-//! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not hang.
+//! Plugins that mean harm: whatever they do or are, the host answers with an error, and does not
+//! hang.
 
 use std::ops::Range;
 use std::path::Path;
@@ -56,13 +57,13 @@ fn the_tiny_decoder_is_a_good_one() {
     assert_eq!(decode(&plugin), Ok(2));
 }
 
-/// Relaxed instructions may give what is fastest on a processor: then a decoder makes other records on
-/// another machine, and knows on which one it runs.
+/// Relaxed instructions may give what is fastest on a processor: then a decoder makes other records
+/// on another machine, and knows on which one it runs.
 #[test]
 fn relaxed_simd_gives_the_same_on_each_machine() {
     let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
-    // What the specification calls deterministic. The first and the second are others on x86-64, the third
-    // where the product is rounded before it is added.
+    // What the specification calls deterministic. The first and the second are others on x86-64,
+    // the third where the product is rounded before it is added.
     let same = "(if (i8x16.extract_lane_u 0 (i8x16.relaxed_swizzle (i8x16.splat (i32.const 7))
             (i8x16.splat (i32.const 16)))) (then unreachable))
         (if (i32x4.extract_lane 0 (i32x4.relaxed_trunc_f32x4_s (f32x4.splat (f32.const nan))))
@@ -86,8 +87,8 @@ impl AsRef<[u8]> for SlowBytes {
 
 impl ChunkMemory for SlowBytes {}
 
-/// A call that waits uses no CPU time, and may take longer than its limit. Here it waits in `emit`, and
-/// computes afterwards.
+/// A call that waits uses no CPU time, and may take longer than its limit. Here it waits in `emit`,
+/// and computes afterwards.
 #[test]
 fn a_call_that_waits_is_not_ended_by_its_time_limit() {
     let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");

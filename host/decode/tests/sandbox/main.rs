@@ -1,5 +1,5 @@
-//! A decoder can do no harm, and this is so for code that no compiler makes. What a host makes of such
-//! decoders is tested in tests/sandbox.
+//! A decoder can do no harm, and this is so for code that no compiler makes. What a host makes of
+//! such decoders is tested in tests/sandbox.
 
 mod hostile;
 mod instance;

@@ -108,8 +108,10 @@ fn the_first_bytes_of_a_stream_are_copied() {
 #[test]
 fn a_decoder_sees_what_was_written_to_a_slot_last() {
     // The first byte of each chunk is one larger than that of the one before.
-    let next = "(i32.store8 (i32.const 1000) (i32.add (i32.load8_u (i32.const 1000)) (i32.const 1)))
-        (if (i32.ne (i32.load8_u (local.get $chunk)) (i32.load8_u (i32.const 1000))) (then unreachable))";
+    let next =
+        "(i32.store8 (i32.const 1000) (i32.add (i32.load8_u (i32.const 1000)) (i32.const 1)))
+        (if (i32.ne (i32.load8_u (local.get $chunk)) (i32.load8_u (i32.const 1000))) (then \
+        unreachable))";
     let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, next));
     let (ring, mut stream) = (ring(), open(&plugin).expect("opens"));
     for byte in 1..=200 {
@@ -248,7 +250,8 @@ fn a_decoder_that_fails_in_the_window_fails_as_with_a_copy() {
         "unreachable",
         "(loop $again (br $again))",
         "(drop (i32.load (i32.const -4)))",
-        "(loop $again (br_if $again (i32.ne (i32.const -1) (memory.grow (i32.const 16))))) unreachable",
+        "(loop $again (br_if $again (i32.ne (i32.const -1) (memory.grow (i32.const 16))))) \
+         unreachable",
     ] {
         let in_window = decode_two(SET_ASIDE, instructions).expect_err(instructions);
         let copied = decode_two("(i32.const 0)", instructions).expect_err(instructions);
@@ -264,7 +267,8 @@ fn the_window_adds_to_the_limit_of_the_memory_and_to_nothing_else() {
         format!(
             "{IN_WINDOW} (if (i32.eqz (i32.load (i32.const 1000)))
                 (then (i32.store (i32.const 1000) (i32.const 1))
-                    (if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then unreachable))))"
+                    (if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then \
+                    unreachable))))"
         )
     };
     assert_eq!(decode_two(SET_ASIDE, &grow(left)), Ok(2));

@@ -25,8 +25,8 @@ fn before_get(number: usize, act: impl Fn() + Send + Sync + 'static) -> Plan {
     })
 }
 
-/// Does something before the first GET of the object's start is passed on. Those of its later parts may
-/// overtake it.
+/// Does something before the first GET of the object's start is passed on. Those of its later parts
+/// may overtake it.
 fn before_start(act: impl Fn() + Send + Sync + 'static) -> Plan {
     let once = Once::new();
     Plan::default().hook(move |request: &Request| {

@@ -46,8 +46,9 @@ fn random_faults_never_change_a_byte() {
 
 /// The answer is how many faults there were.
 fn one_run(bucket: &Bucket, reference: &[(String, Vec<u8>)], seed: u64) -> u64 {
-    // In some runs what is late never comes in time, in the others always. Few, because those take as long as the
-    // limit, and that is long, so that what is not held comes in time on a slow machine, too.
+    // In some runs what is late never comes in time, in the others always. Few, because those take
+    // as long as the limit, and that is long, so that what is not held comes in time on a slow
+    // machine, too.
     let gives_up = seed.is_multiple_of(25);
     let hold = if gives_up { PATIENCE } else { Duration::from_millis(20) };
     let proxy = bucket.proxy(Plan { hold, ..Plan::random(seed, OFTEN, &Kind::ALL) });

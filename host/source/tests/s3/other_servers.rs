@@ -1,5 +1,5 @@
-//! Servers with ways of their own: rclone gives the checksum of the whole with each range, moto closes each
-//! connection and keeps checksums. Left out where they are not installed.
+//! Servers with ways of their own: rclone gives the checksum of the whole with each range, moto
+//! closes each connection and keeps checksums. Left out where they are not installed.
 
 use pipemill_s3_test::client;
 use pipemill_s3_test::servers::{Moto, Rclone, S3Server};
@@ -77,7 +77,8 @@ fn the_encoding_that_moto_tells_is_used() {
     assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
     let (received, end) = read(&objects(&server.endpoint(), &["gzipped"]));
     assert!(end.is_ok() && received[0].bytes == text, "{end:?}");
-    // From the middle: a HEAD tells the encoding before, or the first answer, which is then too late.
+    // From the middle: a HEAD tells the encoding before, or the first answer, which is then too
+    // late.
     for settings in [objects(&server.endpoint(), &["gzipped"]), settings(&server.endpoint(), "gz")]
     {
         for offset in [1, 100, 50_000, text.len()] {

@@ -11,8 +11,9 @@ use pipemill_testing::bucket::BUCKET;
 /// Room for what is fetched ahead.
 pub const BUDGET: u64 = 4 << 20;
 
-/// Everything below a prefix of the bucket, in small parts. Nothing is given up because this machine is slow: who
-/// wants a limit on waiting to be met sets it, and a fault that takes far longer.
+/// Everything below a prefix of the bucket, in small parts. Nothing is given up because this
+/// machine is slow: who wants a limit on waiting to be met sets it, and a fault that takes far
+/// longer.
 pub fn settings(endpoint: &str, prefix: &str) -> Settings {
     let address = format!("s3://{BUCKET}/{prefix}").parse().expect("it is an address");
     let mut settings = Settings::new(Selection::Prefixes(vec![address]));

@@ -207,7 +207,8 @@ fn manifests_name_the_objects() {
         ("data/2", "two"),
         (
             "lines",
-            "{\"n\": 1, \"x-ref\": \"s3://bucket/data/1\"}\n\n{\"n\": \"z\", \"x-ref\": \"s3://bucket/data/2\"}\n",
+            "{\"n\": 1, \"x-ref\": \"s3://bucket/data/1\"}\n\n{\"n\": \"z\", \"x-ref\": \
+             \"s3://bucket/data/2\"}\n",
         ),
     ]);
     let select = |selection| Settings { selection, ..settings(&bucket.server.endpoint(), "") };

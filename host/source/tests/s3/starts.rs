@@ -1,5 +1,5 @@
-//! Sources that begin in the middle: the bytes from there on are those of the whole run, and what is
-//! before is not requested.
+//! Sources that begin in the middle: the bytes from there on are those of the whole run, and what
+//! is before is not requested.
 
 use std::io::Write;
 use std::path::Path;
@@ -77,7 +77,10 @@ fn tail(whole: &[Received], start: Start) -> Vec<Received> {
 fn place(whole: &[Received], random: &mut Rng) -> Start {
     match &whole[random.usize(..whole.len())] {
         Received::EpochEnd(epoch) => {
-            let is_of = |event: &&Received| matches!(event, Received::Object { epoch: of, .. } if of == epoch);
+            let is_of = |event: &&Received| {
+                let Received::Object { epoch: of, .. } = event else { return false };
+                of == epoch
+            };
             let ordinal = whole.iter().filter(is_of).count() as u64;
             Start { epoch: *epoch, ordinal, offset: 0 }
         }

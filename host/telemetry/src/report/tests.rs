@@ -106,8 +106,8 @@ fn shows_totals_epochs_calls_and_plots() {
             "<th scope=\"row\">2, not ended</th>",
             "<th scope=\"row\">up to 1 ms</th><td><data value=\"20000\">20 000</data></td>",
             "aria-label=\"Throughput: 238 MiB/s in the mean, 238 MiB/s at most\"",
-            "aria-label=\"Where the time went: source 20 %, decoder 60 %, batch 0 %, consumer 20 %, \
-             cores 0 %\"",
+            "aria-label=\"Where the time went: source 20 %, decoder 60 %, batch 0 %, \
+             consumer 20 %, cores 0 %\"",
             "2 ready, 1 being filled, 9 free</title>",
             "<line class=\"mark\" x1=\"33.33%\"",
             "<line class=\"mark\" x1=\"66.67%\"",
