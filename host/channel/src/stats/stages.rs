@@ -90,6 +90,9 @@ impl StageTimes {
     }
 }
 
+/// A wait for a core that is longer is forgotten in part.
+const MAX_OWED: Duration = Duration::from_secs(1);
+
 /// The threads that a channel's thread waits for.
 #[derive(Default, Clone)]
 pub(crate) struct Helpers {
@@ -104,6 +107,8 @@ pub(crate) struct Helpers {
 pub(crate) struct StageDivider {
     /// What was divided before.
     last: Readings,
+    /// The time without a core that was counted too late to be divided with the time it is of.
+    owed: Duration,
     /// The stages so far.
     stages: StageTimes,
 }
@@ -129,7 +134,10 @@ impl StageDivider {
             .with(Stage::Source, times.of(Activity::Source))
             .with(Stage::Decoder, times.of(Activity::Decoder))
             .with(Stage::Batch, times.of(Activity::Batch));
-        let cores = now.delay.saturating_sub(self.last.delay).min(busy.sum());
+        // The kernel counts a wait for a core when it is over, which may be some readings later.
+        let delay = self.owed + now.delay.saturating_sub(self.last.delay);
+        let cores = delay.min(busy.sum());
+        self.owed = (delay - cores).min(MAX_OWED);
         self.stages.add(&busy.share(busy.sum() - cores, Stage::Decoder));
         // A worker that waits, waits for the channel's thread.
         let workers = now.workers.since(&self.last.workers).with(Stage::Consumer, Duration::ZERO);
@@ -227,6 +235,22 @@ mod tests {
         assert_eq!(delay(Activity::Source, 5000), [0, 0, 0, 0, 1000]);
         // Nobody waits for a core while he waits for consumers.
         assert_eq!(delay(Activity::Consumer, 800), [0, 0, 0, 1000, 0]);
+    }
+
+    #[test]
+    fn a_wait_for_a_core_is_not_lost_if_it_is_counted_after_several_readings() {
+        let (mut divider, mut now) = (StageDivider::default(), Readings::default());
+        let mut stages = StageTimes::default();
+        for reading in 1..=1300 {
+            now.times.add(Activity::Decoder, millis(2));
+            // In every 26 ms, the thread has no core for 24.
+            if reading % 13 == 0 {
+                now.delay += millis(24);
+            }
+            stages = divider.divide(now);
+        }
+        assert_eq!(stages.sum(), millis(2600));
+        assert!(stages.of(Stage::Cores) >= millis(2400 - 24), "{stages:?}");
     }
 
     proptest! {
