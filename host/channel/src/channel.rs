@@ -107,9 +107,7 @@ impl Channel {
             self.run_into(BatchWriter::new(window, None), monitor, Self::decode_objects)
         });
         ran.unwrap_or_else(|error| {
-            let failure = no_window_thread(&self.name, self.plugin.name(), &error);
-            monitor.failed(&failure);
-            Outcome::Failed(failure)
+            no_window_thread(&self.name, self.plugin.name(), &error, monitor)
         })
     }
 
@@ -325,9 +323,16 @@ fn flush_failed<S: Sink>(writer: &mut BatchWriter<'_, S>) -> Result<(), StopReas
     writer.finish()
 }
 
-/// The failure of a channel, or a mix, that can't have a thread for its window.
-pub(super) fn no_window_thread(channel: &str, decoder: &str, error: &io::Error) -> Failure {
+/// The end of a channel, or a mix, that can't have a thread for its window.
+pub(super) fn no_window_thread(
+    channel: &str,
+    decoder: &str,
+    error: &io::Error,
+    monitor: Monitor<'_>,
+) -> Outcome {
     let remedy = "allow more threads, or leave `window` out";
     let fault = Fault::new(ErrorKind::Host, error.to_string(), remedy);
-    Failure::new(channel, decoder, Position::epoch(0), fault)
+    let failure = Failure::new(channel, decoder, Position::epoch(0), fault);
+    monitor.failed(&failure);
+    Outcome::Failed(failure)
 }

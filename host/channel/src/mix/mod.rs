@@ -117,11 +117,7 @@ impl Mix {
         let ran = with_window(sink, shuffle, self.batch, name, monitor, |window| {
             self.run_into(window, None, monitor)
         });
-        ran.unwrap_or_else(|error| {
-            let failure = no_window_thread(&self.name, "mix", &error);
-            monitor.failed(&failure);
-            Outcome::Failed(failure)
-        })
+        ran.unwrap_or_else(|error| no_window_thread(&self.name, "mix", &error, monitor))
     }
 
     /// The mix's thread has nothing more to do.

@@ -172,12 +172,7 @@ impl ChannelStats {
 
     /// The stage that the channel is at; `None` before its start and after its end.
     pub fn stage(&self) -> Option<Stage> {
-        match self.timer.read().1? {
-            Activity::Source | Activity::ReadingWorkers => Some(Stage::Source),
-            Activity::Decoder | Activity::Workers => Some(Stage::Decoder),
-            Activity::Batch => Some(Stage::Batch),
-            Activity::Consumer | Activity::Window => Some(Stage::Consumer),
-        }
+        self.timer.read().1.map(Activity::stage)
     }
 
     /// Number of the current epoch, from 0.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::stats::observer::{Event, Observer};
 use crate::stats::stage_timer::Activity;
-use crate::{ChannelStats, EpochStats, Failure, Stage, StatsSnapshot};
+use crate::{ChannelStats, EpochStats, Failure, StatsSnapshot};
 
 /// The statistics and the observers of a channel that runs.
 #[derive(Clone, Copy)]
@@ -23,12 +23,7 @@ impl<'a> Monitor<'a> {
     /// The channel's thread begins another activity. Returns how long the one before it took.
     pub(crate) fn enter(&self, activity: Activity) -> Duration {
         let elapsed = self.stats.enter(activity);
-        let stage = match activity {
-            Activity::Source | Activity::ReadingWorkers => Stage::Source,
-            Activity::Decoder | Activity::Workers => Stage::Decoder,
-            Activity::Batch => Stage::Batch,
-            Activity::Consumer | Activity::Window => Stage::Consumer,
-        };
+        let stage = activity.stage();
         // The timer's own moment, so that the times between the events add up to the counted times.
         self.notify_at(self.stats.activity_since(), &Event::StageBegins(stage));
         elapsed

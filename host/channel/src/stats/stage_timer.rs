@@ -25,7 +25,7 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Source,
         Self::Decoder,
         Self::Batch,

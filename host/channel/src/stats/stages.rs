@@ -43,6 +43,19 @@ impl Stage {
     }
 }
 
+impl Activity {
+    /// The stage that a thread with this activity is in. A thread that waits for others is in the
+    /// stage that they are in.
+    pub(crate) fn stage(self) -> Stage {
+        match self {
+            Self::Source | Self::ReadingWorkers => Stage::Source,
+            Self::Decoder | Self::Workers => Stage::Decoder,
+            Self::Batch => Stage::Batch,
+            Self::Consumer | Self::Window => Stage::Consumer,
+        }
+    }
+}
+
 /// The time of each stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimes([Duration; Stage::ALL.len()]);
@@ -171,16 +184,6 @@ mod tests {
 
     use super::*;
 
-    const ACTIVITIES: [Activity; 7] = [
-        Activity::Source,
-        Activity::Decoder,
-        Activity::Batch,
-        Activity::Consumer,
-        Activity::ReadingWorkers,
-        Activity::Workers,
-        Activity::Window,
-    ];
-
     fn millis(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
@@ -271,7 +274,7 @@ mod tests {
             let (mut divider, mut now) = (StageDivider::default(), Readings::default());
             let (mut last, mut spent) = (StageTimes::default(), Duration::ZERO);
             for (times, delay, workers, window) in steps {
-                for (activity, nanos) in ACTIVITIES.into_iter().zip(times) {
+                for (activity, nanos) in Activity::ALL.into_iter().zip(times) {
                     now.times.add(activity, Duration::from_nanos(nanos));
                     spent += Duration::from_nanos(nanos);
                 }
