@@ -47,7 +47,8 @@ impl ChannelDelivery {
             recent.expect(*rank, of_rank);
         }
         let (now, configured) = (start.clone(), start.clone());
-        let state = DeliveryState { now, configured, is_requested: false, recent, ledger: None };
+        let (is_requested, refusals, ledger) = Default::default();
+        let state = DeliveryState { now, configured, is_requested, recent, refusals, ledger };
         let (restart, state) = (start.restart(&config), Mutex::new(state));
         let delivery = Arc::new(ChannelDelivery { policy, ring: config, state });
         ring.set_delivery(delivery.clone(), start.first_batch(), |table| {
@@ -174,6 +175,9 @@ impl Request for Requested<'_> {
             check_rank_is_free(ring.table, hello.rank.unwrap_or_default())?;
         }
         let state = &mut *delivery.state();
+        if hello.state.is_some() {
+            state.refusals.remove(&rank);
+        }
         let (policy, has_state) = (&*delivery.policy, hello.state.is_some());
         let mut placement =
             Placement { policy, state, ring: &mut ring, now: &now, rank, has_state };
@@ -213,14 +217,22 @@ impl Delivery for ChannelDelivery {
         if let Some(ledger) = &mut state.ledger {
             ledger.filled(batch.clone());
         }
-        let named = state.recent.filled(batch.clone());
-        let differs = |(_, state): &(u32, Resumed)| {
-            !self.policy.is_same_batch(state, &batch, Match::Tolerant)
-        };
-        let refused = |(rank, state): (u32, Resumed)| {
-            Some((table.consumer_of(rank)?, not_of_this_run(&state, &batch)))
-        };
-        named.into_iter().filter(differs).filter_map(refused).collect()
+        let mut refused = Vec::new();
+        for (rank, expected) in state.recent.filled(batch.clone()) {
+            if self.policy.is_same_batch(&expected, &batch, Match::Tolerant) {
+                continue;
+            }
+            let reason = not_of_this_run(&expected, &batch);
+            match table.consumer_of(rank) {
+                Some(consumer) => refused.push((consumer, reason)),
+                None => drop(state.refusals.insert(rank, reason)),
+            }
+        }
+        refused
+    }
+
+    fn connected(&self, rank: u32) -> Option<String> {
+        self.state().refusals.remove(&rank)
     }
 
     fn done(&self, batch: u64) {
@@ -252,7 +264,7 @@ fn set_wanted(table: &mut Table, start: &StreamConfig, only: Option<u32>) {
 
 /// The refusal of a consumer whose state names a batch that differs in this run: its program has
 /// received records that this run does not have.
-fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
+pub(crate) fn not_of_this_run(state: &Resumed, batch: &Resumed) -> String {
     let shown = |place: &Resumed| {
         let Resumed { delivered, position, .. } = place;
         format!(

@@ -1,5 +1,7 @@
 //! The state of a channel's delivery: its batches.
 
+use std::collections::BTreeMap;
+
 use crate::ledger::Ledger;
 use crate::recent::RecentBatches;
 use crate::stream_config::StreamConfig;
@@ -14,6 +16,9 @@ pub(crate) struct DeliveryState {
     pub(crate) is_requested: bool,
     /// The batches of this run with which states are compared.
     pub(crate) recent: RecentBatches,
+    /// The reasons to refuse the next consumer of a rank: its state's last batch came while none was
+    /// connected, and differs.
+    pub(crate) refusals: BTreeMap<u32, String>,
     /// The ledger of done batches, if checkpoints are kept.
     pub(crate) ledger: Option<Ledger>,
 }

@@ -3,6 +3,7 @@
 use pipemill_ring::host::{Denied, LockedRing, RecordPlace, Sought};
 use pipemill_ring::protocol::{BatchPlace, Mode, Rank, Resumed};
 
+use crate::admission::not_of_this_run;
 use crate::delivery_state::DeliveryState;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::{StreamConfig, is_inside};
@@ -72,8 +73,7 @@ impl Placement<'_, '_> {
         let (mut place, mut is_sought) = (resumed.clone(), false);
         if !can_restart && self.is_of_earlier_run(first) {
             (first, is_sought) = self.seek(asked.rank(self.rank), &mut place)?;
-        }
-        if !is_sought {
+        } else {
             self.state.recent.expect(self.rank, resumed);
         }
         if is_by_rank {
@@ -133,17 +133,17 @@ impl Placement<'_, '_> {
         if self.now.resumed.iter().chain(self.now.states.values()).any(is_own) {
             return true;
         }
+        // In later epochs of a FIFO the numbers may differ, so the batches are found by comparison.
+        let first = asked.first_batch_of(self.now.rank(0));
+        if !can_restart && self.is_of_earlier_run(first) {
+            return true;
+        }
         let number = asked.position.batch;
         let is_restarting = self.ring.table.is_restarting();
         let next = if is_restarting { self.now.first_batch() } else { self.ring.batches };
         match self.state.recent.find(number) {
             Some(batch) => self.policy.is_same_batch(asked, batch, Match::Strict),
-            // In later epochs of a FIFO the numbers may differ, so the batches are found by
-            // comparison.
-            None => {
-                let first = asked.first_batch_of(self.now.rank(0));
-                number >= next || !can_restart && self.is_of_earlier_run(first)
-            }
+            None => number >= next,
         }
     }
 
@@ -180,13 +180,22 @@ impl Placement<'_, '_> {
 
     /// The first batch of this rank after the state's last one, which is identified by its first
     /// record; and whether that batch is still to come. `place` gets its number in this run, if it
-    /// was filled already.
+    /// was filled already. It is compared with the state now, or when it is filled.
     fn seek(&mut self, rank: Rank, place: &mut Resumed) -> Result<(BatchPlace, bool), String> {
         let at = &place.position;
         let first = RecordPlace { object: at.object_number, record: at.first_record };
         let found = self.ring.table.seek(Sought { epoch: at.epoch, first, rank });
         let (first, number) = found.ok_or(NOT_AMONG_THOSE)?;
-        place.position.batch = number.unwrap_or(place.position.batch);
-        Ok((first, number.is_none()))
+        let Some(number) = number else {
+            self.state.recent.seek(self.rank, place);
+            return Ok((first, true));
+        };
+        if let Some(batch) = self.state.recent.find(number)
+            && !self.policy.is_same_batch(place, batch, Match::Tolerant)
+        {
+            return Err(not_of_this_run(place, batch));
+        }
+        place.position.batch = number;
+        Ok((first, false))
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pipemill_ring::protocol::{MAX_SCHEMA, Rank, Resumed};
+use pipemill_types::BatchPosition;
 
 /// Largest number of positions that are kept.
 const MOST: usize = 4096;
@@ -28,7 +29,27 @@ pub(crate) struct RecentBatches {
     places: VecDeque<Resumed>,
     most: usize,
     /// The last batch of the state of each rank.
-    expected: BTreeMap<u32, Resumed>,
+    expected: BTreeMap<u32, Expected>,
+}
+
+/// The last batch of a state, which has not come yet in this run.
+#[derive(Debug)]
+struct Expected {
+    state: Resumed,
+    /// Whether the batch may have another number in this run. Its first record tells which it is.
+    is_sought: bool,
+}
+
+impl Expected {
+    fn is(&self, batch: &Resumed) -> bool {
+        let (then, now) = (&self.state.position, &batch.position);
+        if self.is_sought {
+            let first = |at: &BatchPosition| (at.epoch, at.object_number, at.first_record);
+            first(then) == first(now)
+        } else {
+            then.batch == now.batch
+        }
+    }
 }
 
 impl RecentBatches {
@@ -53,28 +74,27 @@ impl RecentBatches {
     /// Expects the last batch of the state of this rank's consumer, if the state has one.
     pub(crate) fn expect(&mut self, rank: u32, state: &Resumed) {
         if state.delivered > 0 {
-            self.expected.insert(rank, state.clone());
+            self.expected.insert(rank, Expected { state: state.clone(), is_sought: false });
         } else {
             self.expected.remove(&rank);
         }
     }
 
+    /// Expects the last batch of this state, which may have another number in this run.
+    pub(crate) fn seek(&mut self, rank: u32, state: &Resumed) {
+        self.expected.insert(rank, Expected { state: state.clone(), is_sought: true });
+    }
+
     /// Records that a batch was filled. Returns the ranks whose states name it, with their
     /// positions.
     pub(crate) fn filled(&mut self, place: Resumed) -> Vec<(u32, Resumed)> {
-        let number = place.position.batch;
+        let is_it = |(rank, expected): (&u32, &Expected)| expected.is(&place).then_some(*rank);
+        let ranks: Vec<_> = self.expected.iter().filter_map(is_it).collect();
         if self.places.len() >= self.most {
             self.places.pop_front();
         }
         self.places.push_back(place);
-        let of_batch = |state: &Resumed| state.position.batch == number;
-        let ranks: Vec<_> = self
-            .expected
-            .iter()
-            .filter(|(_, state)| of_batch(state))
-            .map(|(rank, _)| *rank)
-            .collect();
-        let take = |rank| self.expected.remove_entry(&rank);
+        let take = |rank| Some((rank, self.expected.remove(&rank)?.state));
         ranks.into_iter().filter_map(take).collect()
     }
 
@@ -120,5 +140,20 @@ mod tests {
         assert_eq!(recent.filled(place(3)), []);
         assert_eq!(recent.filled(place(4)), [(0, place(4)), (1, place(4))]);
         assert_eq!(recent.filled(place(4)), []);
+    }
+
+    #[test]
+    fn a_batch_with_another_number_is_known_by_its_first_record() {
+        let of = |batch, epoch, first| {
+            let mut place = place(batch);
+            (place.position.epoch, place.position.first_record) = (epoch, first);
+            place
+        };
+        let mut recent = RecentBatches::new(8);
+        recent.seek(0, &of(3, 1, 20));
+        assert_eq!(recent.filled(of(3, 0, 20)), []);
+        assert_eq!(recent.filled(of(4, 1, 10)), []);
+        assert_eq!(recent.filled(of(5, 1, 20)), [(0, of(3, 1, 20))]);
+        assert_eq!(recent.filled(of(6, 1, 20)), []);
     }
 }

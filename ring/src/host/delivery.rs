@@ -27,6 +27,10 @@ pub trait Delivery: Send + Sync {
     /// Returns consumers that are refused because of it, with the reasons.
     fn filled(&self, table: &Table, batch: Resumed) -> Vec<(ConsumerId, String)>;
 
+    /// Records that a consumer of this rank is connected. Returns the reason to refuse it, if a
+    /// batch was filled before that is one.
+    fn connected(&self, rank: u32) -> Option<String>;
+
     /// Records that the batch with this number was ACKed by all its consumers, or that nobody wants
     /// it.
     fn done(&self, batch: u64);
@@ -150,6 +154,10 @@ impl Delivery for AsConfigured {
 
     fn filled(&self, _: &Table, _: Resumed) -> Vec<(ConsumerId, String)> {
         Vec::new()
+    }
+
+    fn connected(&self, _: u32) -> Option<String> {
+        None
     }
 
     fn done(&self, _: u64) {}

@@ -562,6 +562,9 @@ impl Ring {
             if let Some((_, schema)) = self.schema.get() {
                 state.send(state.sockets.len() - 1, schema, None, now);
             }
+            if let Some(reason) = self.delivery().connected(rank) {
+                state.refuse(id, &reason);
+            }
             Ok(())
         })
     }

@@ -187,24 +187,56 @@ fn state_of_a_shorter_run() -> State {
     State::new("train", settings, place)
 }
 
+/// A host whose input can't be read again. It has written this many batches of epoch 0.
+fn host_in_epoch_1(batches_of_epoch_0: u64) -> Host {
+    let (host, _) = host_with(Tail::Keep, Box::new(Once));
+    for number in 0..batches_of_epoch_0 {
+        grant(&host.ring, 0, number * RECORDS, RECORDS).unwrap();
+    }
+    host.ring.end_epoch(0, false).unwrap();
+    host
+}
+
 #[test]
-fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_fewer_batches() {
-    // The batch comes before the consumer, or after it.
-    for written_before in 0..=3 {
-        let (host, _) = host_with(Tail::Keep, Box::new(Once));
+fn an_input_that_is_read_over_goes_on_at_the_same_record_where_epochs_had_other_batches() {
+    // The state's number is one of epoch 0 or of epoch 1 in this run. The batch comes before the
+    // consumer, or after it.
+    for (of_epoch_0, written_before) in (0..=4).flat_map(|more| (0..=3).map(move |now| (more, now)))
+    {
+        let host = host_in_epoch_1(of_epoch_0);
         let write = |number: u64| {
             grant(&host.ring, 1, number * RECORDS, RECORDS).unwrap();
         };
-        grant(&host.ring, 0, 0, RECORDS).unwrap();
-        host.ring.end_epoch(0, false).unwrap();
         (0..written_before).for_each(write);
         let mut reader = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap();
         (written_before..4).for_each(write);
         host.ring.end_epoch(1, false).unwrap();
         host.ring.end_stream();
-        assert_eq!(rest(&mut reader), [3, 4], "{written_before} before");
+        let expected = [of_epoch_0 + 2, of_epoch_0 + 3];
+        assert_eq!(rest(&mut reader), expected, "{of_epoch_0} in epoch 0, {written_before} before");
         assert_eq!(reader.state().unwrap().place.position.epoch, 2);
     }
+}
+
+#[test]
+fn a_sought_batch_with_other_records_is_refused_before_and_after_it_comes() {
+    let fewer = |host: &Host| {
+        grant(&host.ring, 1, 0, RECORDS).unwrap();
+        grant(&host.ring, 1, RECORDS, RECORDS - 1).unwrap();
+    };
+    let host = host_in_epoch_1(2);
+    fewer(&host);
+    let refused = match ask(&host, None, Some(&state_of_a_shorter_run())) {
+        Err(ReaderError::Refused(reason)) => reason,
+        other => panic!("expected a refusal, found {other:?}"),
+    };
+    assert!(refused.contains("`objects` differ"), "{refused}");
+    // It may come before or after the consumer is in the table.
+    let host = host_in_epoch_1(2);
+    let mut reader = ask(&host, None, Some(&state_of_a_shorter_run())).unwrap();
+    fewer(&host);
+    let error = reader.next().unwrap_err().to_string();
+    assert!(error.contains("`objects` differ"), "{error}");
 }
 
 #[test]
