@@ -4,15 +4,9 @@ use pipemill_tests::host::Host;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
 use pipemill_tests::pipemill;
 use pipemill_tests::test_dir::TestDir;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{command, run, run_with};
-
-/// The fields of the printed records.
-fn fields(text: &str) -> Vec<Value> {
-    let object = |line| serde_json::from_str::<Value>(line).expect("a JSON object a line");
-    text.lines().map(|line| object(line)["fields"].clone()).collect()
-}
+use super::{command, fields, run, run_with};
 
 #[test]
 fn the_decoder_is_found_and_said() {

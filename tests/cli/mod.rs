@@ -19,6 +19,7 @@ use std::thread;
 use pipemill_tests::pipemill;
 use pipemill_tests::process::{Ended, Process, finish};
 use pipemill_tests::test_dir::TestDir;
+use serde_json::Value;
 
 /// The command in a folder, as if it had been found by its own name.
 fn command(place: &TestDir, args: &[&str]) -> Command {
@@ -39,4 +40,10 @@ fn run_with(place: &TestDir, args: &[&str], input: &[u8]) -> Ended {
     // The command may exit before it has read all of it.
     thread::spawn(move || drop(writer.write_all(&input)));
     Process::start(command(place, args).stdin(reader)).wait()
+}
+
+/// The fields of the printed records.
+fn fields(text: &str) -> Vec<Value> {
+    let object = |line| serde_json::from_str::<Value>(line).expect("a JSON object a line");
+    text.lines().map(|line| object(line)["fields"].clone()).collect()
 }

@@ -4,13 +4,7 @@
 use pipemill_tests::test_dir::TestDir;
 use serde_json::{Value, json};
 
-use super::run;
-
-/// The fields of the printed records.
-fn fields(text: &str) -> Vec<Value> {
-    let object = |line| serde_json::from_str::<Value>(line).expect("a JSON object a line");
-    text.lines().map(|line| object(line)["fields"].clone()).collect()
-}
+use super::{fields, run};
 
 /// The output of `cat` for a file with this name and text.
 #[track_caller]

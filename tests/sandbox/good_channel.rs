@@ -13,19 +13,13 @@ use pipemill_tests::host::Host;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, pipemill, until};
 
+use super::good;
+
 const MIB: u64 = 1 << 20;
 
 /// Attacks that go on until the call has used its CPU time.
 const ENDLESS: [&str; 6] =
     ["spin", "crc-spin", "crc32-spin", "list-spin-schema", "skip-bombs-for-ever", "resync-spins"];
-
-/// A channel that is as it should be, and reads a FIFO.
-fn good(place: &TestDir) -> String {
-    let folder = place.folder();
-    format!(
-        "[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n"
-    )
-}
 
 /// A channel whose decoder attacks. `more`: more of its keys.
 fn attack(misdeed: &str, input: &Path, more: &str) -> String {

@@ -14,6 +14,8 @@ use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, pipemill};
 
+use super::good;
+
 /// The input of the bad channels.
 const INPUT: &[u8] = b"0123456789abcdef";
 
@@ -242,14 +244,6 @@ fn cases() -> Vec<Case> {
         ),
         case("long-message", Decode, &["lalala", "…"]),
     ]
-}
-
-/// A channel that is as it should be, and reads a FIFO.
-fn good(place: &TestDir) -> String {
-    let folder = place.folder();
-    format!(
-        "[[channel]]\nname = 'good'\ndecoder = 'lines'\nsource = {{ fifo = {folder:?}, epochs = 1 }}\n"
-    )
 }
 
 fn channel(name: &str, misdeed: &str, source: &str, on_error: &str) -> String {

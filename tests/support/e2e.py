@@ -12,7 +12,7 @@ import pytest
 # What tests read is what people read.
 os.environ["PIPEMILL_LOG_FORMAT"] = "human"
 
-#: Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
+#: Longer than anything takes on a slow and busy machine. A test that waits longer fails.
 PATIENCE = 300
 
 PIPEMILL = os.environ.get("PIPEMILL") or pytest.exit("set PIPEMILL to the binary; `make test` does")

@@ -9,6 +9,8 @@ use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{consumer, host, inputs, pipemill, skip_test};
 use serde_json::{Value, json};
 
+use super::command;
+
 /// Standard error, each line of which is an object.
 #[track_caller]
 fn lines(ended: &Ended) -> Vec<Value> {
@@ -42,12 +44,6 @@ fn has(line: &Value, fields: &Value) {
 /// The host starts like this where nobody has chosen how to log.
 fn unsaid(mut command: Command) -> Ended {
     finish(command.env_remove(LOG_FORMAT).env_remove("PIPEMILL_LOG"))
-}
-
-fn command(place: &TestDir, args: &[&str]) -> Command {
-    let mut command = Command::new(pipemill!());
-    command.args(args).current_dir(place.folder()).env("XDG_RUNTIME_DIR", place.folder());
-    command
 }
 
 /// A channel whose third record is too large.

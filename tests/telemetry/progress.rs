@@ -17,6 +17,8 @@ use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, consumer, host, pipemill};
 
+use super::command;
+
 const WINDOW: Winsize = Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// A command whose standard error is a terminal.
@@ -95,12 +97,6 @@ fn log(text: &str) -> Vec<&str> {
     let last = lines.map(|line| line.rsplit(['\r', '\u{1b}']).next().unwrap_or(line));
     // After an escape comes the sequence that wipes the line.
     last.map(|line| line.trim_start_matches("[2K").trim_start_matches("[1A")).collect()
-}
-
-fn command(place: &TestDir, args: &[&str]) -> Command {
-    let mut command = Command::new(pipemill!());
-    command.args(args).current_dir(place.folder()).env("XDG_RUNTIME_DIR", place.folder());
-    command
 }
 
 const LINES: usize = 3 << 17;

@@ -16,8 +16,8 @@ pub(crate) struct DeliveryState {
     pub(crate) is_requested: bool,
     /// The batches of this run with which states are compared.
     pub(crate) recent: RecentBatches,
-    /// The reasons to refuse the next consumer of a rank: its state's last batch came while none was
-    /// connected, and differs.
+    /// The reasons to refuse the next consumer of a rank. The last batch of the rank's state came
+    /// while no consumer of it was connected, and it differs.
     pub(crate) refusals: BTreeMap<u32, String>,
     /// The ledger of done batches, if checkpoints are kept.
     pub(crate) ledger: Option<Ledger>,

@@ -13,7 +13,7 @@ use crate::sink::grow_private;
 const MAX_INDEX: usize = 4;
 
 /// Memory for the decoder's records.
-pub(crate) struct BlockMemory {
+pub struct BlockMemory {
     bytes: Bytes,
     /// For a record that does not fit into other memory.
     is_dedicated: bool,

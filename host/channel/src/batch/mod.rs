@@ -3,9 +3,11 @@
 //! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its
 //! memory and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how
 //! close to each other records are, `field_names` names fields in messages. `block_memory` is
-//! memory for records on their way, `copy` copies them.
+//! memory for records on their way, `block_source` a sink that gives such memory, `copy` copies
+//! them.
 
 pub mod block_memory;
+pub mod block_source;
 pub mod builder;
 pub mod copy;
 pub mod cut;

@@ -13,8 +13,9 @@ use pipemill_types::{BatchPosition, Field, InputPosition};
 
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::batch::copy::pieces::PieceQueue;
-use crate::{Outcome, SinkDelivery, SinkMemory, StopReason};
+use crate::{Outcome, SinkDelivery, StopReason};
 
 /// Bytes of memory of one batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -89,26 +90,15 @@ impl InputSink {
     }
 }
 
-impl SinkMemory for InputSink {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl BlockSource for InputSink {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         self.check_stopped()?;
         Ok(self.spare.try_recv().unwrap_or_else(|_| BlockMemory::new(BATCH_BYTES)))
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+    fn dedicated_block(&mut self, payload: usize) -> Result<BlockMemory, StopReason> {
         self.check_stopped()?;
         Ok(BlockMemory::dedicated(payload))
-    }
-
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        memory.room(records, fields)
     }
 }
 

@@ -15,11 +15,12 @@ use pipemill_types::{BatchSize, Field};
 use super::spare::SpareMemory;
 use super::{Shuffle, WindowSink};
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::sink::DeliveryCounts;
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::stats::timed_sink::TimedSink;
-use crate::{Batch, ChannelStats, Sink, SinkDelivery, SinkMemory, StopReason};
+use crate::{Batch, ChannelStats, Sink, SinkDelivery, StopReason};
 
 /// Batches that wait for the window's thread.
 const QUEUED: usize = 1;
@@ -175,24 +176,13 @@ pub(crate) struct WindowInput<'w, 's, S: Sink> {
     counts: Arc<DeliveryCounts>,
 }
 
-impl<S: Sink> SinkMemory for WindowInput<'_, '_, S> {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl<S: Sink> BlockSource for WindowInput<'_, '_, S> {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         Ok(self.shared.spare.lend())
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+    fn dedicated_block(&mut self, payload: usize) -> Result<BlockMemory, StopReason> {
         Ok(self.shared.spare.lend_dedicated(payload))
-    }
-
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        memory.room(records, fields)
     }
 }
 

@@ -39,10 +39,11 @@ use self::queue::{DelayQueue, RecordPlace};
 use self::selected::Selected;
 use self::spare::SpareMemory;
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::sink::DeliveryCounts;
 use crate::stats::monitor::Monitor;
 use crate::workers::fill::filler::{BatchFiller, COPY_BYTES, Fillers};
-use crate::{Batch, Sink, SinkDelivery, SinkMemory, StopReason};
+use crate::{Batch, Sink, SinkDelivery, StopReason};
 
 /// What a record costs in a window of bytes, without the bytes of its values: for its place in the
 /// queue, and for each of its fields.
@@ -308,24 +309,13 @@ impl<'s, S: Sink> WindowSink<'s, S> {
     }
 }
 
-impl<S: Sink> SinkMemory for WindowSink<'_, S> {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl<S: Sink> BlockSource for WindowSink<'_, S> {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         Ok(self.spare.lend())
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+    fn dedicated_block(&mut self, payload: usize) -> Result<BlockMemory, StopReason> {
         Ok(self.spare.lend_dedicated(payload))
-    }
-
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        memory.room(records, fields)
     }
 }
 

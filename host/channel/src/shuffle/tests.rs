@@ -5,8 +5,8 @@ use pipemill_types::{BatchAcross, BatchPosition, Scalar};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ChannelStats;
 use crate::sink::grow_private;
+use crate::{ChannelStats, SinkMemory};
 
 /// Keeps the records that it gets: the first 8 bytes of the first field of each.
 #[derive(Default)]

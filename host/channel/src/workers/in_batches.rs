@@ -11,11 +11,12 @@ use super::fill::portion::{Portion, Run};
 use super::worker::MemoryPool;
 use super::{AHEAD_BYTES, PortionSink};
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::batch::cut::{CutPoint, Fill, is_cut};
 use crate::batch::{Batch, BatchStart};
 use crate::sink::DeliveryCounts;
 use crate::stats::monitor::Monitor;
-use crate::{Sink, SinkDelivery, SinkMemory, StopReason};
+use crate::{Sink, SinkDelivery, StopReason};
 
 /// Bytes of a portion. The records of a decoder's last call may not fit and are copied: they should
 /// be few of a portion's.
@@ -184,24 +185,9 @@ impl<S: Sink> PortionSink for InBatchesSink<'_, S> {
 }
 
 /// Portions have memory of their own.
-impl<S: Sink> SinkMemory for InBatchesSink<'_, S> {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl<S: Sink> BlockSource for InBatchesSink<'_, S> {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         Ok(BlockMemory::new(PORTION_BYTES))
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
-        Ok(BlockMemory::dedicated(payload))
-    }
-
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        memory.room(records, fields)
     }
 }
 

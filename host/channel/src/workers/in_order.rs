@@ -11,10 +11,11 @@ use super::fill::filler::{COLUMN_BYTES, COPY_BYTES, Fillers};
 use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::batch::writer::BatchWriter;
 use crate::shuffle::WindowSink;
 use crate::sink::DeliveryCounts;
-use crate::{Sink, SinkDelivery, SinkMemory, StopReason};
+use crate::{Sink, SinkDelivery, StopReason};
 
 /// A sink of portions.
 pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
@@ -88,7 +89,7 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
 
     fn take_back(&mut self, pool: &MemoryPool) {
         // It has memory at any time.
-        if let Ok(memory) = self.memory() {
+        if let Ok(memory) = self.block() {
             pool.give_back(memory);
         }
     }
@@ -177,24 +178,9 @@ impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     }
 }
 
-impl<S: Sink> SinkMemory for InOrderSink<'_, S> {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl<S: Sink> BlockSource for InOrderSink<'_, S> {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         Ok(self.spare.pop().unwrap_or_else(|| BlockMemory::new(self.bytes)))
-    }
-
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
-        Ok(BlockMemory::dedicated(payload))
-    }
-
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(&self, memory: &BlockMemory, records: usize, fields: usize, _: usize) -> Option<usize> {
-        memory.room(records, fields)
     }
 }
 

@@ -16,6 +16,7 @@ use super::search::{find_start, inside};
 use super::sections::SectionPart;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
+use crate::batch::block_source::BlockSource;
 use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
 use crate::batch::writer::BatchWriter;
@@ -25,7 +26,7 @@ use crate::pump::section_end::SectionEnd;
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::stats::timed_sink::TimedSink;
-use crate::{ChannelStats, ErrorPolicy, SinkDelivery, SinkMemory, StopReason};
+use crate::{ChannelStats, ErrorPolicy, SinkDelivery, StopReason};
 
 /// Bytes of a portion that its name and its index need at least, without those of its records.
 const INDEX_BYTES: usize = 4 << 10;
@@ -269,25 +270,18 @@ impl PortionOutput<'_> {
     }
 }
 
-impl SinkMemory for PortionOutput<'_> {
-    type Memory = BlockMemory;
-
-    fn memory(&mut self) -> Result<BlockMemory, StopReason> {
+impl BlockSource for PortionOutput<'_> {
+    fn block(&mut self) -> Result<BlockMemory, StopReason> {
         self.check_wanted()?;
         Ok(self.memory.take())
     }
 
-    fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<BlockMemory, StopReason> {
+    fn dedicated_block(&mut self, payload: usize) -> Result<BlockMemory, StopReason> {
         self.check_wanted()?;
         Ok(BlockMemory::dedicated(payload))
     }
 
-    fn grow(&mut self, memory: &mut BlockMemory, payload: usize) -> Result<(), StopReason> {
-        memory.grow(payload);
-        Ok(())
-    }
-
-    fn room(
+    fn room_of(
         &self,
         memory: &BlockMemory,
         records: usize,

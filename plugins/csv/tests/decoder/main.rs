@@ -18,3 +18,14 @@ mod real_files;
 mod search;
 mod splits;
 mod vectors;
+
+use pipemill_plugin::testing::Outcome;
+
+/// The rows as text; `-` is an absent field.
+fn text(outcome: &Outcome) -> Vec<Vec<String>> {
+    let field = |field: &Option<Vec<u8>>| match field {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => "-".to_owned(),
+    };
+    outcome.records.iter().map(|record| record.iter().map(field).collect()).collect()
+}

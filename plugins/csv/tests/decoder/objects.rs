@@ -4,17 +4,10 @@
 use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, assert_all_splits, assert_restarts};
 
+use crate::text;
+
 fn outcome(options: &[(&str, &str)], input: &str) -> Outcome {
     assert_all_splits::<Csv>(&Setup::new(options), input.as_bytes())
-}
-
-/// The text of all fields of the records.
-fn text(outcome: &Outcome) -> Vec<Vec<String>> {
-    let field = |field: &Option<Vec<u8>>| match field {
-        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        None => "-".to_owned(),
-    };
-    outcome.records.iter().map(|record| record.iter().map(field).collect()).collect()
 }
 
 /// The host compares schemas, so the names of a header must be in them.

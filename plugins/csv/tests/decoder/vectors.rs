@@ -4,6 +4,8 @@ use pipemill_csv::Csv;
 use pipemill_plugin::testing::{Outcome, Setup, decode_split, decode_whole};
 use pipemill_plugin::{Field, Scalar};
 
+use crate::text;
+
 /// The outcome, which must have no error and be the same for every split.
 fn good(options: &[(&str, &str)], input: &str) -> Outcome {
     let setup = Setup::new(options);
@@ -18,15 +20,6 @@ fn good(options: &[(&str, &str)], input: &str) -> Outcome {
 fn names(outcome: &Outcome) -> Vec<String> {
     let schema = outcome.schema.as_ref().expect("known");
     schema.iter().map(|field| field.name.clone()).collect()
-}
-
-/// The rows as text; `-` is an absent field.
-fn text(outcome: &Outcome) -> Vec<Vec<String>> {
-    let field = |field: &Option<Vec<u8>>| match field {
-        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        None => "-".to_owned(),
-    };
-    outcome.records.iter().map(|record| record.iter().map(field).collect()).collect()
 }
 
 fn floats(field: &Option<Vec<u8>>) -> Vec<f32> {

@@ -11,7 +11,7 @@ pub mod tiny;
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a slow and busy machine: who waits so long waits in vain.
+/// Longer than anything takes on a slow and busy machine. A test that waits longer fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub use pipemill_s3_test::skips::skip_test;
