@@ -174,7 +174,7 @@ impl Channel {
 pub enum WorkerCount {
     /// 1 to 256. More than 1 only for a source of several objects.
     Exactly(u32),
-    /// The channel's part of the cores that the host may use; 1 for a source that has one object at
+    /// The channel's part of the cores that decode; 1 for a source that has one object at
     /// a time.
     Auto,
 }

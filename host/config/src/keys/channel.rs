@@ -170,7 +170,8 @@ pub(crate) static WORKERS: FreeForm = free_form(
 .doc(
     "How many objects, or sections of objects, are decoded at the same time: see [Several \
      cores](#several-cores). More than 1 are refused for `fifo`, `stdin` and `mix`. `\"auto\"` is \
-     the channel's part of the cores that the host may use, and 1 for these sources.",
+     the channel's part of the cores that the host may use, and 1 for these sources. From four \
+     cores on, it leaves one, and one more of each eight, for other threads and programs.",
 );
 
 pub(crate) static WORKER_COUNT: Number<&str> = Number::new("workers", Unit::Count, (1, 256), "1");
