@@ -12,7 +12,8 @@ import pipemill
 import pytest
 from e2e import PATIENCE, patiently, run
 from hosts import start, take, take_all
-from pipemill.ranks import _found, rank_of
+from pipemill.private_host import Host
+from pipemill.ranks import _found, local_cores, rank_of
 from pipemill.status import status_of
 
 __all__ = ["start"]
@@ -304,6 +305,7 @@ def test_alone_without_a_word(environment, said):
 
 LOG = """
 import sys, pipemill
+from pipemill.private_host import Host
 from pipemill.ranks import rank_of
 if sys.argv[1:]:
     import logging; logging.basicConfig(level=sys.argv[1], format="LOG %(message)s")
@@ -455,3 +457,44 @@ def test_the_end_of_the_process_that_has_started_the_host_is_named(launch):
     # It can't continue for long: a rank that takes no batches holds all slots.
     _, log = second.communicate("\n" * 10_000, timeout=PATIENCE)
     assert "HostDied" in log and "the standard error of local rank 0 of this machine: that process has started it" in log
+
+
+@pytest.mark.parametrize(
+    ("found", "usable", "machine", "expected"),
+    [
+        ({}, 16, 16, None),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, 16, 16, None),
+        ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}, 16, 16, 2),
+        ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}, 4, 4, 1),
+        # Slurm has bound this process to its cores.
+        ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}, 4, 16, None),
+        ({"LOCAL_RANK": "x", "LOCAL_WORLD_SIZE": "8"}, 16, 16, None),
+    ],
+)
+def test_processes_of_a_launcher_divide_the_cores(monkeypatch, found, usable, machine, expected):
+    for name in [name for name in os.environ if name.startswith(LAUNCHER)]:
+        monkeypatch.delenv(name)
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
+    monkeypatch.setattr(os, "cpu_count", lambda: machine)
+    assert local_cores() == expected
+
+
+def test_a_host_of_one_process_of_several_has_its_part_of_the_cores(monkeypatch, folder):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "64")
+    monkeypatch.setattr(os, "cpu_count", lambda: len(os.sched_getaffinity(0)))
+    configured = []
+
+    def of_text(text, **options):
+        configured.append(text)
+        return started(text, **options)
+
+    started = Host.of_text
+    monkeypatch.setattr(Host, "of_text", of_text)
+    for workers in (2, "auto"):
+        with pipemill.open(folder, "lines", epochs=1, workers=workers) as stream:
+            assert sum(len(batch) for batch in stream) == 5 + 6 + 7 + 8
+    assert ["cores" in text for text in configured] == [False, True]
+    assert re.search(r"^\W*cores\W+1$", configured[1], re.MULTILINE)

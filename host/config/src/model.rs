@@ -24,6 +24,8 @@ pub struct Config {
     pub allow_other_users: bool,
     /// Connections of consumers and status clients at once, 8 to 65,536. Default: 1,024.
     pub max_connections: u32,
+    /// Cores that the host counts on, 1 to 65,536. If absent, all that it may use.
+    pub cores: Option<u32>,
     /// The address at which metrics are served. If absent, they are not served.
     pub metrics: Option<Listen>,
     /// Time between the request to end and SIGKILL for the command. Default: 110 seconds.

@@ -100,6 +100,7 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> ReadResult<Confi
     });
     let allow_other_users = root.flag(&ALLOW_OTHER_USERS);
     let max_connections = root.number(&MAX_CONNECTIONS);
+    let cores = root.optional_number(&CORES);
     let metrics = listen(&root);
     let stop_timeout = root.number(&STOP_TIMEOUT);
     let fail_grace = root.number(&FAIL_GRACE);
@@ -116,6 +117,7 @@ fn config<'a>(doc: &'a Document<'a>, table: &'a DeTable<'a>) -> ReadResult<Confi
         socket: socket?,
         allow_other_users: allow_other_users?,
         max_connections: max_connections?,
+        cores: cores?.map(|number| number as u32), // its range fits
         metrics: metrics?,
         stop_timeout: Duration::from_millis(stop_timeout?),
         fail_grace: Duration::from_millis(fail_grace?),

@@ -24,6 +24,9 @@ pub fn show(config: &Config) -> String {
     }
     writer.line(ALLOW_OTHER_USERS.name, config.allow_other_users);
     writer.line(MAX_CONNECTIONS.name, config.max_connections);
+    if let Some(cores) = config.cores {
+        writer.line(CORES.name, cores);
+    }
     match &config.metrics {
         Some(Listen::Tcp(address)) => writer.line(METRICS.name, quote(&address.to_string())),
         Some(Listen::Unix(file)) => writer.line(METRICS.name, path(file)),

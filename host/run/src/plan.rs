@@ -51,6 +51,12 @@ impl Machine {
         Self { cores, memory: memory_limit() }
     }
 
+    /// The same machine for a host that counts on no more than this many cores.
+    fn within(self, cores: Option<u32>) -> Self {
+        let most = cores.map_or(self.cores, |cores| cores as usize);
+        Self { cores: self.cores.min(most), ..self }
+    }
+
     /// Cores for the threads that decode. From four cores on, one is left for the channels' own
     /// threads, and one of each eight for the programs that take the records: of 16 cores, workers
     /// on all of them delivered 23 GB/s of TFRecord, and workers on 12 of them 30 GB/s.
@@ -123,6 +129,7 @@ impl ResourcePlan {
     /// to write into their windows.
     pub fn of(config: &Config, builtins: Builtins, machine: Machine) -> Self {
         let decoders = config.channels.iter().flat_map(Channel::decoded).count();
+        let machine = machine.within(config.cores);
         let part = |cores: usize| (cores / decoders.max(1)).max(1);
         let (cores, decoding) = (part(machine.cores), part(machine.decoding_cores()));
         let of_channel = |channel| ChannelResources::of(channel, cores, decoding);
@@ -398,6 +405,8 @@ mod tests {
         };
         let one = channel("folder = 'x'", "lines", "workers = 'auto'\n");
         assert_eq!(workers(&one), [(6, false)]);
+        assert_eq!(workers(&format!("cores = 4\n{one}")), [(3, false)]);
+        assert_eq!(workers(&format!("cores = 99\n{one}")), [(6, false)]);
         let pipe = one.replace("folder", "fifo").replace("train", "val");
         assert_eq!(workers(&format!("{one}{pipe}")), [(3, false), (1, true)]);
     }

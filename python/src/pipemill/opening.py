@@ -10,7 +10,7 @@ from .address import Address
 from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
 from .private_host import Host
-from .ranks import Node, node_of, rank_of
+from .ranks import Node, local_cores, node_of, rank_of
 from .parts import check_part, name_of_part
 from .sources import Source, source_table
 from .state import check_accept, check_state
@@ -88,7 +88,8 @@ def open(  # the name that `pipemill.open` has
         ``{"seed": 7, "window": "256MiB"}`` shuffles records, too, within a window of bytes or of
         a number of records; it needs `batch`.
     :param workers: how many objects are decoded at the same time, 1 to 256, or "auto": as many as
-        there are cores for this process. The batches are those of one worker, in its order.
+        the host's part of the cores allows; under a launcher, this process's part of the machine.
+        The batches are those of one worker, in its order.
     :param order: "strict" (the default), or "any": with `workers`, records of several objects come
         in the order in which they get ready, which is another one in each run. Then a state can be
         taken between two epochs only.
@@ -140,7 +141,8 @@ def open(  # the name that `pipemill.open` has
     if node is not None:
         stream = _open_per_node(node, channel, wishes)
     else:
-        text = toml({"channel": [channel]})
+        config = {} if workers != "auto" else {"cores": local_cores()}
+        text = toml({**config, "channel": [channel]})
         stream = _owning(Host.of_text(text, consumers_first=state is not None), name, wishes)
     stream._part = part_name(channel, node) if state is None else None
     stream._may_skip = may_skip(on_error, on_plugin_error)

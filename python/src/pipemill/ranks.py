@@ -107,6 +107,21 @@ def node_of(rank_and_world: tuple[int, int]) -> Node:
     return Node(local_rank, local_world, rank // local_world, world // local_world, job)
 
 
+def local_cores() -> int | None:
+    """This process's part of the cores, where a launcher has started several on this machine.
+
+    None: all of them. A process that may use only some of the cores has been assigned its part.
+    """
+    try:
+        local = _pair(_LOCAL_RANKS)[0]
+    except ValueError:
+        return None
+    cores = len(os.sched_getaffinity(0))
+    if local is None or local[1] == 1 or cores < (os.cpu_count() or 1):
+        return None
+    return max(1, cores // local[1])
+
+
 def _pair(
     names: tuple[tuple[str, str], ...],
 ) -> tuple[tuple[int, int] | None, tuple[str, str]]:

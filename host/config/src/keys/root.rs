@@ -28,6 +28,13 @@ pub(crate) static MAX_CONNECTIONS: Number<u64> =
          ended first; a further consumer is refused.",
     );
 
+pub(crate) static CORES: Number<&str> =
+    Number::new("cores", Unit::Count, (1, 65_536), "all that it may use").doc(
+        "How many cores the host counts on, for `workers = \"auto\"`. Set it where several hosts \
+         share a machine; it binds no thread to a core. The host never counts on more cores than it \
+         may use.",
+    );
+
 pub(crate) static METRICS: FreeForm = free_form(
     "metrics",
     "an IP address and a port such as 127.0.0.1:9464, or a path with a `/` of at most 107 bytes",
@@ -96,6 +103,7 @@ pub(crate) static ROOT_TABLE: Table = Table {
         &SOCKET,
         &ALLOW_OTHER_USERS,
         &MAX_CONNECTIONS,
+        &CORES,
         &METRICS,
         &STOP_TIMEOUT,
         &FAIL_GRACE,

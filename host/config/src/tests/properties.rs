@@ -391,11 +391,18 @@ fn config() -> impl Strategy<Value = Config> {
     let budget = option::of(any_in_range(&keys::BUDGET));
     let times = (millis(&keys::STOP_TIMEOUT), millis(&keys::FAIL_GRACE));
     let connections = any_in_range(&keys::MAX_CONNECTIONS);
-    let open = (any::<bool>(), connections);
+    let cores = option::of(any_in_range(&keys::CORES).prop_map(|cores| cores as u32));
+    let open = (any::<bool>(), connections, cores);
     let top = (option::of("/[a-z$]{0,100}"), option::of(listen()), open, times, budget);
     (top, vec(whole_channel(), 1..4), stdin, option::of(mix())).prop_map(
         |(
-            (socket, metrics, (allow_other_users, max), (stop_timeout, fail_grace), s3_budget),
+            (
+                socket,
+                metrics,
+                (allow_other_users, max, cores),
+                (stop_timeout, fail_grace),
+                s3_budget,
+            ),
             mut channels,
             stdin,
             mix,
@@ -419,6 +426,7 @@ fn config() -> impl Strategy<Value = Config> {
                 socket,
                 allow_other_users,
                 max_connections,
+                cores,
                 metrics,
                 stop_timeout,
                 fail_grace,

@@ -145,6 +145,7 @@ fn a_short_file_has_the_documented_defaults() {
         socket: None,
         allow_other_users: false,
         max_connections: 1024,
+        cores: None,
         metrics: None,
         stop_timeout: Duration::from_secs(110),
         fail_grace: Duration::from_secs(10),
