@@ -25,7 +25,7 @@ pub struct Failure {
 /// Bytes of the input that a failure shows.
 pub(crate) const SHOWN_BYTES: usize = 16;
 
-/// One printable line. The fields of the failure have names and texts as they are.
+/// Formats the failure as one printable line. Its fields have names and texts unescaped.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Printable::line(fmt::from_fn(|f| self.write(f))).fmt(f)
