@@ -44,8 +44,7 @@ const MAX_PLACES: usize = 1 << 20;
 /// Largest number of bytes of a place in a table that grows: at least 3 in 7 of its entries are
 /// used, and the table before it still exists.
 const PLACE_BYTES: u64 = 32;
-/// Copies of a kept error that exist at the same time, such as its bytes, their base64 and the
-/// line.
+/// Memory of a kept error, in multiples of its bytes: it exists as bytes, as base64 and as a line.
 const COPIES_OF_KEPT: u64 = 6;
 
 impl OnError {
