@@ -7,7 +7,7 @@ use pipemill_channel::{Stage, StatsSnapshot};
 
 use pipemill_config::Source;
 
-/// Shortest time of a channel that has a bottleneck. In a shorter one the start would dominate.
+/// Shortest time of a channel that has a bottleneck. In a shorter time, the start would dominate.
 const MIN_TIME: Duration = Duration::from_millis(200);
 
 /// The stage that took the most of a channel's time.

@@ -49,7 +49,7 @@ pub struct ChannelStatus {
     #[serde(default)]
     pub epoch_share: Option<f64>,
     pub object: Option<String>,
-    /// What it waits for and does not get; `None` if it goes on by itself.
+    /// The channel's wait; `None` if it needs nothing from others.
     #[serde(default)]
     pub waits_for: Option<WaitStatus>,
     pub totals: StatsStatus,
@@ -63,7 +63,7 @@ pub struct ChannelStatus {
     pub ring: RingStatus,
 }
 
-/// What a channel waits for and does not get.
+/// A wait of a channel that others have to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct WaitStatus {
@@ -75,7 +75,7 @@ pub struct WaitStatus {
     pub remedy: String,
 }
 
-/// What a channel did, and the seconds that each stage took.
+/// A channel's totals, and the seconds of each stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct StatsStatus {

@@ -16,10 +16,10 @@ use crate::{Sample, SlotCounts};
 const MAX_STEPS: usize = 120;
 /// Largest number of rows of the table.
 const MAX_ROWS: usize = 20;
-/// Largest number of epochs whose borders are drawn; of more epochs none are.
+/// Largest number of epochs whose borders are drawn. With more epochs, no border is drawn.
 const MAX_MARKS: usize = 60;
 
-/// What a channel did between two samples.
+/// A channel's totals between two samples.
 struct Interval {
     totals: StatsSnapshot,
     /// The slots at its end.
