@@ -62,7 +62,7 @@ class Batch:
         self._payload: memoryview | None = None
         self._metadata: dict[str, str] | None = None
         self._columns: dict[int, Column] | None = None
-        #: The memory as an array, with the first one that is made of it.
+        #: The memory as an array. The first array of the batch makes it.
         self._raw: Any = None
 
     # --- number and origin
@@ -330,8 +330,8 @@ class Batch:
         return protocol.header_of(self._head)
 
     def _writable_payload(self) -> memoryview | None:
-        """The payload for writing: the pages that this program writes to become its own. It holds
-        the batch as any view does. None where the machine's pages are too large for that."""
+        """The payload for writing. Pages that this program writes to become its own. It holds the
+        batch as any view does. None if the machine's pages are too large for that."""
         self._open_memory()
         window = self._lease.connection.writable_window(self._lease)
         if window is None:
@@ -383,8 +383,8 @@ class Batch:
 
 
 def _column_of(batch: Batch, number: int) -> Column:
-    """As `columns.column_of`, which takes the place of this function with the first column: with it
-    comes numpy."""
+    """As `columns.column_of`. That function replaces this one at the first column, because its
+    module imports numpy."""
     global _column_of
     from .columns import column_of as _column_of
 
@@ -392,7 +392,7 @@ def _column_of(batch: Batch, number: int) -> Column:
 
 
 def _note(batch: Batch, number: int, column: Column) -> None:
-    """As `dense_view.note`, which takes the place of this function with the first array."""
+    """As `dense_view.note`. That function replaces this one at the first array."""
     global _note
     from .dense_view import note as _note
 

@@ -19,8 +19,8 @@ class PipemillError(Exception):
 
 
 def made_again(kind: type[PipemillError], args: tuple[Any, ...]) -> PipemillError:
-    """An error of this type that was made of `args`. Only the constructor of Python's own base
-    class runs, because another one may need more than they are."""
+    """An error of this type, made of `args`. Only the constructor of Python's own base class runs,
+    because another one may need more arguments."""
     base: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
     error: PipemillError = base.__new__(kind, *args)
     base.__init__(error, *args)
@@ -46,8 +46,8 @@ class ProtocolError(PipemillError):
 class HostDied(PipemillError, ConnectionError):
     """The host hung up before the end of the stream. Views that you hold stay readable.
 
-    Where the host is this program's own, the text names the signal or the exit status that it ended
-    with, and where its log is.
+    If the host is this program's own, the text names the signal or the exit status that it ended
+    with, and the place of its log.
 
     ``batches`` and ``records`` are the numbers of those that had been read.
     """
@@ -123,7 +123,7 @@ class DecodeError(PipemillError):
         self, message: str, *, kind: str | None = None, channel: str = "", **where: Any
     ) -> None:
         super().__init__(message)
-        # Libraries make an error again of its text alone.
+        # Libraries make the error again from its text alone.
         self.kind = self._kind if kind is None else kind
         self.channel = channel
         self.epoch = where.get("epoch")

@@ -18,7 +18,7 @@ from .schema import MISSING, STRINGS
 from .sources import Source
 
 
-#: Words of grain, for what it does itself.
+#: Words of grain, for features that it has itself.
 _OTHER_WORDS = {
     "num_workers": (
         "say workers={value!r}: the host decodes that many objects at the same time, and "
@@ -138,7 +138,7 @@ def _element(batch: Batch, absent: AbsentValues) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of an array, of bytes, or of a list of bytes; None stays."""
+    """A copy of an array, of bytes, or of a list of bytes. None stays."""
     if value is None or isinstance(value, list):
         return value and [bytes(one) for one in value]
     return value.copy() if isinstance(value, np.ndarray) else bytes(value)

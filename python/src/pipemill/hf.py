@@ -21,7 +21,7 @@ from .stream import Stream
 from .tasks import TaskReader
 
 
-#: Words of the library, for what it does itself.
+#: Words of the library, for features that it has itself.
 _OTHER_WORDS = {
     "batch_size": "say batch_size= to the DataLoader, or call batch({value!r}) of the result",
     "drop_last": "say drop_last= to the DataLoader",
@@ -91,7 +91,7 @@ def iterable(
     types = types_of(reader.fields).schema
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in types])
     features = datasets.Features.from_arrow_schema(schema)
-    # The list is what the library deals out.
+    # The library deals out the list.
     shards = {"objects": objects, "reader": reader, "absent": values}
     return datasets.IterableDataset.from_generator(_records, features, gen_kwargs=shards)
 

@@ -19,7 +19,7 @@ from .toml_text import literal, toml
 
 #: Epochs of an endless stream: as many as a configuration may have.
 _ENDLESS = 1_000_000
-#: The most slots of a ring are 4096, and two are the host's.
+#: A ring has at most 4096 slots, of which two are the host's.
 _MAX_CREDITS = 4094
 #: As many as a configuration may have.
 _MAX_WORKERS = 256
@@ -27,7 +27,7 @@ _MAX_WORKERS = 256
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
 NODE_TIMEOUT = 600.0
-#: The process that starts it, for messages in the others.
+#: The process that starts the host, for messages in the others.
 OWNER_OF_NODE = "local rank 0 of this machine"
 
 _opened_per_node = 0
@@ -165,11 +165,11 @@ def plan(
     host: str | None = None,
     **errors: Any,
 ) -> tuple[str, dict[str, Any], Node | None]:
-    """What a host for these arguments of :func:`open` is given: the name of its channel, the
-    channel's table for one program, and for a host of the machine, whose it is. `errors`: the
+    """The configuration of a host for these arguments of :func:`open`: the name of its channel, the
+    channel's table for one program, and the machine of a host that is shared there. `errors`: the
     arguments about errors and limits.
 
-    Raises :class:`ValueError` where an argument is wrong.
+    Raises :class:`ValueError` if an argument is wrong.
     """
     shuffle = check_shuffle(shuffle)
     _check(batch, tail, batch_across, workers, order, epochs, credits)
@@ -231,7 +231,7 @@ def _errors(
     max_record: str | None = None,
     limits: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a channel says about errors and limits."""
+    """The channel's settings for errors and limits."""
     if limits is not None and not isinstance(limits, Mapping):
         raise TypeError(f"limits={limits!r}: expected a dict, such as {{'memory': '1GiB'}}")
     return {
@@ -247,7 +247,7 @@ def _errors(
 def _part(
     rank: tuple[int, int] | str | None, host: str | None
 ) -> tuple[tuple[int, int], Node | None]:
-    """The part of the objects that the host reads, and its machine where it is shared there."""
+    """The part of the objects that the host reads, and its machine if it is shared there."""
     if host is None:
         return rank_of(rank) or (0, 1), None
     if host != "per-node":
@@ -274,12 +274,12 @@ def _deal(
 
 
 def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
-    """Whether a host with these arguments leaves out what can't be decoded."""
+    """Whether a host with these arguments skips input that can't be decoded."""
     return on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
 
 
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
-    """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
+    """The name of the channel's part of the objects. None if it reads all, or may be empty."""
     source = channel["source"]
     part = None if source.get("allow_empty") else source.get("part")
     return None if part is None else name_of_part(part["index"], part["count"], node is not None)
@@ -304,7 +304,7 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
 
 
 def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
-    """A stream with which the host ends."""
+    """A stream that owns the host: the host ends with it."""
     try:
         stream = host.connect(channel, **wishes)
     except BaseException as error:
@@ -340,7 +340,7 @@ class Records(Iterator["dict[str, Any]"]):
         self._stream.close()
 
 
-#: What :func:`cat` does not take, because it is for a look at some records.
+#: Arguments that :func:`cat` does not take, because it is for a look at some records.
 _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(

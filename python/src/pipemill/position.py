@@ -22,11 +22,12 @@ class Position(NamedTuple):
     epoch: int
     #: Number of the batch in the channel, from 0.
     batch: int
-    #: Number of the object in its epoch on this machine, from 0: after they were shuffled and divided into parts.
+    #: Number of the object in its epoch on this machine, from 0: after the objects were shuffled
+    #: and divided into parts.
     object_number: int
     #: The object's name: a path or a URL.
     object: str
-    #: What changes when the object's bytes do, such as its entity tag; empty for a FIFO.
+    #: A text that changes when the object's bytes do, such as its entity tag; empty for a FIFO.
     identity: str
     #: Bytes at the object's start that its decoder has to see first; at most `offset`.
     header: int
@@ -36,8 +37,8 @@ class Position(NamedTuple):
     records: int
     #: Number of the batch's first record in its object, from 0.
     first_record: int
-    #: In a mix: where each of its channels goes on, as these keys with `input`, the channel's name,
-    #: and `ended`, whether it has no more records in this epoch. Else empty.
+    #: In a mix: where each of its channels resumes, as these keys with `input`, the channel's name,
+    #: and `ended`, whether it has no more records in this epoch. Otherwise empty.
     inputs: list[dict[str, Any]]
 
 
@@ -64,7 +65,7 @@ def position_of(head: Head, texts: bytes) -> Position:
 
 
 def _inputs(header: Header, text: str) -> list[dict[str, Any]]:
-    """The places of a mix's inputs. Raises `ProtocolError` where the text is no list of them."""
+    """The places of a mix's inputs. Raises `ProtocolError` if the text is no list of them."""
     try:
         inputs = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -28,11 +28,11 @@ from .schema import MISSING, STRINGS, Field
 from .sources import Source
 from .tasks import TaskReader
 
-#: Bytes that a read task has at most by default, where there are enough objects.
+#: Bytes that a read task has at most by default, if there are enough objects.
 _TASK_BYTES = 1 << 30
 
 
-#: Words of Ray, for what it does itself.
+#: Words of Ray, for features that it has itself.
 _OTHER_WORDS = {
     "batch": "say rows_per_block={value!r}",
     "batch_size": "say rows_per_block={value!r}, or batch_size= to iter_batches() of the result",
@@ -148,7 +148,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         return "pipemill"
 
     def estimate_inmemory_data_size(self) -> int:
-        """The bytes of all objects, as they are stored."""
+        """The stored bytes of all objects."""
         return sum(one.size for one in self._objects)
 
     def tasks(self, wanted: int | None = None) -> int:
@@ -189,7 +189,7 @@ def _blocks(
 
 def _table(batch: Batch, absent: Mapping[str, Any]) -> Any:
     """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
-    are Ray's tensors: then its batches have them as one array."""
+    are Ray's tensors, so its batches have them as one array."""
     table = pa.Table.from_batches([record_batch(batch, copy=True)])
     for number, field in enumerate(batch.fields):
         value = absent.get(field.name, MISSING)

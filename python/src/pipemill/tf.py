@@ -19,7 +19,7 @@ from .sources import Source
 from .tasks import check_fields
 
 
-#: Words of TensorFlow, for what it does itself.
+#: Words of TensorFlow, for features that it has itself.
 _OTHER_WORDS = {"transform": "call map() of the data set", "map_fn": "call map() of the data set"}
 
 
@@ -140,7 +140,7 @@ def _tensor(batch: Batch, field: Field, absent: Any) -> Any:
     is_array = field.scalar not in STRINGS and not field.categories
     value = array_of(field, absent) if is_array and absent is not MISSING else absent
     rows = replaced(list(column.values()), value)
-    # TensorFlow's own description of its types does not have it.
+    # TensorFlow's own type annotations do not have it.
     ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
     if field.scalar in STRINGS and field.shape:
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]

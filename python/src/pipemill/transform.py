@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .stream import Epoch, Stream
     from .waits import Waits
 
-#: Gives what the loop gets of a batch, or `SKIP`.
+#: Gives the loop's value for a batch, or `SKIP`.
 Step = Callable[[Any], Any]
 SKIP: Any = object()
 
@@ -137,7 +137,7 @@ def keeping(function: Callable[[Batch], object]) -> Step:
 
 
 def _next(values: Iterator[Any], step: Step) -> Any:
-    """The next value that is not left out. It holds no batch while it waits for the next one."""
+    """The next value that is not skipped. It holds no batch while it waits for the next one."""
     while True:
         value = step(next(values))
         if value is not SKIP:

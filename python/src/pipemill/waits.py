@@ -1,10 +1,10 @@
-"""How long a program has waited for its batches, counted in constant memory."""
+"""Counts in constant memory how long a program has waited for its batches."""
 
 from __future__ import annotations
 
 #: Bits of a time, after its highest one, that tell its bucket: an octave has 16 of them.
 _BITS = 4
-#: Times that are not counted yet, at most.
+#: Upper limit of times that are not counted yet.
 _MOST_NEW = 256
 
 
@@ -89,7 +89,7 @@ class Waits:
             self._count_new()
 
     def _count_new(self) -> None:
-        """Counts the last times, which are kept as they are at first: to count many at once takes a
+        """Counts the last times, which are first kept as they are: to count many at once takes a
         third of the time."""
         new, self._new = self._new, []
         self._count += len(new)

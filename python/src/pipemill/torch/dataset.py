@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 2
-#: Words of PyTorch, for what its DataLoader does around a Dataset.
+#: Words of PyTorch, for features of its DataLoader.
 _OTHER_WORDS = {
     "num_workers": (
         "give it to the DataLoader around this Dataset; or say workers={value!r}, and the host "
@@ -89,8 +89,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     from it, another one goes on after the last batch.
     """
 
-    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many
-    #: take memory as consumers leave unread.
+    #: The slots of its host: enough for 20 workers, whose number is not known yet. Slots take
+    #: memory only while consumers leave batches in them unread.
     _SLOTS = 64
 
     @answering(_OTHER_WORDS)
@@ -141,7 +141,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._absent = None if absent is None else AbsentValues(absent)
         self._dense = dense
         self._stream: Stream | None = None
-        #: The batches of a pass, where that is not an epoch.
+        #: The batches of a pass, if that is not an epoch.
         self._steps: int | None = None
         #: The pass that reads the stream.
         self._current: Progress | None = None
@@ -161,7 +161,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
         self._waits = Waits()
-        #: What copies batches from the ring to a GPU. None where nothing does.
+        #: Copies batches from the ring to a GPU. None if they stay in this process's memory.
         self._direct: Direct | None = None
         self._equal_steps = equal_steps
         #: The number of passes that have begun in this process.
@@ -223,8 +223,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     # --- for `Pass`
 
     def _begins_pass(self) -> Ends | None:
-        """A pass begins. Returns what compares its end with those of the other ranks, where they
-        may differ."""
+        """Begins a pass. Returns the object that compares its end with those of the other ranks, if
+        they may differ."""
         number, self._passes = self._passes, self._passes + 1
         if not self._equal_steps:
             return None
@@ -237,7 +237,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._stream = self._current = None  # of the process that has forked this one
         if self._stream is None:
             worker = torch.utils.data.get_worker_info()
-            # PyTorch does not say it any more when a worker ends.
+            # PyTorch does not report it any more when a worker ends.
             self._is_worker = worker is not None
             at, count = _workers()
             number = None if worker is None else _pass_number(worker)
@@ -255,10 +255,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return self._stream
 
     def _start_again(self, error: HostDied) -> None:
-        """Starts another host, which goes on after the batches of one that was killed.
+        """Starts another host, which continues after the batches of one that was killed.
 
-        Raises `error` where no other host can do that: it is not this process's alone, or there is
-        no place to go on at.
+        Raises `error` if no other host can do that: the host is shared with other processes, or
+        there is no place to continue at.
         """
         self._lost += 1
         if not self._reading.can_start_again or self._lost > MAX_LOST:
@@ -293,8 +293,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._restored, self._lost = None, 0
 
     def _rest(self) -> None:
-        """After a pass. A worker hangs up, because a DataLoader may start the next workers before
-        it ends this one. If it does not, this one goes on from its state."""
+        """Called after a pass. A worker hangs up, because a DataLoader may start the next workers
+        before it ends this one. If it does not, this worker continues from its state."""
         self._restored = None
         if self._is_worker:
             state = self._connected().state_dict()
@@ -329,7 +329,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
 
 def _check(state: Any) -> None:
-    """Refuses what is no state of a `Dataset`."""
+    """Refuses values that are no state of a `Dataset`."""
     parts = [(state, _KEYS, "")]
     if isinstance(state, Mapping) and "since" in state:
         parts.append((state["since"], set(SINCE), " in `since`"))
@@ -343,13 +343,13 @@ def _check(state: Any) -> None:
 
 
 def _workers() -> tuple[int, int]:
-    """This process among those that read for its program."""
+    """The number of this process among those that read for its program, and how many there are."""
     worker = torch.utils.data.get_worker_info()
     return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def _pass_number(worker: Any) -> int:
-    """Higher for the workers of a newer pass: a process numbers those that it starts."""
+    """Higher for the workers of a newer pass: a process numbers the workers that it starts."""
     identity: tuple[int, ...] = multiprocessing.current_process()._identity
     return max(identity[-1] - int(worker.id), 0)
 

@@ -1,4 +1,4 @@
-"""What takes the place of a DataLoader: a plain iterable, which no trainer takes apart."""
+"""Replaces a DataLoader: a plain iterable, which no trainer takes apart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .replay import Replay
 from .tensors import Tensors
 
 
-#: Words of PyTorch's DataLoader, for what this does not need.
+#: Words of PyTorch's DataLoader, for features that a Loader does not need.
 _OTHER_WORDS = {
     "dataset": "say source=: a path, a pattern, an address in S3, or the name of a channel",
     "collate_fn": (
@@ -37,8 +37,8 @@ _MAX_KEPT = 1_000_000
 
 
 class _Data(Dataset):
-    """What a Loader reads. It has no workers, and batches that were read far ahead are no longer in
-    the processor's caches: with 64 slots instead of 16, records of 1 KiB take a fifth longer."""
+    """The input of a Loader. It has no workers, and batches that were read far ahead are no longer
+    in the processor's caches: with 64 slots instead of 16, records of 1 KiB take a fifth longer."""
 
     _SLOTS = 16
 
@@ -113,7 +113,7 @@ class Loader:
     ) -> None:
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
-        #: What it reads.
+        #: The dataset that it reads.
         self.dataset: Dataset = _Data(
             source, decoder, socket=socket, options=options, fields=fields, batch=batch, tail=tail,
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
@@ -200,7 +200,7 @@ class Loader:
     def _placed(self, batch: Tensors) -> Tensors:
         direct = self.dataset._direct
         if direct is not None and direct.is_registered:
-            return batch  # it is there
+            return batch  # it is there already
         if self._device is not None:
             return batch.to(self._device, non_blocking=True)
         return batch.pin_memory() if self._pin_memory else batch

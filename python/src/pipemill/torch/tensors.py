@@ -1,7 +1,7 @@
 """Tensors over a batch, without a copy of its payload.
 
-The tensors can be written to. What a program writes stays with it: neither the host nor another
-consumer ever sees it, and the next batch in the same memory does not show it. See `memory`.
+The tensors can be written to. The changes stay in the program: neither the host nor another
+consumer ever sees them, and the next batch in the same memory does not show them. See `memory`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .staging import Staging
 if TYPE_CHECKING:
     from ..batch import Batch
 
-#: What follows a field's name in the name of the tensor that says which records have it.
+#: Suffix of a field's name in the name of the tensor that says which records have the field.
 PRESENT = ".present"
 
 
@@ -179,15 +179,15 @@ def _of_column(column: Column, absent: Any, dense: bool) -> Any:
 
 
 def _uneven(column: Column, absent: Any) -> list[torch.Tensor | None]:
-    """A tensor for each record. All are parts of one, so that it takes one descriptor and not
-    thousands to pass them to another process. None where a record does not have the field."""
+    """A tensor for each record. All are parts of one tensor, so that it takes one descriptor and
+    not thousands to pass them to another process. None if a record does not have the field."""
     field = column.field
     itemsize = SCALARS[field.scalar][0]
     starts, lengths = column.offsets.astype(np.int64), column.lengths.astype(np.int64)
     starts[starts == ABSENT] = 0
     scalar, raw = "uint8" if field.scalar == "bytes" else field.scalar, column.raw
     if itemsize > 1 and (starts % itemsize).any():
-        # Numbers at odd addresses, which tensors can't have: all of them once more, in a row.
+        # Numbers at odd addresses, which tensors can't have: a copy of all of them, in a row.
         raw = np.concatenate([raw[at : at + size] for at, size in zip(starts, lengths)])
         starts = np.cumsum(lengths) - lengths
     whole = _of_array(raw[: len(raw) // itemsize * itemsize].view(dtype_of(scalar)), scalar)
@@ -241,9 +241,9 @@ def _each(value: Any, change: Any) -> Any:
 
 
 def _span(parts: list[Any]) -> tuple[torch.Tensor, int] | None:
-    """A tensor of all that lies from the first of these parts of one tensor to the last, and where
-    it begins: so that it takes one copy and not one for each part. None where they are not such
-    parts, or much else lies between them."""
+    """A tensor from the first of these parts of one tensor to the last, and where it begins: so
+    that it takes one copy and not one for each part. None if they are not such parts, or many other
+    bytes lie between them."""
     some = [one for one in parts if one is not None]
     if not some or not all(isinstance(one, torch.Tensor) for one in some):
         return None
