@@ -22,7 +22,7 @@ class AbsentValues:
     def __init__(self, values: Mapping[str, Any] | None, codes: bool = True) -> None:
         """`codes`: whether a field with categories gives codes, and not text.
 
-        Raises :class:`TypeError` where `values` is not a mapping.
+        Raises :class:`TypeError` if `values` is not a mapping.
         """
         if values is not None and not isinstance(values, Mapping):
             raise TypeError(
@@ -37,8 +37,8 @@ class AbsentValues:
     def of(self, fields: tuple[Field, ...]) -> Mapping[str, Any]:
         """The values by name. These fields can hold them.
 
-        Raises :class:`ValueError` where there is no such field, or it can't hold its value, and
-        :class:`TypeError` where the value is of another kind.
+        Raises :class:`ValueError` if there is no such field, or it can't hold its value, and
+        :class:`TypeError` if the value is of another kind.
         """
         if self._values and fields is not self._fields:
             known = {field.name: field for field in fields}
@@ -58,7 +58,7 @@ class AbsentValues:
 def fitting(field: Field, value: Any, codes: bool = True) -> Any:
     """The value as one of this field. For a category it is the code, if `codes` are wanted.
 
-    Raises :class:`ValueError` where the field's type can't hold it, and :class:`TypeError` where it
+    Raises :class:`ValueError` if the field's type can't hold it, and :class:`TypeError` if it
     is of another kind.
     """
     if field.categories and not codes:

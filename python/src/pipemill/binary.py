@@ -49,7 +49,7 @@ def find_binary() -> str:
 
 
 def _script_folders() -> Iterator[str]:
-    """Where an installer puts the scripts of this package, the likeliest first."""
+    """The folders into which an installer puts the scripts of this package, the likeliest first."""
     import sysconfig
 
     # Of this environment, and of the environment that it is based on.

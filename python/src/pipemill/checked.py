@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """Where the parts of a batch lie in its memory. All of them are within it."""
+    """The places of the parts of a batch in its memory. All of them are within it."""
 
     __slots__ = (
         "key", "bytes", "header", "records", "padding", "payload_at", "payload_end", "index_at",

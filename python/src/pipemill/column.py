@@ -18,7 +18,7 @@ class Column:
     """The values of one field. It is made when the program first asks for the field."""
 
     def __init__(self, field: Field, payload: memoryview, spans: Spans, memory: memoryview) -> None:
-        """`memory`: that of the whole batch, for what errors say."""
+        """`memory`: that of the whole batch, for error texts."""
         self.field = field
         self.spans = spans
         self.offsets, self.lengths, self.absent = spans.offsets, spans.lengths, spans.absent
@@ -53,7 +53,7 @@ class Column:
     # --- one record
 
     def value(self, row: int) -> Any:
-        """The field of one record; None where it is absent."""
+        """The field of one record; None if it is absent."""
         starts, sizes, cell = self._row_access or self._make_row_access()
         offset = starts[row]
         return None if offset == ABSENT else cell(offset, sizes[row])
@@ -102,11 +102,11 @@ class Column:
         return arrays.filled(self.raw, self.offsets, self._size, scalar, shape, value)
 
     def is_even(self) -> bool:
-        """Whether all records have the field, equally long. False where there is none."""
+        """Whether all records have the field, equally long. False if there is none."""
         return self.spans.is_even()
 
     def _even_length(self) -> int:
-        """The length of each value in bytes; 0 where there is no record.
+        """The length of each value in bytes; 0 if there is no record.
 
         Raises :class:`AbsentError` if a value is absent, and :class:`ValueError` if lengths differ.
         """

@@ -318,7 +318,7 @@ class Connection:
         except OSError:
             return False
         self._show(copy)
-        # What is copied already is a forked child's, too.
+        # A forked child, too, gets the copies with the process's memory.
         forget(self)
         return True
 

@@ -27,7 +27,7 @@ class DenseView:
         self.flags = batch._head[3]
         offsets, lengths = column.spans.index
         self.bytes: bytes = offsets + lengths
-        #: Where the index lies in the batch: in two parts if there is a gap after the offsets.
+        #: The place of the index in the batch: two parts if there is a gap after the offsets.
         at, size = layout.index_at + 2 * number * layout.stride, 4 * layout.records
         self.index, self.more = slice(at, at + 2 * size), None
         if layout.stride != size:

@@ -66,17 +66,16 @@ def iterable(
             ...
 
     Each object of the source is a shard: ``DataLoader`` deals them to its workers, ``shuffle``
-    shuffles them, and ``state_dict`` goes on inside of one. The arguments are those of
-    :func:`pipemill.open`, but for what the library does itself: epochs, shards, states, shuffling.
-    Decoder, types and header are learned from the first object, and an object with others is
-    refused. What a record does not have is None. `max_errors` counts for each
+    shuffles them, and ``state_dict`` resumes inside of one. The arguments are those of
+    :func:`pipemill.open`, except for features that the library has itself: epochs, shards, states,
+    shuffling. Decoder, types and header are learned from the first object, and an object with
+    others is refused. Fields that a record does not have are None. `max_errors` counts for each
     object.
 
     :param absent: the values to take there instead, by the names of fields:
         ``absent={"age": -1, "note": ""}``.
 
-    Raises what :func:`pipemill.open` raises, and :class:`SourceError` where objects can't be
-    listed.
+    Raises the errors of :func:`pipemill.open`, and :class:`SourceError` if objects can't be listed.
     """
     more: dict[str, Any] = dict(
         options=options, fields=fields, batch=batch, workers=workers, credits=credits,

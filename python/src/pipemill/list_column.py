@@ -16,7 +16,7 @@ class ListColumn(Column):
     """A field whose values are lists. Each list is checked when it is read."""
 
     def value(self, row: int) -> Any:
-        """The list of one record; None where it is absent."""
+        """The list of one record; None if it is absent."""
         try:
             return super().value(row)
         except Unsound as error:

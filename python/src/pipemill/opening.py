@@ -83,45 +83,45 @@ def open(  # the name that `pipemill.open` has
         helps.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
         "pad". With `batch` only.
-    :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
+    :param batch_across: the end meant by `tail`: of each "epoch" (the default), or of each
+        "object".
     :param shuffle: a random order, another one in each epoch. A seed shuffles objects.
         ``{"seed": 7, "window": "256MiB"}`` shuffles records, too, within a window of bytes or of
         a number of records; it needs `batch`.
     :param workers: how many objects are decoded at the same time, 1 to 256, or "auto": as many as
         there are cores for this process. The batches are those of one worker, in its order.
     :param order: "strict" (the default), or "any": with `workers`, records of several objects come
-        in the order in which they get ready, which is another one in each run. Then a state can be
+        in the order in which they get ready, which differs from run to run. Then a state can be
         taken between two epochs only.
-    :param on_error: what happens where the input does not fit its format: "fail" (the default),
+    :param on_error: the reaction to input that does not fit its format: "fail" (the default),
         "skip", or "quarantine": as "skip", and the bad bytes are kept in the file `quarantine`.
-        :attr:`Stream.skipped` counts the places that were left out.
-    :param max_errors: with errors that are skipped: more of them in an epoch end the stream. 1000
-        by default.
+        :attr:`Stream.skipped` counts the skipped places.
+    :param max_errors: how many errors in an epoch may be skipped; one more ends the stream. 1000 by
+        default.
     :param quarantine: the file for ``on_error="quarantine"``, to which lines of JSON are appended.
-    :param on_plugin_error: "fail" (the default), or "skip-object": where the decoder itself fails,
-        the rest of the object is left out.
+    :param on_plugin_error: "fail" (the default), or "skip-object": if the decoder itself fails, the
+        rest of the object is skipped.
     :param max_record: the largest record, such as "256MiB"; "64MiB" by default.
-    :param limits: what the decoder may use: ``{"memory": "1GiB", "call_timeout": "30s", "output":
-        "1GiB"}``, and the memory of all batches with the window of `shuffle`: ``{"batches":
+    :param limits: limits of the decoder: ``{"memory": "1GiB", "call_timeout": "30s", "output":
+        "1GiB"}``, and of the memory of all batches with the window of `shuffle`: ``{"batches":
         "4GiB"}``; each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
     :param rank: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
-        MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
-        `host`.
-    :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
-        All other arguments must be what they were, and so must be the objects and a plugin's
-        bytes; their folder may be another one.
-    :param accept: what may differ all the same: see :func:`connect`.
-    :param host: ``None``: a host for this process, which reads every `world`-th object.
-        "per-node": one host for all processes of this machine, which gets every n-th object of n
-        machines, and deals its batches to the processes: all of these get equally many of an epoch.
-        That needs `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes
-        its stream before the end of the stream, the others get :class:`HostDied`.
+        MPI, Slurm's srun); the result is logged. The objects are dealt to the hosts: see `host`.
+    :param state: a result of :meth:`Stream.state_dict`: the first batch is the next one after it.
+        All other arguments must be the same, and so must be the objects and a plugin's bytes; their
+        folder may be another one.
+    :param accept: differences that are accepted nevertheless: see :func:`connect`.
+    :param host: ``None``: a host for this process, which reads every `world`-th object. "per-node":
+        one host for all processes of this machine. It gets every n-th object of n machines, and
+        deals its batches to the processes: all of these get equally many of an epoch. That needs
+        `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes its stream
+        before the end of the stream, the others get :class:`HostDied`.
     :param credits: as for :func:`connect`; as are `timeout` and `hold_timeout`.
 
-    Raises :class:`RefusedError` where the host refuses decoder or options, :class:`SourceError`
-    where the source can't be read, here or with the first batch, :class:`HostError` where the host
-    fails, and :class:`BinaryNotFound` where there is no host. The text is the host's.
+    Raises :class:`RefusedError` if the host refuses decoder or options, :class:`SourceError` if the
+    source can't be read, here or with the first batch, :class:`HostError` if the host fails, and
+    :class:`BinaryNotFound` if there is no host. The text is the host's.
     """
     name, channel, node = plan(
         source, decoder, options=options, fields=fields, batch=batch, tail=tail,

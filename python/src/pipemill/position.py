@@ -10,12 +10,11 @@ from .protocol import HAS_INPUTS, REMEDY, Head, Header, header_of
 
 
 class Position(NamedTuple):
-    """Where the first record of a batch comes from, so that it can be found again.
+    """The position of the first record of a batch, from which it can be found again.
 
-    In a mix, `object` has the names of the channels that it mixes, and `inputs` the places of all of
-    them. In a channel with a window of shuffled records, object and place are those of
-    the oldest record that had not left the window, and `records` counts in the shuffled order from
-    there.
+    In a mix, `object` has the names of the mixed channels, and `inputs` the places of all of them.
+    In a channel with a window of shuffled records, object and place are those of the oldest record
+    that had not left the window, and `records` counts in the shuffled order from there.
     """
 
     #: Number of the epoch, from 0.

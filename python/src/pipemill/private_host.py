@@ -53,9 +53,9 @@ def host(config: str | os.PathLike[str] | Mapping[str, Any]) -> Host:
     Returns when consumers may connect. The host ends when :meth:`Host.close` is called or this
     process ends, in whatever way. A path in the configuration is relative to the current folder.
 
-    Raises :class:`RefusedError` where the configuration is wrong, :class:`SourceError` where a
-    source can't be read, :class:`HostError` where the host fails, each with the host's text, and
-    :class:`BinaryNotFound` where there is no host.
+    Raises :class:`RefusedError` if the configuration is wrong, :class:`SourceError` if a
+    source can't be read, :class:`HostError` if the host fails, each with the host's text, and
+    :class:`BinaryNotFound` if there is no host.
     """
     if isinstance(config, Mapping):
         return Host.of_text(toml(config))

@@ -78,7 +78,7 @@ def read(
     :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `on_error`,
         `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each read task
         counts its own errors.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": -1, "note": ""}``. Without such a value it is null.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
         that Ray runs again gives the same blocks.
@@ -87,7 +87,7 @@ def read(
     :param concurrency: how many of them run at once.
     :param num_cpus: CPUs that Ray reserves for one: 1, if it is not given.
 
-    Raises what :class:`Datasource` raises.
+    Raises the errors of :class:`Datasource`.
     """
     objects = Datasource(
         source, decoder, options=options, fields=fields, absent=absent,
@@ -105,12 +105,12 @@ def read(
 
 
 class Datasource(ray.data.Datasource):  # type: ignore[misc]
-    """What :func:`read` reads. The objects are listed here, and dealt to read tasks by their sizes.
-    Decoder, types and header are learned from the first of them, and given to all tasks: a task
-    refuses an object with others.
+    """The data source of :func:`read`. The objects are listed here, and dealt to read tasks by
+    their sizes. Decoder, types and header are learned from the first of them, and passed to all
+    tasks: a task refuses an object with others.
 
-    Raises :class:`SourceError` where they can't be listed, :class:`BinaryNotFound` where there is
-    no host, and else what :func:`pipemill.open` raises; each node needs a host, too.
+    Raises :class:`SourceError` if they can't be listed, :class:`BinaryNotFound` if there is no
+    host, and otherwise the errors of :func:`pipemill.open`. Each node needs a host, too.
     """
 
     @answering(_OTHER_WORDS)

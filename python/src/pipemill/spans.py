@@ -90,7 +90,7 @@ class Spans:
         return self._rows
 
     def is_even(self) -> bool:
-        """Whether all records have the field, equally long. False where there is none."""
+        """Whether all records have the field, equally long. False if there is none."""
         if self._is_even is None:
             self._is_even = (
                 len(self.lengths) > 0

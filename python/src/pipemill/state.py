@@ -46,7 +46,7 @@ class Tracker:
         resumed = self._resumed or {"batch": 0, "delivered": 0, "epoch": 0}
         #: The next batch, if all batches are delivered to this program.
         self._next_batch = resumed["batch"] + (resumed["delivered"] > 0)
-        #: Set where a batch was missing.
+        #: Set if a batch was missing.
         self._gap: str | None = None
         #: Of the last delivered batch: its header, and the object's name with its identity.
         self._last: tuple[Head, bytes] | None = None
@@ -130,8 +130,8 @@ class Tracker:
 
 
 def schema_text(fields: tuple[Field, ...]) -> str:
-    """The fields as decoders get them: a line each, with type, shape and name. Empty if a name has a
-    line end, which this can't say."""
+    """The fields in the form that decoders get: a line each, with type, shape and name. Empty if a
+    name has a line end, which this form can't express."""
     if any("\n" in field.name for field in fields):
         return ""
 

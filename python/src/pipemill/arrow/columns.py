@@ -37,8 +37,8 @@ def record_batch(batch: Batch, copy: bool = False) -> Any:
     """The batch as a ``pyarrow.RecordBatch``. It holds the batch's memory as long as one of its
     buffers lives, unless all of them are a `copy`.
 
-    Raises :class:`UnicodeDecodeError` where text is not UTF-8, :class:`ProtocolError` where the
-    host's offsets or codes are wrong, and :class:`ValueError` where Arrow can't hold a value.
+    Raises :class:`UnicodeDecodeError` if text is not UTF-8, :class:`ProtocolError` if the
+    host's offsets or codes are wrong, and :class:`ValueError` if Arrow can't hold a value.
     """
     columns = _Columns(batch, copy)
     arrays = [columns.array(number) for number in range(len(batch.fields))]

@@ -47,7 +47,7 @@ class Count:
         """The keys of a state of a `Dataset` that say this count.
 
         :param stream: the state of its stream.
-        :param crosses_epochs: whether its passes go on after the end of an epoch.
+        :param crosses_epochs: whether its passes continue after the end of an epoch.
         """
         epoch = stream["epoch"]
         is_inside = bool(stream["delivered"]) and epoch == self.epoch

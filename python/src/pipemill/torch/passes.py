@@ -43,8 +43,8 @@ class Progress:
 class Pass:
     """An iterator over batches as tensors. It connects with the first one, not before.
 
-    A pass is over with its last batch. So a state from there goes on with the next pass, and no
-    pass is empty: where there is no further batch, it raises an error.
+    A pass is over with its last batch. So a state from there resumes with the next pass. No pass is
+    empty: if there is no further batch, it raises an error.
     """
 
     def __init__(self, dataset: Dataset) -> None:

@@ -43,8 +43,8 @@ class Tensors(dict):  # type: ignore[type-arg]  # PyTorch wants a mapping that i
     def to(self, device: Any, non_blocking: bool = False) -> Tensors:
         """The same with all tensors on `device`.
 
-        From memory to a GPU, the copy goes through pinned memory that is used again and again. So
-        the batch's own memory is free as soon as this returns, also where `non_blocking` is true.
+        From memory to a GPU, the copy goes through pinned memory that is used again. So the batch's
+        own memory is free as soon as this returns, even if `non_blocking` is true.
         """
         return self._mapped(lambda tensor: _staging.to(tensor, torch.device(device), non_blocking))
 
@@ -82,24 +82,24 @@ def tensors(
     ==========================================  ===============================================
 
     The tensors have the field's type, bfloat16 and the unsigned ones too. Whether a field is one
-    tensor or a list follows from its type alone, whatever the lengths in this batch are.
+    tensor or a list depends only on its type, not on the lengths in this batch.
 
     :param dense: names of fields of bytes, or of numbers with a 0 in the shape, that are equally
         long in all records of a batch. Such a field is one tensor, ``(n, length)``, as
         :meth:`pipemill.Batch.dense` gives it, and other lengths are a :class:`ValueError`.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": float("nan"), "label": -1}``. Without such a value, a list has None there,
-        and an absent number is an :class:`AbsentError`: a tensor has no place for nothing. A value
-        that the field's type can't hold is an error, too.
+        and an absent number is an :class:`AbsentError`, because a tensor can't represent it. A
+        value that the field's type can't hold is an error, too.
 
-    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where
+    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. If
     another field has that name, it is a :class:`ValueError`.
 
-    The tensors are views of the shared memory, where its numbers are aligned, and copies where they
-    are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
-    allowed, and stay in this program: the kernel copies a page when it is first written to. That
-    costs more than a copy does, so pass ``copy=True`` if you write to most of a batch: then the
-    tensors are views of this program's own copy of the payload, and hold nothing of the host's.
+    The tensors are views of the shared memory if its numbers are aligned, and otherwise copies.
+    They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are allowed,
+    and stay in this program: the kernel copies a page when it is first written to. That costs more
+    than a copy does, so pass ``copy=True`` if you write to most of a batch: then the tensors are
+    views of this program's own copy of the payload, and hold no memory of the host.
     """
     payload = None if copy else batch._writable_payload()
     if payload is None:
