@@ -26,13 +26,13 @@ use crate::{ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink,
 pub struct Channel {
     /// Its name.
     pub name: String,
-    /// Where its bytes come from.
+    /// The source of its bytes.
     pub source: Box<dyn Source>,
-    /// What decodes them.
+    /// The decoder.
     pub plugin: Plugin,
     /// The decoder's options.
     pub options: Vec<(String, String)>,
-    /// What the decoder may use.
+    /// The decoder's limits.
     pub limits: Limits,
     /// How errors are handled.
     pub policy: ErrorPolicy,

@@ -96,7 +96,7 @@ pub trait SinkMemory {
         None
     }
 
-    /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least
+    /// Memory for a batch that does not fit into memory from [`memory`](Self::memory): at least
     /// `payload` bytes of payload, and an index of one record with `fields` fields.
     ///
     /// # Errors

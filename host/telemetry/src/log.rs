@@ -72,8 +72,8 @@ pub fn start(elsewhere: Format) {
     }
 }
 
-/// Lets a thread write all further lines. The process writes what is left with [`flush`] at its
-/// end.
+/// Lets a thread write all further lines. The process writes the remaining ones with [`flush`] at
+/// its end.
 pub fn write_in_thread() {
     let suspend = |write: &mut dyn FnMut()| suspend_progress(write);
     // Without a thread, each caller writes its line itself.

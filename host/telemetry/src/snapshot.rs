@@ -74,7 +74,7 @@ pub struct ChannelSnapshot<'a> {
     pub wait: Option<Wait>,
     /// Its wait when it was last looked at, if that was long enough to be reported.
     pub last_wait: Option<Wait>,
-    /// Its source has ended, and consumers read what is left.
+    /// Whether its source has ended, and consumers read the rest.
     pub is_draining: bool,
     /// Number of calls of the decoder in each bucket of [`DECODE_BUCKETS`]. The last number counts
     /// longer calls.

@@ -100,7 +100,7 @@ pub struct BottleneckStatus {
     pub remedy: String,
 }
 
-/// What to do if the stage is the bottleneck.
+/// The remedy for each stage, if it is the bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct Remedies {
@@ -112,7 +112,7 @@ pub struct Remedies {
 }
 
 impl Remedies {
-    /// What to do if this stage is the bottleneck.
+    /// The remedy if this stage is the bottleneck.
     pub fn of(&self, stage: Stage) -> &str {
         match stage {
             Stage::Source => &self.source,

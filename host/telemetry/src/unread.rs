@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long nobody may read before the rest is given up.
+/// How long the reader may be silent before the rest is dropped.
 const UNREAD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Limit of the whole wait, if something reads now and then, or a disk hangs.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub fn join<T>(thread: JoinHandle<T>, to: &impl AsFd) -> Option<thread::Result<T
     Some(thread.join())
 }
 
-/// Whether more can be written at once, or an error is told at once.
+/// Whether more can be written at once, or an error comes at once.
 fn is_writable(to: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(to, PollFlags::POLLOUT)];
     // A descriptor that can't be polled is a file, which takes all writes.

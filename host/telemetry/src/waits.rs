@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    /// The others go on until the batches of the one that left fill the slots.
+    /// The others continue until the batches of the one that left fill the slots.
     #[test]
     fn ranks_of_which_one_has_left() {
         let mut case = case();

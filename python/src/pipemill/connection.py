@@ -1,9 +1,9 @@
 """One connection to the host: its socket, the mapped ring, and the grants that are open.
 
 This file has the rules of ACK and RELEASE. A grant is open from GRANT to RELEASE. Its `Lease` is a
-weak reference to the window into its memory. When the last view has died, in whatever thread, the
-RELEASE is sent at once; but not for a batch that was never ACKed: if the program fails now, the
-host must give that batch to another consumer.
+weak reference to the window into its memory. When the last view has died, in any thread, the
+RELEASE is sent at once. It is not sent for a batch that was never ACKed: if the program fails now,
+the host must give that batch to another consumer.
 """
 
 from __future__ import annotations

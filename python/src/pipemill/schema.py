@@ -28,7 +28,7 @@ SCALARS = {
 }
 #: The scalars whose values have any length.
 STRINGS = ("bytes", "utf8")
-#: Stands for an argument that was not given, if None is a value.
+#: Stands for an argument that was not given, where None would be a value.
 MISSING: Any = object()
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 

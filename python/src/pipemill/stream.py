@@ -205,7 +205,7 @@ class Stream:
     ) -> None:
         #: Name of the channel.
         self.channel = channel
-        #: How many batches may be held at once. The host may have given fewer than requested.
+        #: How many batches may be held at once. The host may allow fewer than requested.
         self.credits = connection.welcome.credits
         #: How the channel is divided among consumers: "share", "broadcast" or "rank".
         self.mode = connection.welcome.mode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Bits of a time, after its highest one, that tell its bucket: an octave has 16 of them.
+#: Bits of a time, after its highest one, that determine its bucket: an octave has 16 of them.
 _BITS = 4
 #: Upper limit of times that are not counted yet.
 _MOST_NEW = 256

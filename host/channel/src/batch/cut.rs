@@ -57,7 +57,7 @@ pub(crate) fn is_cut(
     }
     if let Some(size) = size {
         return match point {
-            // A smaller batch would shift all later ones, if the job goes on after the failure.
+            // A smaller batch would shift all later ones, if the job continues after the failure.
             CutPoint::Decoded | CutPoint::SourceIdle | CutPoint::NoRoom | CutPoint::Failed => {
                 fill.records >= size.records
             }

@@ -15,8 +15,8 @@ pub(crate) fn other_schema(known: &[Field], found: &[Field]) -> Fault {
     )
 }
 
-/// The fault of records that have other fields than those of the state that the channel goes on
-/// from. The fields are in the form in which decoders get them.
+/// The fault of records that have other fields than those of the state that the channel resumes
+/// from. The fields are in the form that decoders get.
 pub(crate) fn other_fields_than_in_state(then: &str, now: &str) -> Fault {
     let shown = |text: &str| text.trim_end().replace('\n', ", ");
     Fault::new(

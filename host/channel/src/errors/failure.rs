@@ -8,7 +8,7 @@ use pipemill_types::{Fault, Position, Printable};
 /// A fault with its position. It ends the channel, or it is a decode error that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened, and what to do about it.
+    /// The failure and its remedy, in words.
     pub fault: Fault,
     /// The channel's name.
     pub channel: String,

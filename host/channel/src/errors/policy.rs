@@ -1,4 +1,4 @@
-//! Decides what happens at an error, by its class.
+//! Decides about each error by its class.
 //!
 //! - Bytes that can't be decoded end the channel, or they are skipped and perhaps kept in a file.
 //! - A failure of the decoder ends the channel, or the rest of the object is skipped.
@@ -13,7 +13,7 @@ use pipemill_types::{ErrorKind, Fault};
 use crate::Failure;
 use crate::errors::quarantine::Quarantine;
 
-/// What to do with bytes that can't be decoded.
+/// The reaction to bytes that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OnError {
     /// End the channel.
@@ -25,7 +25,7 @@ pub enum OnError {
     Quarantine(PathBuf),
 }
 
-/// What to do if the decoder itself fails: a trap, a limit, a broken contract.
+/// The reaction to a failure of the decoder itself: a trap, a limit, a broken contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnPluginError {
     /// End the channel.
@@ -150,12 +150,12 @@ impl ErrorPolicy {
         }
     }
 
-    /// What happens at errors in the data.
+    /// The reaction to errors in the data.
     pub(crate) fn on_error(&self) -> &OnError {
         &self.on_error
     }
 
-    /// What happens when the decoder fails.
+    /// The reaction to failures of the decoder.
     pub(crate) fn on_plugin_error(&self) -> OnPluginError {
         self.on_plugin_error
     }

@@ -20,10 +20,10 @@ use crate::{Outcome, SinkDelivery, SinkMemory, StopReason};
 const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for the mix.
 const WAITING: usize = 2;
-/// How often a wait for an input is interrupted to ask what the consumers want.
+/// How often a wait for an input is interrupted to ask whether the consumers still want the epoch.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an input hands over.
+/// An item that an input hands over.
 pub(super) enum InputEvent {
     /// The fields of its records. Comes before the first records.
     Fields(Arc<[Field]>),

@@ -275,7 +275,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         self.readers.iter_mut().for_each(InputReader::release_taken);
     }
 
-    /// Ends an epoch, and lets the inputs go on to the next one.
+    /// Ends an epoch, and moves the inputs on to the next one.
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.monitor.enter(Activity::Batch);
         self.drop_picks();

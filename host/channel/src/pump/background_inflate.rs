@@ -1,5 +1,5 @@
-//! Inflates an object in a thread of its own, while the channel's thread decodes what it has
-//! inflated.
+//! Inflates an object in a thread of its own, while the channel's thread decodes the inflated
+//! bytes.
 //!
 //! Uncompressed bytes are not read in the background. They would come into the caches of another
 //! core than the one that decodes them: a channel of TFRecord would get slower by a fifth to a
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// All bytes, and what came after them.
+    /// All bytes, and the result after them.
     fn all(input: &mut dyn Input, most: usize) -> (Vec<u8>, Result<ReadOutcome, SourceError>) {
         let (mut read, mut buf) = (Vec::new(), vec![0; most]);
         loop {

@@ -151,7 +151,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(is_over)
     }
 
-    /// Fails if the object is not what it was when it was opened.
+    /// Fails if the object has changed since it was opened.
     fn check_unchanged(&self) -> Result<(), StopReason> {
         self.input.check_unchanged().map_err(|error| self.source_failure(error).into())
     }
@@ -332,7 +332,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         len >= progress.need && grown
     }
 
-    /// Decodes what was read, and lets the batch leave if it is time.
+    /// Decodes the new bytes, and lets the batch leave if it is time.
     fn decode_new_bytes(&mut self) -> Result<(), StopReason> {
         self.decode_available()?;
         self.builder.cut_at(CutPoint::Decoded)
@@ -461,8 +461,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.skip_error(offset, fault, Resume::None)
     }
 
-    /// Handles an error `offset` bytes into the chunk: ends the channel, or skips to where decoding
-    /// can go on.
+    /// Handles an error `offset` bytes into the chunk: ends the channel, or skips to the place at
+    /// which decoding can continue.
     fn skip_error(
         &mut self,
         offset: usize,

@@ -1,6 +1,6 @@
 //! A queue in the order of keys that grow with the input: a calendar queue. A record goes into the
-//! bucket of its key; a bucket is sorted when all later keys are larger. So a record costs the same
-//! whatever the window holds.
+//! bucket of its key; a bucket is sorted when all later keys are larger. So the cost of a record
+//! does not depend on the size of the window.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,8 @@ impl DelayQueue {
         self.first = self.first.max(end);
     }
 
-    /// Moves the next records to `due`, whatever comes after them. False if there are none.
+    /// Moves the next records to `due`, even if later ones could precede them. False if there are
+    /// none.
     pub(super) fn take_next(&mut self, due: &mut VecDeque<RecordPlace>) -> bool {
         let is_empty = self.len == 0;
         if !is_empty {
@@ -86,7 +87,7 @@ impl DelayQueue {
     fn drain_first(&mut self, due: &mut VecDeque<RecordPlace>) {
         let number = self.first;
         self.first += 1;
-        // The bucket's memory is not kept: it may be far more than what later, larger records need.
+        // The bucket's memory is not kept: later, larger records may need far less.
         let mut bucket = std::mem::take(self.bucket(number));
         bucket.sort_unstable();
         due.extend(bucket.iter().map(|entry| entry.place()));

@@ -1,4 +1,4 @@
-//! The window alone: what it holds, how far it mixes. The order and the restart are tested with
+//! The window alone: its content, and how far it mixes. The order and the restart are tested with
 //! decoders, in host/channel/tests/splits.
 
 use pipemill_types::{BatchAcross, BatchPosition, Scalar};

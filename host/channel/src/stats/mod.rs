@@ -1,11 +1,11 @@
-//! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
-//! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
+//! Counters of a channel: its totals so far, and its current stage. The channel's thread counts
+//! once per chunk; any thread may read. Nothing is locked or allocated per record.
 //!
 //! - `log_fields`: the totals as fields of a log record.
 //! - `monitor`: counts what a channel's thread does, and notifies its observers.
 //! - `observer`: the interface for those that follow every step of a channel.
 //! - `run_delay`: measures how long a thread could have run but had no core.
-//! - `stage_timer`: measures what a thread does.
+//! - `stage_timer`: measures how long a thread of a channel spends at each activity.
 //! - `stages`: how the time of a channel's thread is divided among the stages.
 //! - `timed_sink`: a sink whose waits for consumers are timed.
 
@@ -28,7 +28,7 @@ use crate::stats::run_delay::RunDelay;
 use crate::stats::stage_timer::{Activity, StageTimer};
 use crate::stats::stages::{Helpers, Readings, Stage, StageDivider, StageTimes};
 
-/// What a channel did, and how long each stage took, at one moment.
+/// The totals of a channel, and the time of each stage, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsSnapshot {
     /// Bytes read, inflated.
@@ -77,7 +77,7 @@ pub struct EpochStats {
     pub number: u32,
     /// Whether its consumers asked to end it before its end.
     pub early: bool,
-    /// What the channel did in it.
+    /// The channel's totals in it.
     pub totals: StatsSnapshot,
 }
 

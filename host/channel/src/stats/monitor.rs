@@ -1,4 +1,4 @@
-//! Counts what a channel's thread does, and notifies the channel's observers. Called a few times
+//! Counts the work of a channel's thread, and notifies the channel's observers. Called a few times
 //! per chunk.
 
 use std::sync::Arc;

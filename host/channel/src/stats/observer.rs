@@ -43,7 +43,7 @@ pub enum Event<'a> {
     Failed(&'a Failure),
 }
 
-/// Follows what a channel's thread does.
+/// Follows the work of a channel's thread.
 pub trait Observer: Send + Sync {
     /// Called for each event, with the moment at which it happened. It must be quick, because the
     /// channel's thread calls it several times per chunk.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::ChannelStats;
 use crate::stats::stage_timer::{Activity, Times};
 
-/// What a channel spends its time on.
+/// A stage of a channel: its time is divided among the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Reading the source, waiting for it included.

@@ -1,4 +1,4 @@
-//! An object, or a section of one, that a worker decodes, and what the worker hands over.
+//! An object, or a section of one, that a worker decodes, and the worker's output.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};

@@ -35,7 +35,7 @@
 //! - `ahead_limiter`: decides which objects are current and how far workers of others may be ahead,
 //!   and wakes threads.
 //! - `header_and_rest`: the header of an object before a later part of it.
-//! - `job`: an object, or a section of one, that a worker decodes, and what the worker hands over.
+//! - `job`: an object, or a section of one, that a worker decodes, and the worker's output.
 //! - `job_queue`: the jobs that wait for a worker.
 
 mod ahead_limiter;
@@ -99,7 +99,7 @@ pub enum RecordOrder {
 
 /// The workers of a channel.
 pub struct Workers {
-    /// What each of them did.
+    /// The statistics of each of them.
     stats: Vec<Arc<ChannelStats>>,
     order: RecordOrder,
     /// Bytes of a short section of an object.

@@ -24,7 +24,7 @@ use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::{ChannelStats, ErrorPolicy, Failure, Stage, StopReason};
 
-/// How often a wait for a worker is interrupted, to ask for its stage and what the consumers want.
+/// How often a wait for a worker is interrupted, to ask for its stage and the consumers' wishes.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The state of the channel's thread.
@@ -130,8 +130,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                     // Batches that are full don't wait for the source.
                     self.writer.finish()?;
                     self.monitor.enter(Activity::Source);
-                    // If the planner has panicked, the panic goes on where its thread is waited
-                    // for.
+                    // If the planner has panicked, the panic continues where its thread is joined.
                     self.plan.recv().map_err(|_| StopReason::Stopped)?
                 }
             };
@@ -188,7 +187,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         self.monitor.object_ends();
     }
 
-    /// Takes from each open object what its worker has next. Returns whether one had something.
+    /// Takes the next output of each open object's worker. Returns whether there was some.
     fn take_round(&mut self) -> Result<bool, StopReason> {
         self.writer.sink().progress()?;
         let (mut has_taken, mut at) = (false, 0);
@@ -303,7 +302,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
 
     /// Waits until a worker or the planner has something, at most for a short time.
     fn wait(&mut self, wakeups: u64) {
-        // The channel waits for what the workers wait for.
+        // The channel's activity follows from the activities of the workers.
         let reads = |object: &OpenObject| {
             object.section.worker.get().and_then(|worker| worker.stage()) == Some(Stage::Source)
         };

@@ -114,7 +114,7 @@ pub(super) struct Worker<'a> {
 impl Worker<'_> {
     /// Does jobs until no more come.
     pub(super) fn work(&self) {
-        // If this panics, nobody waits for what it would have found.
+        // If this panics, nobody waits for its result.
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
         let monitor = Monitor::new(&self.stats, &[]);
@@ -224,7 +224,7 @@ impl Worker<'_> {
         let stats = self.stats.clone();
         move |error| {
             let run_copy = || copies.run_taken(Monitor::new(&stats, &[]));
-            // If nobody wants them, the worker sees it when it goes on.
+            // If nobody wants them, the worker sees it when it continues.
             if limiter.hold(object, epoch, error.bytes(), run_copy).is_ok() {
                 let _ = errors.send(WorkerOutput::Skipped(error));
                 limiter.tell_of(object);

@@ -14,7 +14,7 @@ use crate::host::{End, Observed};
 #[derive(Debug, Clone)]
 pub enum Item {
     Record(Vec<u8>),
-    /// Reported while the decoder goes on.
+    /// Reported while the decoder continues.
     Bad(usize),
     /// Returned as an error.
     Error(usize),

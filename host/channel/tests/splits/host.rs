@@ -140,7 +140,7 @@ pub enum End {
     },
 }
 
-/// Plugins are compiled once, and what was compiled is kept for the next run.
+/// Plugins are compiled once, and the machine code is kept for the next run.
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());

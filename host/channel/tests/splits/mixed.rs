@@ -32,7 +32,7 @@ struct Lines {
 
 impl Lines {
     fn line(&self, epoch: u32, object: usize, line: usize) -> String {
-        // Of different lengths.
+        // Lines differ in length.
         let tail = "x".repeat(line * 7 % 40);
         format!("{} epoch {epoch} object {object} line {line} {tail}", self.name)
     }

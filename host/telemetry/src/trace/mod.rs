@@ -1,4 +1,5 @@
-//! `--trace`: a trace of what the channels do, for chrome://tracing and ui.perfetto.dev.
+//! `--trace`: a trace of the channels' stages and batches, for chrome://tracing and
+//! ui.perfetto.dev.
 //!
 //! Observers put events of the channels' threads and of the rings into a `buffer`. The writer's
 //! thread, in this file, makes trace events of them: `track` those of a channel's thread, `slots`

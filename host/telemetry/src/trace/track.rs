@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::buffer::Buffer;
 use super::json::{Row, TraceFile};
 
-/// An [`Event`] of a channel's thread, with only what the writer needs.
+/// An [`Event`] of a channel's thread, with only the parts that the writer needs.
 pub(super) enum ChannelEvent {
     StageBegins(Stage),
     Stopped,

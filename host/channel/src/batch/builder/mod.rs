@@ -2,8 +2,8 @@
 //!
 //! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that
 //! the decoder only refers to are never copied. **Copying**: a decoder that makes the bytes of its
-//! records gets its input in a private buffer, and only what it made goes into the batch. The last
-//! call of the decoder selects between the two.
+//! records gets its input in a private buffer, and only the bytes that it made go into the batch.
+//! The last call of the decoder selects between the two.
 //!
 //! **Of a fixed size**: records of a call that belong to the next batch are copied. There are few
 //! of them, because reads end close to the end of a batch.

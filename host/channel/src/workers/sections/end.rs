@@ -1,4 +1,4 @@
-//! The end of a section: whether the next section goes on there.
+//! The end of a section: decides whether the next section begins there.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl SectionPart {
 /// The end of a section, for its decoder.
 pub(in crate::workers) struct EndOfSection {
     part: SectionPart,
-    /// Number in the plan of the section that goes on where this one has ended.
+    /// Number in the plan of the section that begins where this one has ended.
     pub(in crate::workers) next: Option<u64>,
 }
 

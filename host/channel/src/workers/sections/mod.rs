@@ -94,7 +94,7 @@ impl ReadPiece {
 
 #[derive(Clone)]
 enum Header {
-    /// No decoder has said whether it can begin inside of the object.
+    /// It is not known whether a decoder can begin inside of the object.
     Unknown,
     Known(Arc<Vec<u8>>),
     /// It can't, or the header is too long.
@@ -153,7 +153,7 @@ impl SectionsState {
         (index + 1..self.sections.len()).find(|next| self.sections[*next].is_there())
     }
 
-    /// The place of the next byte that a section's worker reads, and the end of what it may read.
+    /// The offset of the next byte that a section's worker reads, and the limit of its reads.
     fn place(&self, index: usize) -> (u64, u64) {
         let Section { at, stage, .. } = self.sections[index];
         let is_searching = stage == SectionStage::Searching;
@@ -378,8 +378,8 @@ impl Sections {
         Ok((state.read, state.end.is_some()))
     }
 
-    /// Begins a section at the end of what was read, if a worker could decode it and the sections
-    /// that wait for one are fewer than `workers`.
+    /// Begins a section at the end of the bytes that were read, if a worker could decode it and the
+    /// sections that wait for one are fewer than `workers`.
     pub(super) fn begin(self: &Arc<Self>, number: u64, workers: usize) -> Option<SectionPart> {
         let mut state = self.state();
         let waits = |section: &&Section| section.stage == SectionStage::Waiting;
