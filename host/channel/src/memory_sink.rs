@@ -26,7 +26,7 @@ pub trait LookAtRecords {
     }
 }
 
-/// Where the memory of batches comes from.
+/// Memory for the batches of a [`MemorySink`].
 pub trait Memories {
     /// Memory of one batch.
     type Memory: BatchMemory + 'static;

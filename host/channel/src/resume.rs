@@ -104,7 +104,7 @@ impl Resume {
     /// Checks that the first object is the one of the state.
     ///
     /// # Errors
-    /// It has another name, or its bytes have changed.
+    /// The object has another name, or its bytes have changed.
     pub(super) fn check(&self, object: &Object) -> Result<(), Fault> {
         let position = &self.position;
         let differs = |what: &str, expected: &str, found: &str| {

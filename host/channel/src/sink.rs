@@ -146,7 +146,7 @@ pub trait SinkDelivery: SinkMemory {
     /// columns, which the caller fills from its start.
     ///
     /// # Errors
-    /// It can't be handed over, or the run is being stopped.
+    /// The batch can't be handed over, or the run is being stopped.
     fn grant(&mut self, memory: Self::Memory, batch: &mut Batch) -> Result<(), StopReason>;
 
     /// Whether a consumer is waiting for a batch.

@@ -174,7 +174,7 @@ pub struct ConsumerStatus {
     pub unacked: u32,
     /// Age of the oldest grant that it holds.
     pub oldest: Option<f64>,
-    /// Its rank, where batches are dealt to ranks.
+    /// Its rank, if batches are dealt to ranks.
     pub rank: Option<u32>,
     pub waits: WaitTimesStatus,
 }

@@ -78,7 +78,7 @@ mod tests {
         drop(reader);
     }
 
-    /// It may work for longer than nobody may read.
+    /// The thread may work for longer than the reader may be silent.
     #[test]
     fn a_thread_whose_pipe_is_read_is_waited_for() {
         let (_reader, writer) = std::io::pipe().unwrap();

@@ -337,7 +337,7 @@ mod tests {
         let mut case = case();
         let what = "a consumer: nobody has connected to `val`".to_owned();
         assert_eq!(case.found(0), ("consumers", what.clone(), 0));
-        // Also when its source has ended, and all is in the ring.
+        // The same if its source has ended, and all is in the ring.
         (case.stage, case.ring.ready) = (Some(Stage::Consumer), 3);
         assert_eq!(case.found(40), ("consumers", what, 0));
         assert_eq!(

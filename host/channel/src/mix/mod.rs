@@ -51,7 +51,7 @@ pub struct Mix {
     pub stop: Stop,
     /// Determines the order. Each epoch has an order of its own.
     pub seed: u64,
-    /// Where an epoch ends.
+    /// The end of an epoch.
     pub until: Until,
     /// Number of epochs.
     pub epochs: u32,
@@ -75,13 +75,13 @@ pub struct MixInput {
     pub stats: Arc<ChannelStats>,
 }
 
-/// Where an epoch of a mix ends.
+/// The end of an epoch of a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Where the first input has no more records of the epoch, and is drawn.
+    /// The epoch ends when the first input has no more records of it, and is drawn.
     First,
-    /// Where no input has more records of the epoch. Each record comes once. An input at its end is
-    /// not drawn any more.
+    /// The epoch ends when no input has more records of it. Each record comes once. An input at its
+    /// end is not drawn any more.
     All,
     /// After this many records, 1 or more. Inputs continue where they were, and begin their next
     /// epoch at the end of one.

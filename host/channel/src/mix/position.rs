@@ -45,7 +45,7 @@ fn is_same_object(then: &BatchPosition, now: &BatchPosition, how: Comparison) ->
 /// Checks that a state's positions are those of a mix with these inputs.
 ///
 /// # Errors
-/// They are of other inputs.
+/// The positions belong to other inputs.
 pub(super) fn check_inputs<'a>(
     positions: &InputPositions,
     names: impl Iterator<Item = &'a str>,

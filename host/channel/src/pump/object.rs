@@ -170,7 +170,7 @@ impl Decoding<'_> {
 /// the input of the header, and `then` identified the object at that time.
 ///
 /// # Errors
-/// It is another one.
+/// The object is another one.
 pub(crate) fn check_opened_again(
     header: &dyn Input,
     then: &ObjectIdentity,

@@ -228,7 +228,7 @@ impl<S: Sink> SinkDelivery for WindowInput<'_, '_, S> {
     fn wants_epoch_end(&self, epoch: u32) -> bool {
         match self.shared.window.try_lock() {
             Ok(window) => window.wants_epoch_end(epoch),
-            // Its thread is at work, and will ask.
+            // The window's thread is at work, and will ask.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => false,
         }
     }

@@ -19,7 +19,7 @@ use crate::batch::{Batch, BatchStart};
 const COMPACT: (usize, usize) = (7, 8);
 /// A record or value larger than a block divided by this has a compact block of its own.
 const LARGE_PART: usize = 8;
-/// Where the values of a block's records lie in its memory.
+/// The places of the values of a block's records in its memory.
 #[derive(Default)]
 struct Index {
     columns: Vec<Column>,

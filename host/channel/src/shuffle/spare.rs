@@ -28,7 +28,7 @@ struct SpareState {
 }
 
 impl SpareMemory {
-    /// No memory, for blocks of this size.
+    /// An empty handle, for blocks of this size.
     pub(super) fn new(block_bytes: usize) -> Self {
         Self { block_bytes, state: Arc::default() }
     }

@@ -13,13 +13,13 @@ use crate::StopReason;
 /// its own condition: with short objects, a wake-up costs more than to decode one.
 pub(super) struct AheadLimiter {
     state: Mutex<LimiterState>,
-    /// For the planner.
+    /// Wakes the planner.
     plan_changed: Condvar,
-    /// For workers without a job.
+    /// Wakes workers without a job.
     jobs_changed: Condvar,
-    /// For workers whose records have to wait.
+    /// Wakes workers whose records have to wait.
     room_changed: Condvar,
-    /// For the copier.
+    /// Wakes the copier.
     copies_changed: Condvar,
     /// Limit of the bytes of objects that are not current.
     limit: AheadLimit,
@@ -66,9 +66,9 @@ enum PlannerWait {
 /// The next work of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkKind {
-    /// It makes a copy.
+    /// The worker makes a copy.
     Copy,
-    /// It decodes an object or a section.
+    /// The worker decodes an object or a section.
     Job,
     /// Nothing: no more jobs come.
     End,
@@ -461,7 +461,7 @@ impl AheadLimiter {
     pub(super) fn add_copy(&self) {
         let mut state = self.state();
         state.copies += 1;
-        // It is woken once for each wait.
+        // The copier is woken once for each wait.
         let copier = std::mem::take(&mut state.copier_is_idle);
         let worker = state.idle > 0;
         let waits_for_room = !state.waiting.is_empty();
@@ -595,7 +595,7 @@ mod tests {
     fn who_waits_for_room_makes_copies() {
         let limiter = AheadLimiter::new(LIMIT);
         thread::scope(|scope| {
-            // It has room only after the copy.
+            // The object has room only after the copy.
             let held = scope.spawn(|| limiter.hold(2, 0, 11, || limiter.begin(2)));
             limiter.add_copy();
             held.join().expect("it does not panic").expect("it is wanted");

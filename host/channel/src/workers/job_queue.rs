@@ -26,7 +26,7 @@ impl JobQueue {
     }
 
     /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one.
-    /// With `usize::MAX`, at once.
+    /// With `usize::MAX`, the job is handed over at once.
     ///
     /// # Errors
     /// No object is wanted any more.

@@ -110,7 +110,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// This many, 1 or more. One worker is the channel's thread itself.
+    /// Makes `count` workers, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
         let stats = (0..count.max(1)).map(|_| Arc::default()).collect();
         let (order, copied) = Default::default();

@@ -287,7 +287,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         loop {
             let section = match object.later.pop_front() {
                 Some(section) => section,
-                // It was planned before a worker had it, and no other object was planned since.
+                // The section was planned before a worker had it, and no other object was planned
+                // since.
                 None => match self.plan.recv() {
                     Ok(Planned::Object(section)) => section,
                     _ => return Err(StopReason::Stopped),

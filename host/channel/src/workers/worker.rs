@@ -119,7 +119,7 @@ impl Worker<'_> {
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
         let monitor = Monitor::new(&self.stats, &[]);
         while let Some(mut job) = self.jobs.next(self.copies, monitor) {
-            // It is set by this thread alone.
+            // Only this thread sets it.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
                 None => self.decode(&mut job, None, &mut kept),

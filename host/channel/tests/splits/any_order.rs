@@ -48,7 +48,7 @@ fn by_object(records: &[Kept]) -> BTreeMap<String, Vec<Fields>> {
     objects
 }
 
-/// Without a size of the batches.
+/// Checks the records without a size of the batches.
 fn check_records(job: &Job, seen: &Observed, alone: &[Observed]) -> Result<(), TestCaseError> {
     let objects = by_object(&seen.records);
     for (number, alone) in alone.iter().enumerate() {
@@ -79,7 +79,7 @@ fn check_records(job: &Job, seen: &Observed, alone: &[Observed]) -> Result<(), T
     Ok(())
 }
 
-/// With a size: all records once, in batches of this size.
+/// Checks batches of a size: all records once, in batches of this size.
 fn check_cuts(way: &Setup, seen: &Observed, alone: &[Observed]) -> Result<(), TestCaseError> {
     let size = way.batch.expect("they have a size");
     let mut all: Vec<Fields> = alone

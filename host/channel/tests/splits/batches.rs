@@ -13,7 +13,7 @@ use crate::sink::Kept;
 /// The content of a batch of a fixed size.
 #[derive(Debug, Clone)]
 pub struct Cut {
-    /// Where the first record comes from.
+    /// The position of the first record.
     pub start: BatchStart,
     /// Start and fields of each record.
     pub records: Vec<(u64, Vec<Option<Vec<u8>>>)>,

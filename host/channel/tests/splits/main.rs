@@ -30,7 +30,7 @@ fn config() -> Config {
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
-/// Without a size of the batches.
+/// Settings without a size of the batches.
 fn plain_way() -> impl Strategy<Value = Setup> {
     let piece = prop_oneof![
         1 => Just(0usize),
@@ -79,7 +79,7 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     )
 }
 
-/// With a size of the batches, or without.
+/// Settings with a size of the batches, or without.
 fn way() -> impl Strategy<Value = Setup> {
     let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
     (plain_way(), batch).prop_map(|(way, batch)| {

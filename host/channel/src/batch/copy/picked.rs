@@ -17,9 +17,9 @@ pub(crate) trait PickedRecords {
     /// Byte offset of the record in its object, if offsets are kept.
     fn start_of(&self, at: usize) -> Option<u64>;
 
-    /// Where the values of each field begin, and the bytes of all. The values of a field lie one
-    /// after the other. `row_sizes` has the fields whose values all have one size: they begin at a
-    /// multiple of [`ALIGN`].
+    /// The offset at which the values of each field begin, and the bytes of all. The values of a
+    /// field are adjacent. `row_sizes` has the fields whose values all have one size: they begin at
+    /// a multiple of [`ALIGN`].
     fn layout(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
         let mut end = 0;
         let of_field = |(field, row_size): (usize, &Option<usize>)| {

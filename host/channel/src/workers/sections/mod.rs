@@ -97,7 +97,7 @@ enum Header {
     /// It is not known whether a decoder can begin inside of the object.
     Unknown,
     Known(Arc<Vec<u8>>),
-    /// It can't, or the header is too long.
+    /// No decoder can begin inside of the object, or the header is too long.
     None,
 }
 

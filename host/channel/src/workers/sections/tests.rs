@@ -16,7 +16,7 @@ impl Input for Zeros {
     }
 }
 
-/// With room for no bytes ahead.
+/// A limiter with room for no bytes ahead.
 fn limiter() -> Arc<AheadLimiter> {
     Arc::new(AheadLimiter::new(AheadLimit::default()))
 }
