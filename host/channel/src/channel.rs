@@ -26,15 +26,15 @@ use crate::{ChannelStats, ErrorPolicy, Failure, Learning, Resume, Shuffle, Sink,
 pub struct Channel {
     /// Its name.
     pub name: String,
-    /// Where its bytes come from.
+    /// The source of its bytes.
     pub source: Box<dyn Source>,
-    /// What decodes them.
+    /// The decoder.
     pub plugin: Plugin,
     /// The decoder's options.
     pub options: Vec<(String, String)>,
-    /// What the decoder may use.
+    /// The decoder's limits.
     pub limits: Limits,
-    /// What happens at errors.
+    /// How errors are handled.
     pub policy: ErrorPolicy,
     /// Largest record, in bytes.
     pub max_record: u64,
@@ -43,21 +43,21 @@ pub struct Channel {
     /// The number of records of each batch. `None`: a batch leaves as early as its consumer gains
     /// from it.
     pub batch: Option<BatchSize>,
-    /// The threads that decode objects side by side. More than one need a source whose objects can
-    /// be read side by side: see [`Source::can_reread`].
+    /// The threads that decode objects concurrently. More than one thread needs a source whose
+    /// objects can be read concurrently: see [`Source::can_reread`].
     pub workers: Workers,
     /// Whether long objects that are compressed are inflated in a thread of their own. Only with
     /// one worker.
     pub inflates_in_background: bool,
-    /// Changes the order of the records. Only with `batch`: else it has no effect.
+    /// Changes the order of the records. Has an effect only with `batch`.
     pub shuffle: Option<Shuffle>,
-    /// Where the fields of the records are learned.
+    /// How the fields of the records are learned.
     pub learning: Learning,
-    /// Where to go on, if not at the beginning.
+    /// Where to resume. `None`: at the beginning.
     pub resume: Option<Resume>,
     /// Whether batches contain the byte offset of each record in its object.
     pub offsets: bool,
-    /// They get each event of the channel's thread, in this order.
+    /// Each of them gets every event of the channel's thread, in this order.
     pub observers: Vec<Box<dyn Observer>>,
 }
 
@@ -68,15 +68,15 @@ pub enum Outcome {
     Ended,
     /// The run was stopped.
     Stopped,
-    /// The consumers asked for another beginning. The channel can run again, from there on.
+    /// The consumers requested another place to begin at. The channel can run again, from there on.
     Restart,
-    /// The channel failed. What it decoded before was handed over, if the sink took it.
+    /// The channel failed. Records decoded before were handed over, if the sink took them.
     Failed(Failure),
 }
 
 impl Channel {
     /// Runs until the source ends, the channel fails or the run is stopped. `stats` belongs to this
-    /// channel alone. The channel's thread is still at a stage afterwards: [`stop`](Self::stop)
+    /// channel alone. Afterwards, the channel's thread is still in a stage: [`stop`](Self::stop)
     /// ends it.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
@@ -146,7 +146,7 @@ impl Channel {
         monitor: Monitor<'_>,
         decode: fn(&mut Self, &mut BatchWriter<'s, S>, Monitor<'_>) -> Result<bool, StopReason>,
     ) -> Outcome {
-        // A channel that begins again goes on counting.
+        // A restarted channel continues its counts.
         writer.counts().granted.set(monitor.totals().batches);
         let decoded = self.begin(&mut writer).and_then(|()| decode(self, &mut writer, monitor));
         let failure =
@@ -154,7 +154,7 @@ impl Channel {
         outcome(failure, &mut writer, monitor)
     }
 
-    /// Tells the writer the fields of the records, as far as they are known by now.
+    /// Tells the writer the fields of the records, if they are known by now.
     fn begin<S: Sink>(&mut self, writer: &mut BatchWriter<'_, S>) -> Result<(), StopReason> {
         let resumed = self.resume.as_ref().filter(|resume| !resume.accepted.schema);
         writer.expect_state_fields(resumed.and_then(|resume| resume.schema.clone()));
@@ -167,12 +167,12 @@ impl Channel {
         })
     }
 
-    /// The epoch that it begins in.
+    /// The epoch at which the channel begins.
     fn epoch(&self) -> u32 {
         self.resume.as_ref().map_or(0, |resume| resume.position.epoch)
     }
 
-    /// The channel's thread has nothing more to do: all batches were delivered, or the run was
+    /// Ends the last stage of the channel's thread: all batches were delivered, or the run was
     /// stopped.
     pub fn stop(&self, stats: &ChannelStats) {
         Monitor::new(stats, &self.observers).stopped();
@@ -264,7 +264,7 @@ impl Channel {
         decoded
     }
 
-    /// What the channel decodes with, and where it begins.
+    /// The context of this run, and the place to resume at.
     pub(super) fn parts(&mut self) -> (RunContext<'_>, Option<Resume>) {
         let decoding = Decoding {
             channel: &self.name,
@@ -292,7 +292,7 @@ impl Channel {
     }
 }
 
-/// How a channel ended. `ended` has the failure of one that came to its end all the same.
+/// The outcome of a channel. `ended` has the failure of a channel that came to its end.
 pub(super) fn outcome<S: Sink>(
     ended: Result<Option<Failure>, StopReason>,
     writer: &mut BatchWriter<'_, S>,
@@ -317,13 +317,13 @@ pub(super) fn outcome<S: Sink>(
     outcome
 }
 
-/// Hands over what may leave of a channel that has failed.
+/// Hands over the records that were decoded before the channel failed.
 fn flush_failed<S: Sink>(writer: &mut BatchWriter<'_, S>) -> Result<(), StopReason> {
     writer.cut_at(CutPoint::Failed)?;
     writer.finish()
 }
 
-/// The end of a channel, or a mix, that can't have a thread for its window.
+/// The outcome of a channel or a mix that can't start the thread of its window.
 pub(super) fn no_window_thread(
     channel: &str,
     decoder: &str,

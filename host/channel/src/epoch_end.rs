@@ -1,4 +1,4 @@
-//! The end of an epoch: what is handed over, and what is told.
+//! Ends an epoch: hands over its last records, and reports those that are dropped.
 
 use pipemill_types::{BatchSize, ErrorKind, Fault};
 
@@ -32,9 +32,9 @@ pub(super) fn end_epoch<S: Sink>(
     Ok(early)
 }
 
-/// Ends an epoch at its own end. Returns whether that is its end: false if the consumers want no
-/// more of what is left of it. `too_short` is the failure of an epoch that has this many records
-/// too few for the state that it goes on at.
+/// Ends an epoch at its own end. Returns false if the consumers don't want its last records: then
+/// it ends early. `too_short` makes the failure of an epoch that lacks this many records to reach
+/// the place of the state.
 pub(super) fn end_whole<S: Sink>(
     writer: &mut BatchWriter<'_, S>,
     epoch: u32,
@@ -50,21 +50,21 @@ pub(super) fn end_whole<S: Sink>(
     }
 }
 
-/// The fault of an epoch that has `left` records too few for the state that it goes on at.
+/// The fault of an epoch that lacks `left` records to reach the place of the state.
 pub(super) fn ends_before_state(epoch: u32, left: u64) -> Fault {
     let message =
         format!("epoch {epoch} ends {left} records before the place at which the state goes on");
     changed_input(message)
 }
 
-/// The fault of an input that is not what it was when a state was taken.
+/// The fault of an input that has changed since a state was taken.
 pub fn changed_input(message: String) -> Fault {
     let remedy = "the input has changed since the state was taken: bring it back, or begin without \
                   the state";
     Fault::new(ErrorKind::Refused, message, remedy)
 }
 
-/// Says how many records of an epoch were left out by `tail = "drop"`.
+/// Logs how many records of an epoch were dropped by `tail = "drop"`.
 pub(super) fn report_dropped(name: &str, size: Option<BatchSize>, epoch: u32, dropped: u64) {
     if let Some(size) = size.filter(|_| dropped > 0) {
         log::info!(

@@ -3,10 +3,10 @@
 //! `channel` takes the source's objects one by one, and `pump` decodes them. `batch` holds the
 //! records until they leave for the `sink`: the ring, standard output, or a `memory_sink`. With a
 //! `shuffle`, a window between batch and sink changes the order of the records. `workers` decode
-//! several objects at the same time. A `mix` draws its records from several channels. `errors` says
-//! what happens to bytes that can't be decoded, `stats` counts what the channel does and tells its
-//! observers. `resume` is where it goes on, `run_context` what it works with, and `epoch_end` ends
-//! an epoch.
+//! several objects at the same time. A `mix` draws its records from several channels. `errors`
+//! decides about bytes that can't be decoded. `stats` counts what the channel does and notifies its
+//! observers. `resume` is the place to resume at, `run_context` has the parts of a channel that
+//! runs, and `epoch_end` ends an epoch.
 
 #![forbid(unsafe_code)]
 

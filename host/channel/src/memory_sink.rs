@@ -26,7 +26,7 @@ pub trait LookAtRecords {
     }
 }
 
-/// Where the memory of batches comes from.
+/// Memory for the batches of a [`MemorySink`].
 pub trait Memories {
     /// Memory of one batch.
     type Memory: BatchMemory + 'static;
@@ -37,13 +37,13 @@ pub trait Memories {
     /// There is none.
     fn take(&mut self) -> Result<Self::Memory, StopReason>;
 
-    /// Memory of at least `payload` bytes, for what fits into no other.
+    /// Memory of at least `payload` bytes, for a batch that fits into no other memory.
     ///
     /// # Errors
     /// There is none.
     fn dedicated(&mut self, payload: usize) -> Result<Self::Memory, StopReason>;
 
-    /// Makes dedicated memory at least this large. What was written stays.
+    /// Makes dedicated memory at least this large. Its content stays.
     ///
     /// # Errors
     /// There is none.
@@ -86,7 +86,7 @@ impl Memories for PrivateMemories {
     }
 }
 
-/// A sink that shows each batch to `L`, and then uses its memory again.
+/// A sink that shows each batch to `L`, and then reuses its memory.
 pub struct MemorySink<L, M = PrivateMemories> {
     /// Looks at the records.
     pub looker: L,
@@ -101,7 +101,7 @@ impl<L> MemorySink<L> {
 }
 
 impl<L, M> MemorySink<L, M> {
-    /// A sink with memory from there.
+    /// A sink whose batches get memory from `memories`.
     pub fn with_memories(looker: L, memories: M) -> Self {
         Self { looker, memories }
     }

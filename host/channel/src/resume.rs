@@ -1,5 +1,5 @@
-//! Going on in the middle: after the last batch that a program was given, in this or in another
-//! run.
+//! Resumes in the middle: after the last batch that was delivered to a program, in this or in
+//! another run.
 
 use pipemill_source::{Object, Source, SourceError, Start};
 use pipemill_types::{
@@ -7,26 +7,25 @@ use pipemill_types::{
     split_identity,
 };
 
-/// Where a channel goes on.
+/// The place at which a channel resumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
-    /// The position of the last batch that was given. Without an object: that of the start of its
-    /// epoch.
+    /// The position of the last delivered batch. Without an object: that of the start of its epoch.
     pub position: BatchPosition,
-    /// Number of records of that batch that were given.
+    /// Number of records of that batch that were delivered.
     pub delivered: u64,
     /// The fields of the records, as decoders get them: see
     /// [`schema_extension`](pipemill_types::schema_extension).
     pub schema: Option<String>,
-    /// What may differ from what it was there.
+    /// Accepted differences from the time of the state.
     pub accepted: Accepted,
 }
 
 /// Names in positions are cut to this many bytes, or to a few less.
 const MAX_NAME_BYTES: usize = 1_000;
 
-/// Whether `kept` is the name of the same object. Folders may differ: the list of the objects, or
-/// else their place, has shown that they are the same.
+/// Whether `kept` is the name of the same object. Folders may differ, because the objects were
+/// compared otherwise: by their list, or else by their place.
 fn is_name(kept: &str, name: &str) -> bool {
     let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     last(kept) == last(name) || kept.len() > MAX_NAME_BYTES
@@ -58,35 +57,36 @@ impl Resume {
         self.position.record_at_offset()
     }
 
-    /// Records from there on that were given already.
+    /// Records from there on that were delivered already.
     pub(super) fn to_skip(&self) -> u64 {
         self.position.records.saturating_add(self.delivered)
     }
 
-    /// What a stream is told that begins in the middle of the object.
+    /// Extensions for a stream that begins in the middle of the object.
     pub(super) fn extensions(&self) -> Vec<(String, String)> {
         let restart = restart_extension(self.header(), self.offset());
         self.schema_extension().into_iter().chain([restart]).collect()
     }
 
-    /// What a stream is told that begins at the start of the object: the fields that objects before
-    /// it had.
+    /// The extension for a stream that begins at the start of the object: the fields of earlier
+    /// objects.
     pub(super) fn schema_extension(&self) -> Option<(String, String)> {
         self.schema.as_ref().map(|schema| ("schema".to_owned(), schema.clone()))
     }
 
-    /// Where the source begins. A header is read first.
+    /// The place at which the source begins. A header is read first.
     pub(super) fn start(&self) -> Start {
         let offset = if self.header() > 0 { 0 } else { self.offset() };
         Start { epoch: self.position.epoch, ordinal: self.position.object_number, offset }
     }
 
-    /// Where the source goes on after the header.
+    /// The place at which the source continues after the header.
     pub(super) fn after_header(&self) -> Start {
         Start { offset: self.offset(), ..self.start() }
     }
 
-    /// Lets the source begin at the state's place, or refuse it where its list is another one.
+    /// Starts the source at the state's place. The source refuses the place if its list is another
+    /// one.
     ///
     /// # Errors
     /// As [`Source::start_at`].
@@ -95,7 +95,7 @@ impl Resume {
         source.start_at(self.start())
     }
 
-    /// The list that the epoch has to have.
+    /// The list that the epoch must have.
     pub(super) fn list(&self) -> Option<ListIdentity> {
         let (list, _) = split_identity(self.position.identity.text());
         list.filter(|_| !self.accepted.objects)
@@ -104,7 +104,7 @@ impl Resume {
     /// Checks that the first object is the one of the state.
     ///
     /// # Errors
-    /// It has another name, or its bytes have changed.
+    /// The object has another name, or its bytes have changed.
     pub(super) fn check(&self, object: &Object) -> Result<(), Fault> {
         let position = &self.position;
         let differs = |what: &str, expected: &str, found: &str| {

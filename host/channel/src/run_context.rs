@@ -1,4 +1,4 @@
-//! What a channel works with while it runs.
+//! The context of a channel that runs.
 
 use pipemill_source::Source;
 use pipemill_types::BatchSize;

@@ -1,4 +1,4 @@
-//! Where batches go: what a channel needs of a ring, or of anything else that takes records.
+//! The interface that a channel needs of a ring, or of anything else that takes records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub enum StopReason {
     Stopped,
     /// The consumers asked to end this epoch.
     EpochEnded,
-    /// The consumers asked for another beginning.
+    /// The consumers requested another place to begin at.
     Restart,
     /// The channel failed.
     Failed(Box<Failure>),
@@ -32,22 +32,22 @@ impl From<Box<Failure>> for StopReason {
     }
 }
 
-/// What has become of the records that a channel decoded. A window in a thread of its own shares it
-/// with the channel's thread.
+/// Delivery counts of a channel. A window in a thread of its own shares them with the channel's
+/// thread.
 #[derive(Debug, Default)]
 pub struct DeliveryCounts {
     /// Batches granted so far, of all objects.
     pub(super) granted: Count,
-    /// Records that were left out by [`Tail::Drop`](crate::Tail::Drop) and not reported yet.
+    /// Records that were dropped by [`Tail::Drop`](crate::Tail::Drop) and not reported yet.
     pub(super) dropped: Count,
-    /// Records that are still to be left out, because they were given already.
+    /// Records that are still to be skipped, because they were delivered already.
     pub(super) to_skip: Count,
-    /// Records that wait in a window for their turn.
+    /// Records in a window that are not due yet.
     pub(super) in_window: Count,
 }
 
-/// A number of which one thread changes the value at a time. Others may see an older value until
-/// they have waited for that thread.
+/// A number that only one thread changes at a time. Other threads may see an older value until they
+/// have waited for that thread.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -64,7 +64,8 @@ impl Count {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Takes away as much as there is, and at most `most`. Returns what was taken.
+    /// Subtracts `most`, or the whole value if that is less. Returns the number that was
+    /// subtracted.
     pub(super) fn take(&self, most: u64) -> u64 {
         let taken = self.get().min(most);
         self.0.fetch_sub(taken, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Count {
     }
 }
 
-/// Where the memory of batches comes from.
+/// The memory of batches.
 pub trait SinkMemory {
     /// Memory for one batch. A call of the decoder shares it, because the chunk lies in it.
     type Memory: BatchMemory + 'static;
@@ -95,7 +96,7 @@ pub trait SinkMemory {
         None
     }
 
-    /// Memory for a batch that does not fit into what [`memory`](Self::memory) gives: at least
+    /// Memory for a batch that does not fit into memory from [`memory`](Self::memory): at least
     /// `payload` bytes of payload, and an index of one record with `fields` fields.
     ///
     /// # Errors
@@ -107,15 +108,15 @@ pub trait SinkMemory {
     ) -> Result<Self::Memory, StopReason>;
 
     /// Enlarges memory that [`dedicated_memory`](Self::dedicated_memory) gave to at least `payload`
-    /// bytes of payload. What was written stays. It is called again and again for a batch that
-    /// grows, so it should enlarge by a part of the size.
+    /// bytes of payload. Its content stays. A growing batch calls this repeatedly, so it should
+    /// enlarge by a part of the size.
     ///
     /// # Errors
     /// There is no memory.
     fn grow(&mut self, memory: &mut Self::Memory, payload: usize) -> Result<(), StopReason>;
 
-    /// Makes `taken` count `bytes` bytes in the channel's budget, for memory that is not of
-    /// batches. Waits until consumers have released batches that take what is missing.
+    /// Makes `taken` count `bytes` bytes in the channel's budget, for memory other than that of
+    /// batches. Waits until consumers have released enough batches for it.
     ///
     /// # Errors
     /// The channel may not take that much, or the run is being stopped.
@@ -135,17 +136,17 @@ pub trait SinkMemory {
     ) -> Option<usize>;
 }
 
-/// Where batches are handed over, and what their consumers want.
+/// The delivery of batches, and the demand of their consumers.
 pub trait SinkDelivery: SinkMemory {
     /// Takes the fields of all records. Called at most once, before the first batch.
     fn schema(&mut self, fields: &Arc<[Field]>);
 
     /// Hands a batch over. If it has no columns, its index was [written](BatchMemory::write_index)
-    /// into the memory. The sink may take it, and leave another one of as many columns: the caller
-    /// fills that from its start.
+    /// into the memory. The sink may take the batch and leave another one with the same number of
+    /// columns, which the caller fills from its start.
     ///
     /// # Errors
-    /// It can't be handed over, or the run is being stopped.
+    /// The batch can't be handed over, or the run is being stopped.
     fn grant(&mut self, memory: Self::Memory, batch: &mut Batch) -> Result<(), StopReason>;
 
     /// Whether a consumer is waiting for a batch.
@@ -161,13 +162,13 @@ pub trait SinkDelivery: SinkMemory {
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason>;
 
     /// Delivery counts kept by a sink that regroups records: the window of a shuffle. `None` for
-    /// the places where batches go.
+    /// all other sinks.
     #[doc(hidden)]
     fn counts(&self) -> Option<&Arc<DeliveryCounts>> {
         None
     }
 
-    /// For a window in a thread of its own: waits until it has done with what it was given.
+    /// For a window in a thread of its own: waits until it has processed everything that it got.
     ///
     /// # Errors
     /// As those of [`grant`](Self::grant).
@@ -177,13 +178,13 @@ pub trait SinkDelivery: SinkMemory {
     }
 }
 
-/// Where batches go: memory for them, and their delivery.
+/// A sink of batches: memory for them, and their delivery.
 pub trait Sink: SinkMemory + SinkDelivery {}
 
 impl<S: SinkDelivery> Sink for S {}
 
-/// Enlarges private memory to at least `payload` bytes, and to twice its size, so that each byte is
-/// copied at most once more in all.
+/// Enlarges private memory to at least `payload` bytes, and to twice its size, so that growing
+/// copies each byte at most once more in total.
 pub(crate) fn grow_private(memory: &mut Vec<u8>, payload: usize) {
     memory.resize(payload.max(2 * memory.len()), 0);
 }

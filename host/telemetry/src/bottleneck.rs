@@ -1,5 +1,5 @@
 //! The bottleneck of a channel: the stage that took the most of the time of the channel's thread,
-//! and what to do about it.
+//! and its remedy.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use pipemill_channel::{Stage, StatsSnapshot};
 
 use pipemill_config::Source;
 
-/// Shortest time of a channel that has a bottleneck. In a shorter one the start would dominate.
+/// Shortest time of a channel that has a bottleneck. In a shorter time, the start would dominate.
 const MIN_TIME: Duration = Duration::from_millis(200);
 
 /// The stage that took the most of a channel's time.
@@ -63,7 +63,7 @@ pub(super) fn were_missed(missed: Duration, totals: &StatsSnapshot) -> bool {
     !missed.is_zero() && missed >= totals.of(Stage::Consumer) / 2
 }
 
-/// What to do if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was
+/// The remedy if this stage is the bottleneck. `missed`: the time of the stage `Consumer` was
 /// mostly a wait for consumers that were not connected.
 pub(super) fn remedy(stage: Stage, source: &Source, cores: Cores, missed: bool) -> String {
     match stage {

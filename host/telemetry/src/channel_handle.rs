@@ -1,4 +1,4 @@
-//! The handle to a channel for all threads but its own: its ring, its statistics and its state,
+//! The handle that all other threads have to a channel: its ring, its statistics and its state,
 //! while it runs and after.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,19 +60,19 @@ pub struct ChannelHandle {
     pub stats: ChannelStats,
     /// The ring that its batches go to.
     pub ring: Arc<Ring>,
-    /// What its source waits for.
+    /// Tells the object that its source waits for.
     awaited: Awaited,
-    /// The number of bytes of each epoch, as far as it is known.
+    /// The number of bytes of each epoch, if it is known.
     total: OnceLock<TotalSize>,
-    /// The source has ended, and consumers read what is left.
+    /// Whether the source has ended, and consumers read the rest.
     drains: AtomicBool,
     outcome: OnceLock<Outcome>,
-    /// What it waited for when it was last looked at while it was running.
+    /// Its wait when it was last looked at while it was running.
     last_wait: Mutex<Option<Wait>>,
 }
 
 impl ChannelHandle {
-    /// The handle to a channel that has not started. `awaited` is that of its source.
+    /// The handle to a channel that has not started. `awaited` belongs to its source.
     pub fn new(
         name: &str,
         source: &Source,
@@ -99,14 +99,15 @@ impl ChannelHandle {
         }
     }
 
-    /// Sets where the source tells the number of bytes of each epoch.
+    /// Sets the handle to the number of bytes of each epoch.
     pub fn set_total_size(&self, total: TotalSize) {
         // It is set once, before the channel starts.
         let _ = self.total.set(total);
     }
 
-    /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if nobody knows: of
-    /// pipes, of mixed channels, and of compressed objects, whose stored size is known alone.
+    /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if it is not known:
+    /// for pipes, for mixed channels, and for compressed objects, of which only the stored size is
+    /// known.
     pub(super) fn epoch_share(&self) -> Option<f64> {
         let object = self.stats.object().unwrap_or_default();
         if !self.source.is_read_as_stored(&object) {
@@ -117,13 +118,13 @@ impl ChannelHandle {
         Some(read as f64 / total as f64)
     }
 
-    /// Whether the source has ended. The channel runs on until consumers have read what is left; or
+    /// Sets whether the source has ended. The channel runs until consumers have read the rest, or
     /// it begins again.
     pub fn set_draining(&self, drains: bool) {
         self.drains.store(drains, Ordering::Relaxed);
     }
 
-    /// Whether the source has ended, and consumers read what is left.
+    /// Whether the source has ended, and consumers read the rest.
     pub(super) fn is_draining(&self) -> bool {
         self.drains.load(Ordering::Relaxed) && self.outcome.get().is_none()
     }
@@ -155,8 +156,8 @@ impl ChannelHandle {
         self.awaited.get().map_or_else(|| self.stats.epoch(), |awaited| awaited.epoch)
     }
 
-    /// What it waits for now. `ring` is the status of its ring. `None` if it goes on by itself, or
-    /// does not run any more.
+    /// Its current wait. `ring` is the status of its ring. `None` if it needs nothing from others,
+    /// or does not run any more.
     pub(super) fn wait(&self, ring: &Status, now: Instant) -> Option<Wait> {
         if !matches!(self.state(), ChannelState::Running) {
             return None;
@@ -174,7 +175,7 @@ impl ChannelHandle {
         observed.wait(now)
     }
 
-    /// What it waits for now; kept for [`last_wait`](Self::last_wait) as long as it runs.
+    /// Its current wait. Kept for [`last_wait`](Self::last_wait) as long as it runs.
     pub(super) fn look_at_wait(&self, now: Instant) -> Option<Wait> {
         let wait = self.wait(&self.ring.status(), now);
         if matches!(self.state(), ChannelState::Running) {
@@ -183,7 +184,7 @@ impl ChannelHandle {
         wait
     }
 
-    /// What it waited for when it was last looked at, if that was long enough to be told.
+    /// Its wait when it was last looked at, if that was long enough to be reported.
     pub(super) fn last_wait(&self, now: Instant) -> Option<Wait> {
         let last = self.last_wait.lock().unwrap_or_else(PoisonError::into_inner).clone();
         last.filter(|wait| wait.is_long(now))

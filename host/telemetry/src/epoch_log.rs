@@ -1,4 +1,4 @@
-//! Logs one line for each epoch that ends: what the channel did, and its bottleneck.
+//! Logs one line for each epoch that ends: the channel's totals, and its bottleneck.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use super::{ChannelHandle, summary};
 /// Observer of one channel that logs the end of each epoch.
 pub struct EpochLog {
     channel: Arc<ChannelHandle>,
-    /// For how long the channel waited for missing consumers, up to the last end of an epoch.
+    /// Total time for which the channel waited for missing consumers, up to the last end of an
+    /// epoch.
     missed: Mutex<Duration>,
 }
 
 impl EpochLog {
-    /// For this channel.
+    /// The observer of this channel.
     pub fn new(channel: Arc<ChannelHandle>) -> Self {
         Self { channel, missed: Mutex::default() }
     }

@@ -17,7 +17,7 @@ pub struct HostState {
 }
 
 impl HostState {
-    /// A host that starts now, and is stopping when `stop` is asked.
+    /// A host that starts now. It is stopping once `stop` is requested.
     pub fn new(channels: Vec<Arc<ChannelHandle>>, stop: Stop) -> Self {
         Self { channels, started: Instant::now(), started_at: SystemTime::now(), stop }
     }

@@ -20,8 +20,8 @@ pub(super) fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> 
         map.serialize_entry("time", &now.to_string())?;
         map.serialize_entry("level", level_word(level))?;
         map.serialize_entry("message", &message.to_string())?;
-        // Fails if a field has no JSON form: then it is left out. All types that are logged have
-        // one.
+        // Fails if a field has no JSON form. Such a field is left out, but all types that are
+        // logged have one.
         let _ = fields.visit(&mut Fields(&mut map));
         map.end()?;
         Ok::<_, serde_json::Error>(String::from_utf8_lossy(&out).into_owned())

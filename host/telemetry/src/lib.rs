@@ -1,15 +1,15 @@
-//! What the host reports about itself.
+//! Reports of the host about itself.
 //!
 //! - `log` writes messages to standard error, and `json` formats them for machines. `log_writer` is
-//!   the thread that writes them, and `log_lines` those that wait for it. `progress` is the
-//!   progress display on a terminal. `unread` says how long to wait at the end if nobody reads.
+//!   the thread that writes them, and `log_lines` are the lines that wait for it. `progress` is the
+//!   progress display on a terminal. `unread` limits the wait at the end if nobody reads.
 //! - `channel_handle` is one channel as other threads see it, `host_state` the whole host,
 //!   `process` its memory and CPU time.
 //! - `bottleneck` finds the stage that limits a channel. `summary` and `epoch_log` are the log
 //!   lines about a channel and its epochs.
-//! - `waits` finds what a channel waits for and does not get, and `wait_log` logs it.
+//! - `waits` finds the waits of a channel that others have to end, and `wait_log` logs them.
 //! - `snapshot` is the host at one moment. `metrics` and `status` render it, and `serve` serves
-//!   them over HTTP; so do `progress`, `summary` and `report`.
+//!   them over HTTP. `progress`, `summary` and `report` render it, too.
 //! - `sampler` takes samples of a run, and `report` shows them as a page. `trace` writes each
 //!   event.
 

@@ -1,8 +1,9 @@
 //! The log: lines on standard error, as text for people or as JSON for a log collector. The final
 //! error of a command that fails is written the same way. A message is always one line.
 //!
-//! A command that serves others hands its lines to a thread that writes them, so that it never
-//! waits for who reads them. Other commands write them in their place between what they print.
+//! A command that serves others hands its lines to a thread that writes them, so that the command
+//! never waits for the reader of standard error. Other commands write each line between their
+//! output.
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -21,7 +22,7 @@ use pipemill_types::log::NO_FIELDS;
 use super::log_writer::LogWriter;
 use super::{json, unread};
 
-/// Environment variable with the level from which on messages are written.
+/// Environment variable with the lowest level of messages that are written.
 const LEVEL_VARIABLE: &str = "PIPEMILL_LOG";
 /// Environment variable with the format of messages.
 const FORMAT_VARIABLE: &str = "PIPEMILL_LOG_FORMAT";
@@ -71,11 +72,11 @@ pub fn start(elsewhere: Format) {
     }
 }
 
-/// Lets a thread write all further lines. The process writes what is left with [`flush`] at its
-/// end.
+/// Lets a thread write all further lines. The process writes the remaining ones with [`flush`] at
+/// its end.
 pub fn write_in_thread() {
     let suspend = |write: &mut dyn FnMut()| suspend_progress(write);
-    // Without a thread, each line is written where it is made.
+    // Without a thread, each caller writes its line itself.
     if let Ok(writer) = LogWriter::start(stderr(), suspend, dropped_notice) {
         let _ = WRITER.set(writer);
         std::panic::set_hook(Box::new(report_panic));
@@ -105,7 +106,7 @@ pub fn last_words(why: &dyn Display, fields: &dyn Source) {
     );
 }
 
-/// The line that stands where lines were dropped.
+/// The line in the place of lines that were dropped.
 fn dropped_notice(dropped: u64) -> String {
     let why = match dropped {
         1 => "a line of the log was dropped, because nobody read standard error".to_owned(),
@@ -115,7 +116,7 @@ fn dropped_notice(dropped: u64) -> String {
 }
 
 /// Logs a panic of a thread, as the standard library does. The standard library itself would wait
-/// for who reads standard error.
+/// for the reader of standard error.
 fn report_panic(info: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let why = info.payload_as_str().unwrap_or("a value that is no text");
@@ -138,7 +139,7 @@ fn line(level: Level, message: &dyn Display, fields: &dyn Source) -> String {
 }
 
 fn variable(name: &str) -> Option<String> {
-    // A value that is not Unicode is no format and no level: the caller reports it as wrong.
+    // A value that is not Unicode is neither a format nor a level: the caller reports it as wrong.
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
@@ -149,7 +150,8 @@ fn filter(level: Option<&str>) -> (env_filter::Filter, Option<String>) {
     filter.filter_level(LevelFilter::Info);
     let Some(level) = level else { return (filter.build(), None) };
     let mut requested = env_filter::Builder::new();
-    // Else a single word that is no level would be taken for the name of the only module to log.
+    // Otherwise a single word that is no level would be taken for the name of the only module to
+    // log.
     let is_level = |word: &str| word.contains('=') || word.trim().parse::<LevelFilter>().is_ok();
     if level.split(',').all(is_level) && requested.try_parse(level).is_ok() {
         return (requested.build(), None);

@@ -17,7 +17,7 @@ const LINE_BYTES: usize = 64;
 pub(super) struct LogLines {
     errors: Waiting,
     others: Waiting,
-    /// Lines that came.
+    /// Number of all lines that were added.
     came: u64,
     /// Lines that were dropped since the last one was taken.
     dropped: u64,

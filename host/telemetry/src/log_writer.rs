@@ -1,5 +1,5 @@
-//! The thread that writes the log. Nobody else waits for who reads standard error: not the
-//! channels, and not the thread that obeys signals.
+//! The thread that writes the log. Only this thread waits for the reader of standard error. The
+//! channels and the thread that handles signals never do.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use nix::unistd::write;
 use super::log_lines::{LogLines, NextLine};
 use super::unread::{POLL_INTERVAL, Patience};
 
-/// The lines that wait for the thread, and how far it is.
+/// The lines that wait for the thread, and its progress.
 pub(super) struct LogWriter {
     state: Mutex<LogQueue>,
     /// A line has come.
@@ -37,8 +37,8 @@ struct LogQueue {
 }
 
 impl LogWriter {
-    /// Starts the thread. It writes each line to `to` while `above` runs it, and makes a line of
-    /// the number of lines that were dropped with `notice`.
+    /// Starts the thread. It writes each line to `to` while `above` runs it. `notice` makes a line
+    /// of the number of lines that were dropped.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -81,7 +81,7 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Adds a line. Never waits for who reads the log.
+    /// Adds a line. Never waits for the reader of the log.
     pub(super) fn push(&self, is_error: bool, line: String) {
         let dropped = self.lock().lines.push(is_error, line);
         self.lost.fetch_add(dropped, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl LogWriter {
         }
     }
 
-    /// Takes the next line, as soon as there is one. The one before it is written.
+    /// Waits for the next line, and takes it. The line before it is written.
     fn next(&self) -> NextLine {
         let mut state = self.lock();
         state.written += u64::from(std::mem::take(&mut state.is_writing));
@@ -126,7 +126,7 @@ impl LogWriter {
     }
 }
 
-/// Writes all of it, also if another process has set the pipe so that writes do not wait.
+/// Writes all bytes, even if another process has set the pipe so that writes do not wait.
 fn write_all(to: &impl AsFd, mut bytes: &[u8]) -> nix::Result<()> {
     while !bytes.is_empty() {
         match write(to, bytes) {

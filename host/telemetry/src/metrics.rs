@@ -225,7 +225,7 @@ impl Collector for HostCollector {
     }
 }
 
-/// Writes the metrics of the host. Those named `process_` are the same as of Prometheus' client
+/// Writes the metrics of the host. Those named `process_` are the same as in Prometheus' client
 /// libraries.
 fn process(host: &HostSnapshot<'_>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
@@ -333,8 +333,8 @@ fn calls(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result 
     )
 }
 
-/// The channel, and what tells the consumers of a channel apart. The rank is empty where batches
-/// are not dealt to ranks.
+/// The channel, and the labels that distinguish its consumers. The rank is empty unless batches are
+/// dealt to ranks.
 fn consumer_labels<'a>(
     now: &ChannelSnapshot<'a>,
     one: &ConsumerStatus,

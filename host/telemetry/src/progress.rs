@@ -30,13 +30,13 @@ const WAITING_KNOWN_SIZE: &str =
 pub struct ShownChannel {
     /// Its name, if there may be several channels. The line begins with it.
     pub name: Option<String>,
-    /// The number of bytes of each epoch, as far as it is known.
+    /// The number of bytes of each epoch, if it is known.
     pub total: TotalSize,
-    /// How far the channel is; `None` at its end.
+    /// The progress of the channel; `None` at its end.
     pub snapshot: Box<dyn Fn() -> Option<ProgressSnapshot> + Send>,
 }
 
-/// How far a channel is.
+/// The progress of a channel.
 pub struct ProgressSnapshot {
     /// Number of the epoch, from 0.
     pub epoch: u32,
@@ -46,7 +46,7 @@ pub struct ProgressSnapshot {
     pub records: Option<u64>,
     /// The object that it reads.
     pub object: Option<String>,
-    /// A text for what it waits for. As long as it waits, nobody knows how much time is left.
+    /// The channel's wait as a text. During a wait, the time left is not known.
     pub waits_for: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Progress {
         let all = MultiProgress::new();
         log::set_progress_bars(all.clone());
         let (stop, stopped) = channel::<()>();
-        // Nothing else draws: a terminal that nobody reads holds up this thread alone.
+        // Only this thread waits for a terminal that nobody reads, because nothing else draws.
         let draw = move || {
             let mut lines: Vec<_> =
                 channels.into_iter().map(|shown| ProgressLine::new(&all, shown)).collect();
@@ -154,8 +154,8 @@ impl ProgressLine {
             self.bar.reset();
             self.name();
         }
-        // Compressed input can be larger than its total, which counts stored bytes: then it is not
-        // shown.
+        // Compressed input can be larger than its total, which counts stored bytes. In that case
+        // the total is not shown.
         let total =
             self.shown.total.of(snapshot.epoch).filter(|total| *total >= snapshot.bytes.max(1));
         let template = match (total, &snapshot.waits_for) {
@@ -172,7 +172,7 @@ impl ProgressLine {
             None => self.bar.unset_length(),
         }
         let records = snapshot.records.map(|count| format!("{} records", HumanCount(count)));
-        // A narrow terminal cuts what comes last.
+        // A narrow terminal cuts the end of the line.
         let object = snapshot.object.filter(|_| snapshot.waits_for.is_none());
         let words: Vec<_> = [snapshot.waits_for, records, object].into_iter().flatten().collect();
         self.bar.set_message(Printable::name(words.join(", ")).to_string());

@@ -176,8 +176,8 @@ async fn serve(bound: &MetricsListener, host: Arc<HostState>) -> io::Result<()> 
     }
 }
 
-/// The open connections. A new one is always served: for it the oldest one is closed, which is most
-/// likely one of a client that is slow. A client that is well has its answer by then.
+/// The open connections. A new connection is always served. The oldest one is closed for it,
+/// because it most likely belongs to a slow client: other clients have their answers by then.
 struct Connections {
     host: Arc<HostState>,
     /// Their tasks, from the oldest to the newest.
@@ -198,8 +198,8 @@ impl Connections {
                 }
                 self.open.push_back(tokio::spawn(serve_connection(socket, self.host.clone())));
             }
-            // Most likely this process has no more descriptors: one of ours becomes free. The
-            // newest one is kept, because its request may be on its way.
+            // Most likely this process has no more descriptors. Closing a connection gives one
+            // back. The newest connection is kept, because its request may be on its way.
             Err(_) if self.open.len() > 1 => self.close_oldest().await,
             Err(error) => {
                 log::warn!("metrics: accepting failed, again in a second: {error}");
@@ -232,7 +232,7 @@ where
         .max_buf_size(MAX_HEADER_BYTES)
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
-    // An error needs no more than this: the client disconnected, or its time is over.
+    // An error needs no handling: the client disconnected, or its time is over.
     if let Ok(Err(error)) = timeout(MAX_CONNECTION_TIME, connection).await {
         log::debug!("metrics: a connection ended: {error}");
     }

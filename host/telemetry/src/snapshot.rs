@@ -1,5 +1,5 @@
-//! A host at one moment: what the status, the metrics, the report, the progress display and the
-//! summary render. All that one of them says comes from one snapshot, so that it fits together.
+//! A host at one moment, for the status, the metrics, the report, the progress display and the
+//! summary. Each of them renders a single snapshot, so its numbers fit each other.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -56,29 +56,30 @@ pub struct ChannelSnapshot<'a> {
     pub ring: Status,
     /// The last consumers that have disconnected, the oldest first.
     pub left_consumers: Vec<ConsumerStatus>,
-    /// What it did since its start.
+    /// Its totals since its start.
     pub totals: StatsSnapshot,
-    /// What it did in the current epoch.
+    /// Its totals in the current epoch.
     pub this_epoch: StatsSnapshot,
-    /// The epochs that have ended, the oldest first; of very many only the last ones.
+    /// The epochs that have ended, the oldest first. Only the last ones if there were very many.
     pub epochs: Vec<EpochStats>,
     /// Number of the epoch that it is in or waits for, from 0.
     pub epoch: u32,
-    /// Share of the epoch's bytes that were read, from 0 to 1, if somebody knows.
+    /// Share of the epoch's bytes that were read, from 0 to 1. `None` if it is not known.
     pub epoch_share: Option<f64>,
     /// The object that it reads.
     pub object: Option<String>,
     /// The stage that its thread is in.
     pub stage: Option<Stage>,
-    /// What it waits for; none if it goes on by itself, or does not run any more.
+    /// Its current wait. `None` if it needs nothing from others, or does not run any more.
     pub wait: Option<Wait>,
-    /// What it waited for when it was last looked at, if that was long enough to be told.
+    /// Its wait when it was last looked at, if that was long enough to be reported.
     pub last_wait: Option<Wait>,
-    /// Its source has ended, and consumers read what is left.
+    /// Whether its source has ended, and consumers read the rest.
     pub is_draining: bool,
-    /// Number of calls of the decoder in each bucket of [`DECODE_BUCKETS`], and of longer calls.
+    /// Number of calls of the decoder in each bucket of [`DECODE_BUCKETS`]. The last number counts
+    /// longer calls.
     pub calls: [u64; DECODE_BUCKETS.len() + 1],
-    /// The time that they took.
+    /// The time of all calls.
     pub call_time: Duration,
     /// Linear memory of the decoder, in bytes.
     pub decoder_memory: u64,

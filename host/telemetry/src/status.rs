@@ -49,7 +49,7 @@ pub struct ChannelStatus {
     #[serde(default)]
     pub epoch_share: Option<f64>,
     pub object: Option<String>,
-    /// What it waits for and does not get; `None` if it goes on by itself.
+    /// The channel's wait; `None` if it needs nothing from others.
     #[serde(default)]
     pub waits_for: Option<WaitStatus>,
     pub totals: StatsStatus,
@@ -63,7 +63,7 @@ pub struct ChannelStatus {
     pub ring: RingStatus,
 }
 
-/// What a channel waits for and does not get.
+/// A wait of a channel that others have to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct WaitStatus {
@@ -75,7 +75,7 @@ pub struct WaitStatus {
     pub remedy: String,
 }
 
-/// What a channel did, and the seconds that each stage took.
+/// A channel's totals, and the seconds of each stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct StatsStatus {
@@ -100,7 +100,7 @@ pub struct BottleneckStatus {
     pub remedy: String,
 }
 
-/// What to do if the stage is the bottleneck.
+/// The remedy for each stage, if it is the bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the page on operating documents them")]
 pub struct Remedies {
@@ -112,7 +112,7 @@ pub struct Remedies {
 }
 
 impl Remedies {
-    /// What to do if this stage is the bottleneck.
+    /// The remedy if this stage is the bottleneck.
     pub fn of(&self, stage: Stage) -> &str {
         match stage {
             Stage::Source => &self.source,
@@ -174,7 +174,7 @@ pub struct ConsumerStatus {
     pub unacked: u32,
     /// Age of the oldest grant that it holds.
     pub oldest: Option<f64>,
-    /// Its rank, where batches are dealt to ranks.
+    /// Its rank, if batches are dealt to ranks.
     pub rank: Option<u32>,
     pub waits: WaitTimesStatus,
 }

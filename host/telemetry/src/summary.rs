@@ -8,8 +8,8 @@ use pipemill_config::Source;
 use super::bottleneck::{Bottleneck, Cores, were_missed};
 use super::{ChannelHandle, ChannelSnapshot};
 
-/// The line about an epoch that has ended. `missed`: for how long the channel waited in it for
-/// consumers that were not connected.
+/// The line about an epoch that has ended. `missed` is the time for which the channel waited in it
+/// for consumers that were not connected.
 pub(super) fn of_epoch(channel: &ChannelHandle, epoch: &EpochStats, missed: Duration) -> String {
     let early = if epoch.early { ", ended early by its consumers" } else { "" };
     format!(
@@ -21,7 +21,7 @@ pub(super) fn of_epoch(channel: &ChannelHandle, epoch: &EpochStats, missed: Dura
     )
 }
 
-/// The line about a channel that is over.
+/// The line about a channel that has ended.
 pub(super) fn of_channel(now: &ChannelSnapshot<'_>) -> String {
     let ChannelSnapshot { name, needed, totals, ring, .. } = now;
     let text = totals_text(totals);
@@ -42,7 +42,7 @@ fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A rate of bytes, in MiB/s as the configuration has sizes; a low one in KiB/s.
+/// A rate of bytes in MiB/s, the unit of the configuration; a low rate in KiB/s.
 fn rate(bytes: f64) -> String {
     const KIB: f64 = 1024.0;
     const MIB: f64 = 1024.0 * KIB;

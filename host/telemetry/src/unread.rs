@@ -1,5 +1,5 @@
-//! How long to wait at the end for what is still to be written: as long as somebody reads it. Only
-//! the time in which nobody does is limited, so a slow machine changes nothing.
+//! Limits the wait at the end for bytes that are still to be written. Only the time in which nobody
+//! reads is limited, so the speed of the machine does not matter.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::{self, JoinHandle};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long nobody may read before the rest is given up.
+/// How long the reader may be silent before the rest is dropped.
 const UNREAD_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long all of it may take, if something reads now and then, or a disk hangs.
+/// Limit of the whole wait, if something reads now and then, or a disk hangs.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often it is looked at.
+/// How often the reader's progress is checked.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A wait for what is written to a descriptor.
+/// A wait for the bytes that are written to a descriptor.
 pub struct Patience {
     began: Instant,
     /// When somebody read last.
@@ -31,7 +31,8 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Whether it has waited long enough for `to`. `written` grows with what was written.
+    /// Whether the wait has been long enough for `to`. `written` grows with the bytes that were
+    /// written.
     pub fn is_over(&mut self, to: BorrowedFd<'_>, written: u64) -> bool {
         let now = Instant::now();
         if written != self.written || is_writable(to) {
@@ -54,10 +55,10 @@ pub fn join<T>(thread: JoinHandle<T>, to: &impl AsFd) -> Option<thread::Result<T
     Some(thread.join())
 }
 
-/// Whether more can be written at once, or an error is told at once.
+/// Whether more can be written at once, or an error comes at once.
 fn is_writable(to: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(to, PollFlags::POLLOUT)];
-    // What can't be polled is a file, which takes what is written.
+    // A descriptor that can't be polled is a file, which takes all writes.
     !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
 }
 
@@ -77,7 +78,7 @@ mod tests {
         drop(reader);
     }
 
-    /// It may work for longer than nobody may read.
+    /// The thread may work for longer than the reader may be silent.
     #[test]
     fn a_thread_whose_pipe_is_read_is_waited_for() {
         let (_reader, writer) = std::io::pipe().unwrap();

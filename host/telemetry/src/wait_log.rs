@@ -1,4 +1,4 @@
-//! Logs what the channels wait for: after ten seconds, then rarely. A thread looks every second.
+//! Logs the waits of the channels: after ten seconds, then rarely. A thread checks every second.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pipemill_types::log::log_with;
 use super::ChannelHandle;
 use super::waits::{Wait, WaitReports};
 
-/// How often the channels are looked at.
+/// How often the channels are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread that logs waits. Dropping it ends the thread.
@@ -39,7 +39,7 @@ impl WaitLog {
                     }
                 }
             }
-            // For the report.
+            // The report shows it.
             all.iter().for_each(|watched| drop(watched.channel.look_at_wait(Instant::now())));
         };
         let thread = Builder::new().name("wait-log".into()).spawn(work)?;
@@ -57,7 +57,7 @@ impl Drop for WaitLog {
     }
 }
 
-/// A channel, and what was told of its waits.
+/// A channel, and the reports of its waits.
 struct WatchedChannel {
     channel: Arc<ChannelHandle>,
     reports: WaitReports,

@@ -1,9 +1,10 @@
-//! What a channel waits for, and since when: a pure rule of the channel's state and a clock.
+//! The current wait of a channel, and when it began: a pure rule of the channel's state and a
+//! clock.
 //!
-//! A wait is what somebody else has to end: consumers that are not connected, a FIFO that does not
+//! A wait can only be ended by others: consumers that are not connected, a FIFO that does not
 //! exist, a source that gives nothing. Back-pressure is no wait: consumers that are connected take
-//! the next batch when they are done with the one before. The ring itself logs those that keep a
-//! batch for long.
+//! the next batch when they are done with the one before. The ring itself logs consumers that keep
+//! a batch for long.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +15,14 @@ use pipemill_source::AwaitedObject;
 
 use pipemill_config::Source;
 
-/// A source that has given nothing for less than this is at work.
+/// A source that has given nothing for less than this time is still working.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 /// A wait is reported after these times, and then each time that [`REPORT_INTERVAL`] has passed.
 const FIRST_REPORTS: [Duration; 3] =
     [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(5 * 60)];
 const REPORT_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-/// What kind of thing a channel waits for.
+/// The kind of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitReason {
     /// Nobody is connected, or fewer consumers than the channel needs.
@@ -35,7 +36,7 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Consumers, Self::Fifo, Self::Bytes, Self::Object];
 
     /// The word for it in the status, the metrics and the log's fields.
@@ -49,16 +50,16 @@ impl WaitReason {
     }
 }
 
-/// What a channel waits for.
+/// A wait of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
     /// Its kind.
     pub reason: WaitReason,
     /// When the wait began.
     pub since: Instant,
-    /// What it is, for a person: the words after "waiting for".
+    /// The cause of the wait, for a person: the words after "waiting for".
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -70,11 +71,11 @@ pub(super) struct Observed<'a> {
     pub(super) source: &'a Source,
     /// The stage that its thread is in.
     pub(super) stage: Option<Stage>,
-    /// What its source waits for.
+    /// The object that its source waits for.
     pub(super) awaited: Option<AwaitedObject>,
     /// The object that is read.
     pub(super) object: Option<String>,
-    /// Since when the source has given nothing.
+    /// The time since which the source has given nothing.
     pub(super) silent_since: Option<Instant>,
     /// Number of consumers that must be connected before the first batch is granted.
     pub(super) needed: u32,
@@ -83,8 +84,8 @@ pub(super) struct Observed<'a> {
 }
 
 impl Observed<'_> {
-    /// What the channel waits for; `None` if it goes on by itself. Missing consumers come first if
-    /// there is something to be read: then the source may wait for them, too.
+    /// The channel's wait; `None` if it needs nothing from others. Missing consumers come first if
+    /// there are batches to read: then the source may wait for them, too.
     pub(super) fn wait(&self, now: Instant) -> Option<Wait> {
         let consumers = self.missing_consumers();
         let has_batches = self.ring.ready + self.ring.dedicated > 0;
@@ -122,7 +123,7 @@ impl Observed<'_> {
         Some(Wait { reason, since, what, remedy: remedy.to_owned() })
     }
 
-    /// A rank that has left, for which the others wait: its batches fill the slots, because all
+    /// A rank that has left, and for which the others wait. Its batches fill the slots, because all
     /// ranks get equally many.
     fn missing_rank(&self) -> Option<Wait> {
         let Self { channel, needed, ring, .. } = *self;
@@ -185,13 +186,13 @@ impl Wait {
         reports_due(self.time(now)) > 0
     }
 
-    /// For a person: for how long it has waited, and for what.
+    /// For a person: the time and the cause of the wait.
     pub(super) fn words(&self, now: Instant) -> String {
         words(&self.what, self.time(now))
     }
 }
 
-/// For a person: for how long a channel has waited, and for what.
+/// For a person: the time and the cause of a wait.
 pub fn words(what: &str, time: Duration) -> String {
     format!("it has waited {} for {what}", show_time(time))
 }
@@ -210,8 +211,8 @@ fn reports_due(time: Duration) -> u64 {
 /// Decides when the waits of one channel are reported.
 #[derive(Debug, Default)]
 pub(super) struct WaitReports {
-    /// For each reason the beginning of the last wait, and the number of its reports so far. A
-    /// channel may change between two reasons, and each of its waits goes on.
+    /// For each reason, the beginning of the last wait and the number of its reports so far. A
+    /// channel may change between two reasons, and each of its waits continues.
     told: [Option<(Instant, u64)>; WaitReason::ALL.len()],
 }
 
@@ -336,7 +337,7 @@ mod tests {
         let mut case = case();
         let what = "a consumer: nobody has connected to `val`".to_owned();
         assert_eq!(case.found(0), ("consumers", what.clone(), 0));
-        // Also when its source has ended, and all is in the ring.
+        // The same if its source has ended, and all is in the ring.
         (case.stage, case.ring.ready) = (Some(Stage::Consumer), 3);
         assert_eq!(case.found(40), ("consumers", what, 0));
         assert_eq!(
@@ -345,7 +346,7 @@ mod tests {
         );
     }
 
-    /// The others go on until the batches of the one that left fill the slots.
+    /// The others continue until the batches of the one that left fill the slots.
     #[test]
     fn ranks_of_which_one_has_left() {
         let mut case = case();
@@ -373,7 +374,7 @@ mod tests {
         assert_eq!(case.found(9), ("consumers", what, 8));
         case.connect(2, 10);
         assert_eq!(case.wait(11), None);
-        // It does not wait for one that left.
+        // It does not wait for a consumer that has left.
         case.connect(1, 20);
         assert_eq!(case.wait(1000), None);
         case.connect(0, 30);
@@ -448,8 +449,7 @@ mod tests {
     }
 
     proptest! {
-        /// However late the clock is looked at: each wait is told when it has become long, and
-        /// seldom.
+        /// However late the clock is read: each wait is reported once it is long, and rarely.
         #[test]
         fn each_long_wait_is_told(
             steps in prop::collection::vec((1u64..700, any::<bool>()), 1..60),

@@ -16,8 +16,9 @@ and :class:`PipemillError` is the base of all errors.
 
 from __future__ import annotations
 
-# Each name is imported where it is first used, because that of all takes 30 to 40 ms: a program
-# that only imports this package, or runs the binary, should not wait. Type checkers see all names.
+# Each name is imported when it is first used, because to import all of them takes 30 to 40 ms. A
+# program that only imports this package, or runs the binary, should not wait for that. Type
+# checkers see all names.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .batch import Batch
@@ -88,7 +89,7 @@ __all__ = [
     "open",
 ]
 
-#: The modules of these names. All others are errors.
+#: The modules of these names. All other names are errors.
 _MODULES = {
     "Batch": "batch",
     "Epoch": "stream",

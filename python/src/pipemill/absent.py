@@ -1,7 +1,7 @@
-"""The argument ``absent=``: what a program takes where a record does not have a field.
+"""The argument ``absent=``: the values for records that do not have a field.
 
-Nothing invents a value. An array of numbers with an absent one is an :class:`AbsentError`, unless
-the program says what to take. Such a value has to be one of the field's type: it is never cast.
+No value is invented. An array of numbers with an absent one is an :class:`AbsentError`, unless the
+program gives a value for it. The value must be one of the field's type: it is never cast.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from .schema import MISSING, SCALARS, STRINGS, Field
 
-#: The largest finite numbers of the types that Python's ``float`` goes beyond.
+#: The largest finite numbers of the types whose range is smaller than that of Python's ``float``.
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
 
@@ -22,7 +22,7 @@ class AbsentValues:
     def __init__(self, values: Mapping[str, Any] | None, codes: bool = True) -> None:
         """`codes`: whether a field with categories gives codes, and not text.
 
-        Raises :class:`TypeError` where `values` is not a mapping.
+        Raises :class:`TypeError` if `values` is not a mapping.
         """
         if values is not None and not isinstance(values, Mapping):
             raise TypeError(
@@ -35,10 +35,10 @@ class AbsentValues:
         self._fields: tuple[Field, ...] | None = None
 
     def of(self, fields: tuple[Field, ...]) -> Mapping[str, Any]:
-        """The values by name, which these fields can hold.
+        """The values by name. These fields can hold them.
 
-        Raises :class:`ValueError` where there is no such field, or it can't hold its value, and
-        :class:`TypeError` where the value is of another kind.
+        Raises :class:`ValueError` if there is no such field, or it can't hold its value, and
+        :class:`TypeError` if the value is of another kind.
         """
         if self._values and fields is not self._fields:
             known = {field.name: field for field in fields}
@@ -51,14 +51,14 @@ class AbsentValues:
         return self._values
 
     def __getstate__(self) -> dict[str, Any]:
-        # A process that reads has fields of its own.
+        # The process that unpickles it has fields of its own.
         return {**self.__dict__, "_fields": None}
 
 
 def fitting(field: Field, value: Any, codes: bool = True) -> Any:
-    """The value as one of this field; of a category its code, where `codes` are wanted.
+    """The value as one of this field. For a category it is the code, if `codes` are wanted.
 
-    Raises :class:`ValueError` where the field's type can't hold it, and :class:`TypeError` where it
+    Raises :class:`ValueError` if the field's type can't hold it, and :class:`TypeError` if it
     is of another kind.
     """
     if field.categories and not codes:
@@ -123,5 +123,5 @@ def _refuse(
 
 
 def replaced(values: list[Any], value: Any) -> list[Any]:
-    """The list with `value` in place of None, unless that is :data:`MISSING`."""
+    """The list with `value` in place of each None, unless `value` is :data:`MISSING`."""
     return values if value is MISSING else [value if one is None else one for one in values]

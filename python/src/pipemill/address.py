@@ -1,6 +1,6 @@
-"""Where a host serves, and whose host is believed. A host's memory and its words are taken as they
-are, so a reader looks who owns the socket, and asks the kernel who serves it, before it says or
-reads anything."""
+"""The address of a host, and whether the host is trusted. A host's memory and messages are taken as
+they are. So a reader checks the owner of the socket, and asks the kernel for the process at its
+other end, before it sends or reads anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .errors import ConnectError
 
-#: What the kernel says of the process at the other end: its id, its user and its group.
+#: The kernel's facts about the process at the other end: its id, its user and its group.
 _CREDENTIALS = struct.Struct("iII")
 _ROOT = 0
 
@@ -22,9 +22,9 @@ class Address(NamedTuple):
     """The path of a host's socket, as :func:`pipemill.connect` takes it."""
 
     path: str
-    #: Whether the host may be one of any user.
+    #: Whether the host may belong to any user.
     allow_other_users: bool = False
-    #: Whether everybody can know the path, and so make its folder before the host does.
+    #: Whether other users can know the path, and so create its folder before the host does.
     can_be_guessed: bool = False
 
     def __fspath__(self) -> str:
@@ -33,14 +33,14 @@ class Address(NamedTuple):
     def connect(self, seconds: float) -> socket.socket:
         """A connected socket. Waits at most `seconds`, as does each of its calls.
 
-        Raises :class:`OSError` where no host answers, and :class:`ConnectError` where it is not one
-        that is believed.
+        Raises :class:`OSError` if no host answers, and :class:`ConnectError` if the host is not
+        trusted.
         """
         if not self.allow_other_users:
             if self.can_be_guessed:
                 _check_folder(os.path.dirname(self.path))
-            # Another user's process could let a connection wait. Connecting says why nothing is
-            # there.
+            # Another user's process could let a connection wait. If nothing is there, connecting
+            # gives the reason.
             with contextlib.suppress(FileNotFoundError):
                 self._check_user(_owner(self.path))
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -69,7 +69,7 @@ class Address(NamedTuple):
 def address_of(path: str | os.PathLike[str] | None, allow_other_users: bool = False) -> Address:
     """The address of a host: `path`, or that of ``$PIPEMILL_SOCKET``.
 
-    Raises :class:`ConnectError` where there is none.
+    Raises :class:`ConnectError` if there is none.
     """
     if isinstance(path, Address):
         return path
@@ -83,12 +83,13 @@ def address_of(path: str | os.PathLike[str] | None, allow_other_users: bool = Fa
 
 
 def _is_believed(user: int) -> bool:
-    """Whether it is this process's user, or root, who can change what it does anyway."""
+    """Whether it is this process's user, or root, who can change this process anyway."""
     return user in (_ROOT, os.geteuid())
 
 
 def _owner(path: str) -> int:
-    """The user who owns what is at the path, or a link there: that leads wherever he wants."""
+    """The user who owns the file at the path, or a link there: its owner decides where the link
+    leads."""
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode) and _is_believed(found.st_uid):
         found = os.stat(path)

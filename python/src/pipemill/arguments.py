@@ -1,4 +1,4 @@
-"""Answers arguments that a function does not have: other loaders have many, under other names."""
+"""Answers arguments that a function does not have: other loaders have many of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOP = (
 )
 _ERRORS = 'say on_error="skip" or "quarantine", and max_errors='
 
-#: What to write for the names that other loaders use. `{value!r}` is the value that was passed.
+#: The text to write for arguments of other loaders. `{value!r}` is the value that was passed.
 REMEDIES = {
     "batch_size": "say batch={value!r}: the host makes the batches",
     "batchsize": "say batch={value!r}",
@@ -95,8 +95,8 @@ REMEDIES = {
 
 
 def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Makes a function, or a constructor, raise a TypeError for names that it does not have: with
-    what to write instead. `own`: what differs from `REMEDIES`."""
+    """Makes a function, or a constructor, raise a TypeError for names that it does not have. The
+    error says what to write instead. `own`: the differences from `REMEDIES`."""
 
     def decorate(function: Function) -> Function:
         code = function.__code__
@@ -108,7 +108,7 @@ def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
                 _raise_unknown(function, known, named, {**REMEDIES, **own})
             return function(*args, **named)
 
-        # The same dict: what reads or changes the defaults sees those of the function.
+        # The same dict: code that reads or changes the defaults uses those of the function.
         call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]
         return cast(Function, call)
 
@@ -116,12 +116,12 @@ def answering(own: Mapping[str, str]) -> Callable[[Function], Function]:
 
 
 def defaults_of(function: Any) -> dict[str, Any]:
-    """The defaults of what can be passed by name only, of a function that answers."""
+    """The defaults of the keyword-only arguments of a function that answers."""
     return dict(function.__kwdefaults__)
 
 
 def check_shuffle(shuffle: Any) -> Any:
-    """The value of ``shuffle=``, which is no boolean: that says no order."""
+    """The value of ``shuffle=``. It must not be a boolean, because that determines no order."""
     if shuffle is True:
         raise TypeError(
             "shuffle=True: which order? Say shuffle=SEED, such as shuffle=7: the same seed gives "

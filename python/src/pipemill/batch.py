@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """Records of one epoch, where the host decoded them. They are of one object (a file, an S3 key)
-    too, unless the channel says how many records a batch has.
+    """Decoded records of one epoch. They also belong to one object (a file, an S3 key), unless the
+    channel has a fixed number of records of each batch.
 
     ::
 
@@ -29,10 +29,11 @@ class Batch:
         for record in batch: ...     # record by record
         len(batch)                   # number of records
 
-    The memory is the host's. It does not change while this object or anything made from it (an
-    array, a memoryview, a :class:`Record`) lives, and goes back to the host right after. So a view
-    is safe to keep. But keeping many stops the stream: copy what you want to keep
-    (``batch["x"].copy()``, ``bytes(record)``), or ask :func:`pipemill.connect` for more credits.
+    The memory belongs to the host. It does not change while this object or anything made from it
+    (an array, a memoryview, a :class:`Record`) lives, and goes back to the host right after. So a
+    view is safe to keep. But keeping many views stops the stream: copy the values that you want to
+    keep (``batch["x"].copy()``, ``bytes(record)``), or ask :func:`pipemill.connect` for more
+    credits.
     """
 
     __slots__ = (
@@ -62,7 +63,7 @@ class Batch:
         self._payload: memoryview | None = None
         self._metadata: dict[str, str] | None = None
         self._columns: dict[int, Column] | None = None
-        #: The memory as an array, with the first one that is made of it.
+        #: The memory as an array. The first array of the batch makes it.
         self._raw: Any = None
 
     # --- number and origin
@@ -94,13 +95,13 @@ class Batch:
     @property
     def valid(self) -> int:
         """Number of real records. Those after them are copies of the last real one, which fill the
-        batch where its channel has ``tail = "pad"``. Everywhere else, all records are real.
+        batch if its channel has ``tail = "pad"``. In all other channels, all records are real.
         """
         return self._layout.records - self._layout.padding
 
     @property
     def position(self) -> Position:
-        """Where the batch's first record comes from, so that it can be found again."""
+        """The position of the batch's first record, from which it can be found again."""
         return position_of(self._head, self._layout.texts_of(self._open_memory()))
 
     @property
@@ -110,10 +111,10 @@ class Batch:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Facts about the object, which its decoder set: the writer's schema, for example. Empty
-        where there are none. All batches of an object have the same.
+        """Facts about the object from its decoder, such as the writer's schema. Empty if there are
+        none. All batches of an object have the same facts.
 
-        Each call returns a new dict. Raises :class:`ProtocolError` where the host's bytes are not
+        Each call returns a new dict. Raises :class:`ProtocolError` if the host's bytes are not
         a JSON object of text.
         """
         memory = self._open_memory()
@@ -146,25 +147,25 @@ class Batch:
         ``utf8`` or ``bytes`` with a dimension      list of n lists of ``str`` or ``memoryview``
         ==========================================  ===============================================
 
-        The kind follows from the field's type alone, whatever the lengths in this batch are.
-        :meth:`dense` never returns a list. Arrays are read-only. They are views of the shared
-        memory where the rows are evenly spaced, and one copy where they are not. Without numpy they
-        are memoryviews of the same shape. A list is a new one at each call.
+        The kind depends only on the field's type, not on the lengths in this batch. :meth:`dense`
+        never returns a list. Arrays are read-only. They are views of the shared memory if the rows
+        are evenly spaced, and otherwise one copy. Without numpy they are memoryviews of the same
+        shape. A list is a new one at each call.
 
-        The type of an array is that of the field, with two exceptions. An array of bfloat16 has
-        the type that the package ``ml_dtypes`` adds to numpy; where that is not installed, it has
-        the 16 bits of each number as ``uint16``. An array of float16 without numpy is a copy as
-        float32. A single number in a record is a ``float`` for both.
+        The type of an array is that of the field, with two exceptions. An array of bfloat16 has the
+        type that the package ``ml_dtypes`` adds to numpy. If that is not installed, it has the 16
+        bits of each number as ``uint16``. An array of float16 without numpy is a copy as float32. A
+        single number in a record is a ``float`` for both.
 
-        Where a record does not have the field, a list has ``None``, and an array of numbers of one
-        shape can't be made. Pass the value to put there as `absent`; then an array is a copy::
+        If a record does not have the field, a list has ``None`` there, and an array of numbers of
+        one shape can't be made. Pass the value to put there as `absent`; then an array is a copy::
 
             batch.column("age", absent=float("nan"))
 
-        Raises :class:`KeyError` where there is no such field, :class:`AbsentError` where an array
-        would need a value that a record does not have, :class:`ValueError` or :class:`TypeError`
-        where the array's type can't hold the value `absent`, :class:`UnicodeDecodeError` where text
-        is not UTF-8, and :class:`ProtocolError` where the host's offsets or codes are wrong.
+        Raises :class:`KeyError` if there is no such field, :class:`AbsentError` if an array would
+        need a value that a record does not have, :class:`ValueError` or :class:`TypeError` if the
+        array's type can't hold the value `absent`, :class:`UnicodeDecodeError` if text is not
+        UTF-8, and :class:`ProtocolError` if the host's offsets or codes are wrong.
         """
         number = self._field_index(name)
         column = self._column(number)
@@ -174,7 +175,7 @@ class Batch:
         return found
 
     def dense(self, name: str, absent: Any = MISSING) -> Any:
-        """The field `name` of all records as one array, where it is equally long in all of them.
+        """The field `name` of all records as one array, if it is equally long in all of them.
 
         This is for numbers with a 0 in the shape, for numbers with categories, which become an
         array of their codes, and for ``bytes`` and ``utf8``. These two become an array of
@@ -184,8 +185,8 @@ class Batch:
         :param absent: the value of records that do not have the field, as for :meth:`column`, for
             numbers of one shape; for those with categories, a category or a code.
 
-        Raises :class:`ValueError` where the lengths differ, or the values are lists of text or
-        bytes, and :class:`AbsentError` where a record does not have the field.
+        Raises :class:`ValueError` if the lengths differ, or the values are lists of text or
+        bytes, and :class:`AbsentError` if a record does not have the field.
         """
         view = self._checked.dense.get(name)
         if view is not None:
@@ -200,21 +201,21 @@ class Batch:
         return array
 
     def dlpack(self, name: str) -> Any:
-        """As :meth:`dense`, for what takes arrays by DLPack, of any version: a numpy array that may
-        be written to. ::
+        """As :meth:`dense`, for libraries that take arrays by DLPack, of any version: a numpy array
+        that may be written to. ::
 
             x = jax.numpy.from_dlpack(batch.dlpack("x"))
 
-        What is written stays in this program, and is gone with the batch. The batch is held as long
-        as the array, or anything made of it, lives. DLPack does not know bfloat16 of numpy.
+        Changes stay in this program, and end with the batch. The batch is held as long as the
+        array, or anything made of it, lives. DLPack does not know bfloat16 of numpy.
         """
         from .dlpack import writable
 
         return writable(self, self._column(self._field_index(name)))
 
     def offsets(self, name: str) -> Any:
-        """Where each record's field `name` starts in :attr:`payload`, in bytes: n ``uint32``,
-        without a copy. 0xFFFFFFFF where it is absent.
+        """The start of each record's field `name` in :attr:`payload`, in bytes: n ``uint32``,
+        without a copy. 0xFFFFFFFF if the field is absent.
         """
         return self._index_array(self._field_index(name), 0)
 
@@ -233,9 +234,9 @@ class Batch:
     # --- records
 
     def __iter__(self) -> Iterator[Any]:
-        """The records, one at a time. Where the schema has one field, a record is its value;
-        otherwise it is a :class:`Record`. A value is a ``memoryview`` (bytes), a ``str`` (text, or
-        a category), a number, an array, or a list of ``str`` or ``memoryview``."""
+        """The records, one at a time. If the schema has one field, a record is its value; otherwise
+        it is a :class:`Record`. A value is a ``memoryview`` (bytes), a ``str`` (text, or a
+        category), a number, an array, or a list of ``str`` or ``memoryview``."""
         if len(self.fields) == 1:
             return self._column(0).values()
         self._open_memory()
@@ -250,12 +251,12 @@ class Batch:
     def to_arrow(self) -> Any:
         """The batch as a ``pyarrow.RecordBatch``. polars, DuckDB and others take the batch itself.
 
-        The values stay in the shared memory as far as Arrow can have them there, and the batch is
-        held as long as the arrays live; docs/libraries.md has the types, and what is copied.
+        The values stay in the shared memory if Arrow can refer to them there, and the batch is held
+        as long as the arrays live. docs/libraries.md has the types, and the values that are copied.
 
-        Raises :class:`ImportError` without pyarrow, :class:`UnicodeDecodeError` where text is not
-        UTF-8, :class:`ProtocolError` where the host's offsets or codes are wrong, and
-        :class:`ValueError` where Arrow can't hold a value.
+        Raises :class:`ImportError` without pyarrow, :class:`UnicodeDecodeError` if text is not
+        UTF-8, :class:`ProtocolError` if the host's offsets or codes are wrong, and
+        :class:`ValueError` if Arrow can't hold a value.
         """
         from .arrow import import_pyarrow
 
@@ -266,7 +267,7 @@ class Batch:
         return record_batch(self)
 
     def __arrow_c_schema__(self) -> Any:
-        """The Arrow type of a batch, for what reads Arrow. Needs pyarrow."""
+        """The Arrow type of a batch, for libraries that read Arrow. Needs pyarrow."""
         from .arrow import import_pyarrow
 
         import_pyarrow("a batch as Arrow")
@@ -275,12 +276,12 @@ class Batch:
         return types_of(self.fields).schema.__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """The batch, for what reads Arrow. Raises as :meth:`to_arrow`."""
+        """The batch, for libraries that read Arrow. Raises as :meth:`to_arrow`."""
         capsules: tuple[Any, Any] = self.to_arrow().__arrow_c_array__(requested_schema)
         return capsules
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The batch, for what reads only streams of Arrow. Raises as :meth:`to_arrow`."""
+        """The batch, for libraries that read only streams of Arrow. Raises as :meth:`to_arrow`."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     # --- giving it back
@@ -289,7 +290,7 @@ class Batch:
         """Tells the host that this program has processed the batch: no other consumer gets it.
 
         Asking for the next batch does the same. Call this for the last batch before you leave the
-        loop early, or where the work is done long before you ask for the next batch.
+        loop early, or if the work is done long before you ask for the next batch.
         """
         connection = self._lease.connection
         if self._memory is not None:
@@ -299,8 +300,8 @@ class Batch:
     def release(self) -> None:
         """ACKs the batch and gives it back; its memory goes back when no view is left.
 
-        The batch can't be used after that; views made from it can. ``with batch:`` does this at
-        its end. Where the end is an exception, it does nothing: the batch is not ACKed.
+        The batch can't be used after that; views made from it can. ``with batch:`` does this at its
+        end. If it ends with an exception, it does nothing: the batch is not ACKed.
         """
         if self._memory is not None:
             connection = self._lease.connection
@@ -330,8 +331,8 @@ class Batch:
         return protocol.header_of(self._head)
 
     def _writable_payload(self) -> memoryview | None:
-        """The payload for writing: the pages that this program writes to become its own. It holds
-        the batch as any view does. None where the machine's pages are too large for that."""
+        """The payload for writing. Pages that this program writes to become its own. It holds the
+        batch as any view does. None if the machine's pages are too large for that."""
         self._open_memory()
         window = self._lease.connection.writable_window(self._lease)
         if window is None:
@@ -383,8 +384,8 @@ class Batch:
 
 
 def _column_of(batch: Batch, number: int) -> Column:
-    """As `columns.column_of`, which takes the place of this function with the first column: with it
-    comes numpy."""
+    """As `columns.column_of`. That function replaces this one at the first column, because its
+    module imports numpy."""
     global _column_of
     from .columns import column_of as _column_of
 
@@ -392,7 +393,7 @@ def _column_of(batch: Batch, number: int) -> Column:
 
 
 def _note(batch: Batch, number: int, column: Column) -> None:
-    """As `dense_view.note`, which takes the place of this function with the first array."""
+    """As `dense_view.note`. That function replaces this one at the first array."""
     global _note
     from .dense_view import note as _note
 

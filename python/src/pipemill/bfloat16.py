@@ -19,7 +19,7 @@ def to_bits(number: Any) -> int:
     """The 16 bits of the bfloat16 nearest to `number`, which is rounded to float32 before. Ties go
     to the even one.
 
-    Raises :class:`OverflowError` where the number is finite and too large for a float32.
+    Raises :class:`OverflowError` if the number is finite and too large for a float32.
     """
     if math.isnan(number):
         return 0x7FC0

@@ -1,4 +1,4 @@
-"""Finds the program ``pipemill``, which the wheel brings: the host."""
+"""Finds the program ``pipemill``, the host, which the wheel contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_binary() -> str:
     """The path of the program ``pipemill``: the one that ``$PIPEMILL`` names; else the one that was
     installed with this package; else the first on ``$PATH``.
 
-    Raises :class:`BinaryNotFound`, whose text says where it was looked for and how to get it.
+    Raises :class:`BinaryNotFound`. Its text says which places were searched, and how to get it.
     """
     import shutil  # as long to import as half of this package
 
@@ -49,10 +49,10 @@ def find_binary() -> str:
 
 
 def _script_folders() -> Iterator[str]:
-    """Where an installer puts the scripts of this package, the likeliest first."""
+    """The folders into which an installer puts the scripts of this package, the likeliest first."""
     import sysconfig
 
-    # Of this environment, and of the one that it is made from.
+    # Of this environment, and of the environment that it is based on.
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
     package = os.path.dirname(os.path.abspath(__file__))
@@ -72,7 +72,8 @@ def _is_program(path: str) -> bool:
 
 
 def _is_python(path: str) -> bool:
-    """Whether this is a script of Python: a wrapper that would only look for the program again."""
+    """Whether this is a script of Python: a wrapper that would only search for the program
+    again."""
     with open(path, "rb") as file:
         head = file.read(128)
     return head.startswith(b"#!") and b"python" in head.split(b"\n", 1)[0]

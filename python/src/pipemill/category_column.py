@@ -1,4 +1,4 @@
-"""A field with categories: codes in the memory, which a program sees as text."""
+"""A field with categories: codes in the memory, text for the program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CategoryColumn(Column):
         return itemsize, itemsize
 
     def check(self) -> None:
-        """Raises `ProtocolError` where a code is that of no category."""
+        """Raises `ProtocolError` if a code belongs to no category."""
         field, known = self.field, len(self.field.categories)
         rows = arrays.rows_from(self.raw, self.offsets, self._size, field.scalar, known)
         if len(rows):

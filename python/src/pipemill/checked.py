@@ -1,5 +1,5 @@
-"""What was checked of a stream's last batch. One that is laid out in the same way is not checked
-again: to compare the bytes that say so takes a fraction of the time.
+"""Keeps the checks of a stream's last batch. A batch with the same layout is not checked again: to
+compare the bytes of the layout takes a fraction of the time.
 
 Nothing in here holds a batch's memory.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """Where the parts of a batch lie in its memory. All of them are within it."""
+    """The places of the parts of a batch in its memory. All of them are within it."""
 
     __slots__ = (
         "key", "bytes", "header", "records", "padding", "payload_at", "payload_end", "index_at",
@@ -26,17 +26,17 @@ class Layout:
     )  # fmt: skip
 
     def __init__(self, head: Head, grant: Grant, fields: int) -> None:
-        """Raises `ProtocolError` where a part is outside of the batch."""
+        """Raises `ProtocolError` if a part is outside of the batch."""
         header = protocol.check_header(head, grant, fields)
-        #: The parts of the header and the size of the batch, from which all else here follows.
+        #: The parts of the header and the size of the batch, which determine everything else here.
         self.key, self.bytes = head[::2], grant.bytes
-        #: Of its numbers only those that say where something is, and how long.
+        #: Of the header, only the numbers that are places and sizes are of use.
         self.header = header
         self.records, self.padding = header.records, header.padding
         self.payload_at, self.index_at = header.payload_at, header.index_at
         self.payload_end = header.payload_at + header.payload_bytes
         self.stride = protocol.stride(header.records)
-        #: The object's name with its identity right after it. None where they lie in other ways.
+        #: The object's name with its identity right after it. None if they are not adjacent.
         self.texts: slice | None = None
         name_end = header.object_at + header.object_bytes
         if header.identity_at == name_end or not header.identity_bytes:
@@ -68,9 +68,9 @@ class Checked:
         self.fields = fields
         #: The number of each field.
         self.numbers = {field.name: number for number, field in enumerate(fields)}
-        #: Of the last batch. `Batch` sees whether another one has the same.
+        #: Of the last batch. `Batch` checks whether another one has the same.
         self.layout: Layout | None = None
-        #: Those of each field that was asked for.
+        #: The spans of each field that was requested.
         self.spans: list[Spans | None] = [None] * len(fields)
         #: How the arrays of `Batch.dense` and of `Batch.column` are made, by the field's name.
         self.dense: dict[str, DenseView] = {}

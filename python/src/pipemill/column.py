@@ -18,7 +18,7 @@ class Column:
     """The values of one field. It is made when the program first asks for the field."""
 
     def __init__(self, field: Field, payload: memoryview, spans: Spans, memory: memoryview) -> None:
-        """`memory`: that of the whole batch, for what errors say."""
+        """`memory`: that of the whole batch, for error texts."""
         self.field = field
         self.spans = spans
         self.offsets, self.lengths, self.absent = spans.offsets, spans.lengths, spans.absent
@@ -30,16 +30,15 @@ class Column:
 
     @staticmethod
     def sizes(field: Field) -> tuple[int, int | None]:
-        """The bytes of which the length of each value is a multiple, and the length itself, where
-        it is the same for all values of the field."""
+        """Two numbers of bytes: the length of each value is a multiple of the first. The second is
+        the length itself, if it is the same for all values of the field, otherwise None."""
         return 1, None
 
     def check(self) -> None:
-        """Checks what depends on the values, and not on where they are."""
+        """Checks the values, and not their places."""
 
     def over(self, payload: memoryview, raw: Any) -> Column:
-        """The same field, whose values are made of this view of the same payload, of which `raw` is
-        the array."""
+        """The same field over this view of the same payload. `raw` is the array of that view."""
         other = type(self)(self.field, payload, self.spans, self._memory)
         other._raw = raw
         return other
@@ -54,7 +53,7 @@ class Column:
     # --- one record
 
     def value(self, row: int) -> Any:
-        """The field of one record; None where it is absent."""
+        """The field of one record; None if it is absent."""
         starts, sizes, cell = self._row_access or self._make_row_access()
         offset = starts[row]
         return None if offset == ABSENT else cell(offset, sizes[row])
@@ -67,14 +66,15 @@ class Column:
         return starmap(cell, zip(starts, sizes))
 
     def _make_row_access(self) -> tuple[Any, Any, Callable[[int, int], Any]]:
-        """Offsets and lengths as sequences of `int`, and what makes a value of one of each."""
+        """Offsets and lengths as sequences of `int`, and a function that makes a value of one of
+        each."""
         starts, sizes = self.spans.rows()
         self._row_access = starts, sizes, self._make_cell()
         return self._row_access
 
     def _make_cell(self) -> Callable[[int, int], Any]:
-        """What makes a value of its offset and length. It must not refer to `self`: a cycle would
-        keep the memory until the next collection."""
+        """A function that makes a value of its offset and length. It must not refer to `self`: a
+        cycle would keep the memory until the next collection."""
         raise NotImplementedError
 
     # --- all records
@@ -93,7 +93,8 @@ class Column:
 
     def filled(self, absent: Any) -> Any:
         """The result of `Batch.dense`: the array of all records. It is a copy with the value
-        `absent` where the field is absent, which only numbers of one shape can have."""
+        `absent` in the rows where the field is absent. Only numbers of one shape can have such
+        rows."""
         if absent is MISSING or self._size is None or not len(self.absent):
             return self.dense()
         value = fitting(self.field, absent)
@@ -101,13 +102,13 @@ class Column:
         return arrays.filled(self.raw, self.offsets, self._size, scalar, shape, value)
 
     def is_even(self) -> bool:
-        """Whether all records have the field, equally long. False where there is none."""
+        """Whether all records have the field, equally long. False if there is none."""
         return self.spans.is_even()
 
     def _even_length(self) -> int:
-        """The length of each value in bytes; 0 where there is no record.
+        """The length of each value in bytes; 0 if there is no record.
 
-        Raises :class:`AbsentError` where one is absent, :class:`ValueError` where they differ.
+        Raises :class:`AbsentError` if a value is absent, and :class:`ValueError` if lengths differ.
         """
         if self.spans.is_even():
             return int(self.lengths[0])
@@ -150,7 +151,8 @@ class Column:
         )
 
     def _place(self) -> str:
-        """Where the batch is from. Its records need not all be of the object of the first one."""
+        """The origin of the batch. Its records may belong to other objects than the first one
+        does."""
         memory = self._memory
         header = protocol.header_of(protocol.HEAD.unpack_from(memory))
         name = memory[header.object_at : header.object_at + header.object_bytes]

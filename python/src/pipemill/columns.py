@@ -17,7 +17,7 @@ from .string_column import BytesColumn, TextColumn
 if TYPE_CHECKING:
     from .batch import Batch
 
-#: The index of a field is compared with that of the batch before for up to this number of records.
+#: Up to this number of records, a field's index is compared with that of the batch before.
 _KEPT_RECORDS = 4096
 
 
@@ -40,7 +40,8 @@ def column_type(field: Field) -> type[Column]:
 
 
 def _spans_of(batch: Batch, number: int, kind: type[Column]) -> Spans:
-    """Where the values of a field lie: checked, or known from a batch that has the same index."""
+    """The place of the values of a field: checked, or known from a batch that has the same
+    index."""
     layout, checked = batch._layout, batch._checked
     limit = layout.payload_end - layout.payload_at
     some_absent = bool(batch._head[3] & SOME_ABSENT)
@@ -50,7 +51,7 @@ def _spans_of(batch: Batch, number: int, kind: type[Column]) -> Spans:
         return known
     field = batch.fields[number]
     spans = Spans(field, (offsets, lengths), limit, some_absent, *kind.sizes(field))
-    # Values of different lengths are hardly ever at the same places again.
+    # Values of different lengths are rarely at the same places again.
     is_kept = 0 < layout.records <= _KEPT_RECORDS and spans.lengths[0] == spans.lengths[-1]
     checked.spans[number] = spans.copy() if is_kept else None
     return checked.spans[number] or spans

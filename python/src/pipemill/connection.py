@@ -1,9 +1,9 @@
 """One connection to the host: its socket, the mapped ring, and the grants that are open.
 
 This file has the rules of ACK and RELEASE. A grant is open from GRANT to RELEASE. Its `Lease` is a
-weak reference to the window into its memory. When the last view has died, in whatever thread, the
-RELEASE is sent at once; but not for a batch that was never ACKed: if the program fails now, the
-host must give that batch to another consumer.
+weak reference to the window into its memory. When the last view has died, in any thread, the
+RELEASE is sent at once. It is not sent for a batch that was never ACKed: if the program fails now,
+the host must give that batch to another consumer.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-    #: What was received: a GRANT, or the length and the descriptor of another message.
+    #: A received message: a GRANT, or the length and the descriptor of another message.
     Received = Union[Grant, tuple[int | None, int | None]]
 
 # Plain numbers, because the flags are enums, whose arithmetic takes longer than a system call.
 _SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-#: Two ways to receive: to wait for `POLL_INTERVAL` at most, which is one call of the kernel, where
-#: `Connection.wait` needs three; or not at all.
+#: Two ways to receive: wait at most `POLL_INTERVAL`, which is one call of the kernel where
+#: `Connection.wait` needs three; or do not wait.
 WAIT = int(socket.MSG_CMSG_CLOEXEC)
 DONT_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 _PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 _TRUNCATED = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
-#: Seconds between two tries to send what did not fit the socket.
+#: Seconds between two tries to send messages that did not fit the socket.
 POLL_INTERVAL = 1.0
 #: Bytes for the one descriptor that may be attached to a message.
 FD_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
@@ -62,7 +62,7 @@ class Lease(weakref.ref[Any]):
     #: Whether the program had a window to write to.
     written: bool
     #: The `Batch` made of it, while that lives: for error texts, and to close it with the stream.
-    #: Not set where none could be made.
+    #: Not set if none could be made.
     batch: weakref.ref[Batch]
 
     def its_batch(self) -> Batch | None:
@@ -82,7 +82,7 @@ class Connection:
         self._ring = ring
         self._window_at = slot_window_type(welcome.slot_bytes).from_address
         self._slots, self._slot_bytes = welcome.slots, welcome.slot_bytes
-        #: The last message that was received, and what was there before.
+        #: A buffer that begins with the last message. Older bytes follow.
         self.message = memoryview(bytearray(protocol.MAX_MESSAGE))
         self._buffers = [self.message]
         limit = struct.pack("ll", int(POLL_INTERVAL), 0)
@@ -94,7 +94,7 @@ class Connection:
         self.is_closing = False
         self._closed = False
         self._hung_up = False
-        # What is called for each batch.
+        # Called for each batch.
         self._receive, self._send_now = sock.recvmsg_into, sock.send
         # Re-entrant: the last view may die at any point of this code, and then its RELEASE is sent.
         self._lock = threading.RLock()
@@ -103,16 +103,16 @@ class Connection:
     # --- receiving
 
     def receive(self, how: int = DONT_WAIT) -> Received:
-        """The next message: a GRANT, or of another one the length and the descriptor; (None, None)
-        where there is none. An empty message is the host's hang-up. `message` begins with it until
-        the next call. `how`: `WAIT` or `DONT_WAIT`.
+        """The next message: a GRANT, or the length and the descriptor of another message; (None,
+        None) if there is none. An empty message is the host's hang-up. `message` begins with the
+        message until the next call. `how`: `WAIT` or `DONT_WAIT`.
         """
         try:
             size, passed, flags, _ = self._receive(self._buffers, FD_SPACE, how)
         except BlockingIOError:
             return None, None
         except ConnectionError:
-            # Linux reports this once, ahead of the messages that the host had sent. Receive these.
+            # Linux reports this once, before the messages that the host had sent. Receive these.
             if self._hung_up:
                 return 0, None
             self._hung_up = True
@@ -135,11 +135,11 @@ class Connection:
         return found
 
     def coming(self) -> int | None:
-        """The type of the next message, which stays there. None where none has come."""
+        """The type of the next message, which is not removed. None if none has come."""
         try:
             head = self._sock.recv(protocol.TYPE.size, _PEEK)
         except OSError:
-            return None  # nothing yet, or the host has hung up: `receive` says it
+            return None  # nothing yet, or the host has hung up: `receive` reports that
         return protocol.TYPE.unpack(head)[0] if len(head) == protocol.TYPE.size else None
 
     def wait(self, seconds: float) -> None:
@@ -194,8 +194,8 @@ class Connection:
         )
 
     def writable_window(self, lease: Lease) -> Any:
-        """A window into the same memory that the program may write to: nobody else sees what it
-        writes. None where that can't be, because slots share pages."""
+        """A window into the same memory that the program may write to: nobody else sees the
+        changes. None if that is impossible, because slots share pages."""
         window = lease()
         slot = lease.grant.slot
         if slot != DEDICATED and self.welcome.slot_bytes % PAGE_BYTES:
@@ -204,7 +204,8 @@ class Connection:
         return None if window is None else window.mapping.writable_window(window)
 
     def ack(self, lease: Lease) -> None:
-        """The program has processed the batch: sends ACK, or RELEASE where no view is left."""
+        """Sends ACK, because the program has processed the batch. Sends RELEASE if no view is
+        left."""
         with self._lock:
             window = lease()  # a reference, so that the window can't die before the ACK is sent
             if window is None:
@@ -244,7 +245,8 @@ class Connection:
             self._send(_pack(RELEASE, grant[1]))
 
     def _after_close(self, lease: Lease) -> None:
-        """The last view of a batch has died after `close`: hangs up where no other is left."""
+        """Called when the last view of a batch has died after `close`. Hangs up if no other is
+        left."""
         self.open.pop(lease.grant.grant, None)
         if not self._has_views():
             self._hang_up()
@@ -264,7 +266,8 @@ class Connection:
         self.flush()
 
     def flush(self) -> None:
-        """Sends what did not fit the socket before. Never waits: the next call tries again."""
+        """Sends messages that did not fit the socket before. Never waits: the next call tries
+        again."""
         with self._lock:
             while self._unsent and not self._closed:
                 message = self._unsent.popleft()
@@ -283,7 +286,7 @@ class Connection:
         return self.pid != os.getpid()
 
     def check(self) -> None:
-        """Raises where this connection can't be used: in a forked child, or when closed."""
+        """Raises if this connection can't be used: in a forked child, or when closed."""
         if self.is_others():
             raise ForkError(
                 f"this stream was connected by process {self.pid} and is used in {os.getpid()}; "
@@ -293,8 +296,8 @@ class Connection:
             raise ClosedError("the stream is closed; call pipemill.connect() for a new one")
 
     def close(self) -> None:
-        """Hangs up. Views that live show private copies from then on, at the same addresses,
-        because the host reuses the memory. Where there is no memory for copies, the hang-up waits
+        """Hangs up. From then on, views that live show private copies at the same addresses,
+        because the host reuses the memory. If there is no memory for copies, the hang-up waits
         until the last view has died."""
         with self._lock:
             if self.is_closing:
@@ -308,14 +311,14 @@ class Connection:
                 self._hang_up()
 
     def _keep_copies(self) -> bool:
-        """Puts copies of what views show in the place of the shared memory. False where there is no
-        memory for that."""
+        """Replaces the shared memory under views with copies. False if there is no memory for
+        that."""
         try:
             copy = self.copy_held()
         except OSError:
             return False
         self._show(copy)
-        # What is copied already is a forked child's, too.
+        # A forked child, too, gets the copies with the process's memory.
         forget(self)
         return True
 
@@ -337,7 +340,7 @@ class Connection:
     # --- a fork, see `fork`
 
     def copy_held(self) -> dict[Mapping, Copy]:
-        """Copies of what views show, for each mapping with such views."""
+        """Copies of the memory under views, for each mapping with views."""
         shown: dict[Mapping, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         # While these windows live, the host writes to no memory of theirs.
         windows = [(lease.grant.bytes, lease()) for lease in list(self.open.values())]
@@ -363,7 +366,7 @@ class Connection:
             mapping.drop_copy(copy)
 
     def _show(self, copies: dict[Mapping, Copy]) -> None:
-        """Puts the copies in the place of the shared memory. What was not copied can't be read."""
+        """Replaces the shared memory with the copies. Memory that was not copied can't be read."""
         windows = [lease() for lease in list(self.open.values())]
         mappings = {window.mapping for window in windows if window is not None}
         for mapping in mappings | {self._ring}:
@@ -387,8 +390,8 @@ class Connection:
 
 
 def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> None:
-    """Sends RELEASE where the batch was ACKed; hangs up where the stream is closed."""
-    # A view of a global name dies when the modules of this package are empty already. The end of
+    """Sends RELEASE if the batch was ACKed. Hangs up if the stream is closed."""
+    # A view in a global name may die when the modules of this package are empty already. The end of
     # the process hangs up.
     if is_finalizing():
         return
@@ -408,7 +411,7 @@ def _on_last_view_died(lease: Any, is_finalizing: Any = sys.is_finalizing) -> No
 
 
 def descriptor(passed: list[tuple[int, int, bytes]]) -> int | None:
-    """The one descriptor of a message. Any more are closed."""
+    """The only descriptor of a message. Any more are closed."""
     fds = array.array("i")
     for level, kind, data in passed:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -1,5 +1,5 @@
-"""How the array of a field is made of a batch that is like one before, in few steps: it has the
-same layout, the same flags and the same index, so that all of it was checked."""
+"""Makes the array of a field in few steps, if an earlier batch has the same layout, the same flags
+and the same index. Then all of it was checked."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from .batch import Batch
     from .column import Column
 
-#: Where there is none, there are no recipes.
+#: None without numpy: then there are no recipes.
 _view_of: Any = getattr(arrays, "view_of", None)
 
 
 class DenseView:
-    """The shape, the type and the place of an array, and the index that it follows from."""
+    """The shape, the type and the place of an array, and the index that determines them."""
 
     __slots__ = ("layout", "flags", "index", "more", "bytes", "shape", "dtype", "at", "strides")
 
     def __init__(self, batch: Batch, number: int, column: Column) -> None:
-        """`column`: that of the field of this number, of which the recipe is known."""
+        """`column` is that of the field of this number. Its recipe is known."""
         self.layout = layout = batch._layout
         self.flags = batch._head[3]
         offsets, lengths = column.spans.index
         self.bytes: bytes = offsets + lengths
-        #: Where the index lies in the batch, in two parts where there is a gap after the offsets.
+        #: The place of the index in the batch: two parts if there is a gap after the offsets.
         at, size = layout.index_at + 2 * number * layout.stride, 4 * layout.records
         self.index, self.more = slice(at, at + 2 * size), None
         if layout.stride != size:
@@ -38,8 +38,8 @@ class DenseView:
         self.at = place + layout.payload_at
 
     def array(self, batch: Batch, payload: Any = None) -> Any:
-        """The array of a batch, over this array of its payload if there is one. None where the
-        batch was given back, or is not like the one that this was made of."""
+        """The array of a batch, over this array of its payload if there is one. None if the batch
+        was given back, or is not like the one of this view."""
         memory, layout = batch._memory, self.layout
         if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
             return None
@@ -58,7 +58,8 @@ class DenseView:
 
 
 def note(batch: Batch, number: int, column: Column) -> None:
-    """The array of this column was made. The next batches may be like this one."""
+    """Notes how the array of this column was made, because the next batches may be like this
+    one."""
     spans = column.spans
     if spans.recipe is None or not isinstance(spans.index[0], bytes):
         return

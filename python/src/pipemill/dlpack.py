@@ -1,4 +1,4 @@
-"""Arrays for what takes them by DLPack.
+"""Arrays for libraries that take them by DLPack.
 
 A read-only array is of little use there. A legacy consumer refuses it, JAX refuses it in all
 versions, and PyTorch ignores that it is read-only: a write would end the process. So these arrays
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def writable(batch: Batch, column: Column) -> Any:
-    """The dense array of a column, as one that may be written to: a view where its rows are evenly
-    spaced and aligned. Raises what `Batch.dense` raises, and :class:`ImportError` without numpy."""
+    """The dense array of a column, made writable: a view if its rows are evenly spaced and aligned.
+    Raises the errors of `Batch.dense`, and :class:`ImportError` without numpy."""
     try:
         from .numpy_arrays import payload_array
     except ImportError as error:

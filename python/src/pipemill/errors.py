@@ -8,9 +8,9 @@ from typing import Any, cast
 class PipemillError(Exception):
     """The base of all errors of this package.
 
-    All of them can be pickled and copied, also subclasses of your own, whatever their constructors
-    take: the copy has the type, the text and the attributes. So an error of a worker (of
-    ``multiprocessing``, ``concurrent.futures``, a ``DataLoader``, Ray) reaches the program.
+    All of them can be pickled and copied, even subclasses of your own with any constructor: the
+    copy has the type, the text and the attributes. So an error of a worker (of ``multiprocessing``,
+    ``concurrent.futures``, a ``DataLoader``, Ray) reaches the program.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -19,8 +19,8 @@ class PipemillError(Exception):
 
 
 def made_again(kind: type[PipemillError], args: tuple[Any, ...]) -> PipemillError:
-    """An error of this type that was made of `args`. Only the constructor of Python's own base
-    class runs, because another one may need more than they are."""
+    """An error of this type, made of `args`. Only the constructor of Python's own base class runs,
+    because another one may need more arguments."""
     base: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
     error: PipemillError = base.__new__(kind, *args)
     base.__init__(error, *args)
@@ -40,16 +40,16 @@ class Refused(ConnectError):
 
 
 class ProtocolError(PipemillError):
-    """The host sent something that version 1 of the protocol does not allow."""
+    """The host sent something that the protocol does not allow."""
 
 
 class HostDied(PipemillError, ConnectionError):
     """The host hung up before the end of the stream. Views that you hold stay readable.
 
-    Where the host is this program's own, the text names the signal or the exit status that it ended
-    with, and where its log is.
+    If the host is this program's own, the text names the signal or the exit status that it ended
+    with, and the place of its log.
 
-    ``batches`` and ``records`` are the numbers of those that had been read.
+    ``batches`` and ``records`` are the numbers of batches and records that had been read.
     """
 
     def __init__(self, message: str, *, batches: int = 0, records: int = 0) -> None:
@@ -70,7 +70,7 @@ class HeldError(PipemillError):
 
 
 class StateError(PipemillError):
-    """The stream has no state: this program was not given all batches of the channel.
+    """The stream has no state: not all batches of the channel were delivered to this program.
 
     In mode "share", each batch goes to one of the consumers.
     """
@@ -94,7 +94,7 @@ class DecodeError(PipemillError):
     A ``DecodeError`` itself means that the input does not fit its format. Its subclasses are for
     other causes: :class:`RefusedError`, :class:`PluginError`, :class:`SourceError`,
     :class:`LimitError` and :class:`HostError`. All but ``kind`` and ``channel`` may be ``None``.
-    ``channel`` is empty where the host failed before it had one::
+    ``channel`` is empty if the host failed before it had one::
 
         try:
             train(stream)
@@ -123,7 +123,7 @@ class DecodeError(PipemillError):
         self, message: str, *, kind: str | None = None, channel: str = "", **where: Any
     ) -> None:
         super().__init__(message)
-        # Libraries make an error again of its text alone.
+        # Libraries make the error again from its text alone.
         self.kind = self._kind if kind is None else kind
         self.channel = channel
         self.epoch = where.get("epoch")

@@ -1,11 +1,11 @@
-"""What a forked child has of its parent's batches: a private copy of those that the parent held.
+"""Gives a forked child private copies of the batches that its parent held.
 
-The shared memory itself is not the child's. As soon as the parent RELEASEs a batch, the host writes
-another one there, and a view in the child would show it. So the parent copies what it holds before
-it forks, and the child puts the copy in the place of the shared memory, at the same addresses: all
-views show what they showed before the fork, and never anything else. The rest of the shared memory
-can't be read in the child: an attempt ends it with SIGSEGV. This can only happen to a view that
-another thread made during the fork, or where native code has forked without Python's hooks.
+The shared memory itself does not belong to the child. As soon as the parent RELEASEs a batch, the
+host writes another one there, and a view in the child would show it. So the parent copies the
+memory of its batches before it forks, and the child puts the copies in the place of the shared
+memory, at the same addresses. All views show the same bytes as before the fork. The rest of the
+shared memory can't be read in the child: an attempt ends it with SIGSEGV. This can only happen to a
+view that another thread made during the fork, or if native code has forked without Python's hooks.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _forking = _Forking()
 
 
 def register(connection: Connection) -> None:
-    """From now on, children that are forked have copies of what this connection holds."""
+    """From now on, forked children have copies of the batches that this connection holds."""
     _connections.add(connection)
 
 
 def forget(connection: Connection) -> None:
-    """Its views do not show shared memory any more."""
+    """Forgets a connection, whose views do not show shared memory any more."""
     _connections.discard(connection)
 
 
@@ -66,7 +66,7 @@ def _after_in_child() -> None:
             # A child of this child inherits the copy.
             _connections.discard(connection)
     except BaseException:
-        # The child must not go on with views that the host overwrites.
+        # The child must not continue with views that the host overwrites.
         os.abort()
 
 

@@ -1,4 +1,4 @@
-"""Reads a source to its end, also where its host is killed: another host goes on at the next
+"""Reads a source to its end, even if its host is killed: another host continues with the next
 record."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from .errors import HostDied, StateError
 from .log import warn
 from .stream import Stream
 
-#: Hosts that may be killed one after the other without a batch between them. More of them are
-#: killed by what they read, such as a record that takes too much memory.
+#: Hosts that may be killed in a row without a batch between them. If more are killed, the cause is
+#: most likely the input, such as a record that takes too much memory.
 MAX_LOST = 3
 
 
 class GoingOn:
-    """An iterator over the batches of a source, of one host after the other."""
+    """An iterator over the batches of a source, from one host after another."""
 
     def __init__(
         self,
@@ -25,8 +25,8 @@ class GoingOn:
         state: Mapping[str, Any] | None = None,
         max_lost: int = MAX_LOST,
     ) -> None:
-        """`make`: opens the source, at a state or None. `state`: where the first one begins.
-        `max_lost`: 0 where no other host can go on."""
+        """`make` opens the source, at a state or None. `state`: where the first host begins.
+        `max_lost`: 0 if no other host can continue."""
         self._make = make
         self._state = state
         self._max_lost = max_lost
@@ -36,7 +36,7 @@ class GoingOn:
 
     @property
     def stream(self) -> Stream:
-        """The stream of the host that is read now."""
+        """The stream of the current host."""
         while self._stream is None:
             try:
                 self._stream = self._make(self._state)
@@ -59,12 +59,13 @@ class GoingOn:
                 return batch
 
     def _leave(self, stream: Stream, error: HostDied) -> None:
-        """Closes the stream of a host that was killed. The next one goes on after its batches."""
+        """Closes the stream of a host that was killed. The next host continues after its
+        batches."""
         try:
             if stream._receiver.batches or self._state is not None:
                 self._state = stream.state_dict()
         except StateError:
-            # With order="any" there is no place to go on at.
+            # With order="any" there is no place to continue at.
             raise error from None
         self._stream = None
         stream.close()

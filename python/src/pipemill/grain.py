@@ -18,7 +18,7 @@ from .schema import MISSING, STRINGS
 from .sources import Source
 
 
-#: Words of grain, for what it does itself.
+#: Words of grain, for features that it has itself.
 _OTHER_WORDS = {
     "num_workers": (
         "say workers={value!r}: the host decodes that many objects at the same time, and "
@@ -64,13 +64,13 @@ def dataset(
 
         data = pipemill.grain.dataset("data/*.npy", batch=256, epochs=None).map(augment)
 
-    It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
-    set, with the arguments of :func:`pipemill.connect`. Else it reads a source, with those of
-    :func:`pipemill.open`. Numbers of one shape are numpy arrays, categories their
+    It reads a channel if `socket` is given or ``$PIPEMILL_SOCKET`` is set: `source` is then its
+    name, and the arguments are those of :func:`pipemill.connect`. Otherwise it reads a source, with
+    the arguments of :func:`pipemill.open`. Numbers of one shape are numpy arrays, categories their
     codes. Numbers with a 0 in the shape are a list of arrays; text and bytes are lists, too. All
     are copies, so that ``prefetch`` can hold as many as it wants.
 
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": float("nan"), "label": -1}``. Without such a value, a list has None there,
         and an absent number is an :class:`AbsentError`.
 
@@ -138,7 +138,7 @@ def _element(batch: Batch, absent: AbsentValues) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of an array, of bytes, or of a list of bytes; None stays."""
+    """A copy of an array, of bytes, or of a list of bytes. None stays."""
     if value is None or isinstance(value, list):
         return value and [bytes(one) for one in value]
     return value.copy() if isinstance(value, np.ndarray) else bytes(value)

@@ -21,7 +21,7 @@ def establish(
     address: Address, channel: str, wishes: dict[str, Any], wait: float, version: str
 ) -> Connection:
     """A connection to `channel` of the host at this address. Waits at most `wait` seconds.
-    `wishes`: what HELLO asks for."""
+    `wishes`: the requests in HELLO."""
     deadline = time.monotonic() + wait
     client = f"python {'.'.join(map(str, sys.version_info[:3]))}, pipemill {version}"
     client = client_name(client, wishes.get("rank"))
@@ -97,7 +97,7 @@ def _receive_answer(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, by
 def _accept_welcome(
     sock: socket.socket, channel: str, message: bytes, fd: int | None
 ) -> Connection:
-    """The connection, where the host's answer is a WELCOME."""
+    """The connection, if the host's answer is a WELCOME."""
     if not message:
         raise ConnectError(
             f"the host hung up when asked for channel {channel!r}; look into its log"

@@ -21,7 +21,7 @@ from .stream import Stream
 from .tasks import TaskReader
 
 
-#: Words of the library, for what it does itself.
+#: Words of the library, for features that it has itself.
 _OTHER_WORDS = {
     "batch_size": "say batch_size= to the DataLoader, or call batch({value!r}) of the result",
     "drop_last": "say drop_last= to the DataLoader",
@@ -66,17 +66,16 @@ def iterable(
             ...
 
     Each object of the source is a shard: ``DataLoader`` deals them to its workers, ``shuffle``
-    shuffles them, and ``state_dict`` goes on inside of one. The arguments are those of
-    :func:`pipemill.open`, but for what the library does itself: epochs, shards, states, shuffling.
-    Decoder, types and header are learned from the first object, and an object with others is
-    refused. What a record does not have is None. `max_errors` counts for each
+    shuffles them, and ``state_dict`` resumes inside of one. The arguments are those of
+    :func:`pipemill.open`, except for features that the library has itself: epochs, shards, states,
+    shuffling. Decoder, types and header are learned from the first object, and an object with
+    others is refused. Fields that a record does not have are None. `max_errors` counts for each
     object.
 
     :param absent: the values to take there instead, by the names of fields:
         ``absent={"age": -1, "note": ""}``.
 
-    Raises what :func:`pipemill.open` raises, and :class:`SourceError` where objects can't be
-    listed.
+    Raises the errors of :func:`pipemill.open`, and :class:`SourceError` if objects can't be listed.
     """
     more: dict[str, Any] = dict(
         options=options, fields=fields, batch=batch, workers=workers, credits=credits,
@@ -91,7 +90,7 @@ def iterable(
     types = types_of(reader.fields).schema
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in types])
     features = datasets.Features.from_arrow_schema(schema)
-    # The list is what the library deals out.
+    # The library deals out the list.
     shards = {"objects": objects, "reader": reader, "absent": values}
     return datasets.IterableDataset.from_generator(_records, features, gen_kwargs=shards)
 

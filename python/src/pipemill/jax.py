@@ -28,18 +28,19 @@ def arrays(
 
     :param sharding: a device or a sharding, as ``jax.device_put`` takes it; None: the default
         device.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": float("nan"), "label": -1}``. For a field with categories it is one of
         them, or a code.
 
     On the CPU an array is a view of the shared memory if its rows follow each other and begin at a
     multiple of 64 bytes. Such an array holds the batch, and so a credit, until it has died and JAX
-    is called again or garbage is collected. Else it is a copy. As everywhere in JAX, 64-bit numbers
-    become 32-bit ones unless ``jax_enable_x64`` is set. Those that 32 bits can't hold are an error.
+    is called again or garbage is collected. Otherwise it is a copy. As everywhere in JAX, 64-bit
+    numbers become 32-bit ones unless ``jax_enable_x64`` is set. Numbers that 32 bits can't hold are
+    an error.
 
-    Raises :class:`AbsentError` where a record does not have a field for which `absent` has no
-    value, :class:`ValueError` where the values of a field are not equally long, or too large for
-    32 bits, and :class:`TypeError` where no field has numbers.
+    Raises :class:`AbsentError` if a record does not have a field for which `absent` has no value,
+    :class:`ValueError` if the values of a field are not equally long, or too large for 32 bits, and
+    :class:`TypeError` if no field has numbers.
     """
     values = AbsentValues(absent).of(batch.fields)
     names = [field.name for field in batch.fields if field.scalar not in STRINGS]

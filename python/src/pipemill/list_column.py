@@ -16,7 +16,7 @@ class ListColumn(Column):
     """A field whose values are lists. Each list is checked when it is read."""
 
     def value(self, row: int) -> Any:
-        """The list of one record; None where it is absent."""
+        """The list of one record; None if it is absent."""
         try:
             return super().value(row)
         except Unsound as error:
@@ -43,7 +43,7 @@ class ListColumn(Column):
         return cell
 
     def dense(self) -> NoReturn:
-        """The result of `Batch.dense`: there is none."""
+        """Raises: lists have no dense array."""
         name = self.field.name
         raise ValueError(
             f"field {name!r} is a list of {self.field.scalar} in each record, which has no array; "
@@ -52,14 +52,14 @@ class ListColumn(Column):
 
 
 class Unsound(Exception):
-    """The offsets of a list are wrong. The text says how."""
+    """The offsets of a list are wrong. The text has the reason."""
 
 
 def bounds_of(value: memoryview, count: int) -> list[int]:
     """The offsets at which the elements of a list begin, and at last its length.
 
-    Raises `Unsound` where they are not in order, not within the value, or not those of `count`
-    elements; a `count` of 0 stands for any number.
+    Raises `Unsound` if they are not in order, not within the value, or do not belong to `count`
+    elements. A `count` of 0 stands for any number.
     """
     length = len(value)
     if length < 4:

@@ -1,7 +1,7 @@
-"""What this package itself says: by Python's ``logging``, as the logger "pipemill".
+"""The messages of this package: by Python's ``logging``, as the logger "pipemill".
 
-Where the program has set up no logging, Python shows warnings on standard error, and this shows
-what a person should see there, too, unless ``$PIPEMILL_LOG`` asks for less.
+If the program has set up no logging, Python shows warnings on standard error. In that case this
+module also shows messages for a person, unless ``$PIPEMILL_LOG`` asks for less.
 """
 
 from __future__ import annotations

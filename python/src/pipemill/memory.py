@@ -1,4 +1,4 @@
-"""Shared memory, mapped read-only, and windows into it, which show when the last view has died.
+"""Shared memory, mapped read-only, and windows into it that tell when the last view has died.
 
 A window is a `ctypes` array over a part of the mapping. Everything that is made from it (a
 memoryview, a slice of that, a numpy array, a tensor) keeps the window alive through the buffer
@@ -6,9 +6,9 @@ protocol. So a weak reference to the window dies exactly when the last view does
 a microsecond and needs no polling. The mapping stays while a window lives.
 
 Tensors have to be writable. So there is a second mapping of the same memory, which is private: the
-kernel copies a page when this program writes to it, and nobody else sees what was written. Such a
-page stays this program's own until `forget_writes`, also when the host has written a new batch to
-the shared one. So it is called before the host may do that.
+kernel copies a page when this program writes to it, and nobody else sees the changes. Such a page
+stays this program's own until `forget_writes`, even if the host has written a new batch to the
+shared one. So `forget_writes` is called before the host may do that.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class Mapping:
     """The first `size` bytes of the memory of `fd`. The caller may close `fd` afterwards."""
 
     def __init__(self, fd: int, size: int, private: bool = False) -> None:
-        """Maps it for reading, and where it is `private`, for writing to copies of its pages."""
+        """Maps it for reading. If `private`, maps it for writing to copies of its pages."""
         self._address = 0
         self._size = size
-        #: The shared memory's, or where this is private, that of the process's page table.
+        #: The descriptor of the shared memory. If this is private: that of the process's page
+        #: table.
         self._fd = -1
         self._private: Mapping | None = None
         #: Called before the addresses show other memory or none.
@@ -82,8 +83,8 @@ class Mapping:
         return window
 
     def writable_window(self, window: Any) -> Any:
-        """A window to the same bytes as `window`, for writing: the program's own from then on. It
-        keeps `window`. There is one for each window, as long as it lives."""
+        """A window to the same bytes as `window`, for writing: from then on they are the program's
+        own. It keeps `window`. There is one for each window, as long as it lives."""
         found = window.writable and window.writable()
         if found is None:
             if self._private is None:
@@ -102,9 +103,9 @@ class Mapping:
             _checked(_libc.madvise(address, size, _MADV_DONTNEED), "drop the copy of", size)
 
     def _has_copies(self, offset: int, size: int) -> bool:
-        """Whether pages of a private mapping were written to. To ask takes 3 us for each MiB. To
-        drop the pages takes 25 us, because each has to be mapped again, so that is not done for
-        nothing."""
+        """Whether pages of a private mapping were written to. This check takes 3 us for each MiB.
+        To drop the pages takes 25 us, because each has to be mapped again. So pages are dropped
+        only after a check."""
         try:
             if self._fd < 0:
                 self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -141,14 +142,14 @@ class Mapping:
         return copies
 
     def drop_copy(self, copy: Copy) -> None:
-        """Unmaps what `copy` has made."""
+        """Unmaps the pages of `copy`."""
         for one in copy:
             _unmap(one)
 
     def replace_by(self, copy: Copy | None) -> None:
-        """Puts what `copy` has made in the place of the shared memory, at the same addresses. All
-        else can't be read any more: to try ends the process. Other threads may read the parts that
-        were copied meanwhile. What they write to the private mapping meanwhile may be lost.
+        """Puts the pages of `copy` in the place of the shared memory, at the same addresses. All
+        other memory can't be read any more: to try ends the process. Other threads may read the
+        copied parts meanwhile. Their writes to the private mapping meanwhile may be lost.
         """
         own, private = copy or ([], [])
         self.end_uses()
@@ -176,13 +177,13 @@ class Mapping:
         self._hide(done, self._size)
 
     def _hide(self, begin: int, end: int) -> None:
-        """Gives the memory from `begin` to `end` back. The addresses stay taken."""
+        """Gives the memory from `begin` to `end` back. The addresses stay reserved."""
         if begin < end:
             flags = _PRIVATE | _MAP_FIXED | _MAP_NORESERVE
             _map(self._address + begin, end - begin, _PROT_NONE, flags)
 
     def close_descriptor(self) -> None:
-        """Closes what the mapping does not need to be read. No window can be made writable after
+        """Closes the descriptors that reading does not need. No window can be made writable after
         this."""
         if self._private is not None:
             self._private.close_descriptor()
@@ -202,7 +203,8 @@ class Mapping:
 
 
 def _whole_pages(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pages of these parts as pairs of offset and size, in order, with space between them."""
+    """The pages of these parts as pairs of offset and size, in order, with space between the
+    pairs."""
     runs: list[tuple[int, int]] = []
     for offset, size in sorted(parts):
         first = offset // PAGE_BYTES * PAGE_BYTES
@@ -226,7 +228,7 @@ def window_type(size: int) -> Any:
 
 @lru_cache(16)
 def slot_window_type(size: int) -> Any:
-    """The same for the slots of a ring, which need many windows: without a dict for each."""
+    """The same for the slots of a ring. It needs many windows, so they have no dict each."""
     slots = ("mapping", "offset", "writable", "connection", "shared")
     return type("SlotWindow", (window_type(size),), {"__slots__": slots})
 

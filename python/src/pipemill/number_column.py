@@ -39,8 +39,8 @@ class NumberColumn(Column):
         )
 
     def all(self, absent: Any) -> Any:
-        """The result of `Batch.column`: an array where the type says the shape, and else a list,
-        whatever the lengths of these records are."""
+        """The result of `Batch.column`: an array if the type determines the shape, otherwise a
+        list. The lengths of these records do not matter."""
         return super().all(absent) if self._size is None else self.filled(absent)
 
     def dense(self) -> Any:
@@ -56,7 +56,7 @@ class NumberColumn(Column):
 
 @lru_cache(1024)
 def _numbers(shape: tuple[int, ...]) -> int:
-    """How many numbers a value has, of which the length has to be a multiple where that varies."""
+    """The numbers in a value. If the length varies, it must be a multiple of this many numbers."""
     return math.prod(size or 1 for size in shape)
 
 
@@ -65,5 +65,5 @@ def _shape_of(shape: tuple[int, ...], itemsize: int, length: int) -> tuple[int, 
     if 0 not in shape:
         return shape
     if shape.count(0) > 1:
-        return (length // itemsize,)  # the length alone does not give several dimensions
+        return (length // itemsize,)  # the length alone does not determine several dimensions
     return tuple(size or length // (itemsize * math.prod(filter(None, shape))) for size in shape)

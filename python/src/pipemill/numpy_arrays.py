@@ -1,7 +1,7 @@
 """Arrays over a batch's payload, with numpy. `plain_arrays` has the same functions without it.
 
-Every array is read-only, whether it is a view or a copy, so that no program depends on which of the
-two it got.
+Every array is read-only, whether it is a view or a copy. So no program depends on which of the two
+it got.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DTYPES = {
 
 def dtype_of(scalar: str) -> Any:
     """The numpy type of a scalar. That of bfloat16 is in the package ml_dtypes, which is imported
-    with the first such field; without it, the type is that of the 16 bits."""
+    at the first such field. Without it, the type is that of the 16 bits."""
     if scalar not in _DTYPES:
         try:
             _DTYPES[scalar] = np.dtype(import_module("ml_dtypes").bfloat16)
@@ -46,7 +46,7 @@ def dtype_of(scalar: str) -> Any:
 
 
 def array_of(field: Field, value: Any) -> Any:
-    """The array of one value, of bytes or of numbers, that a program has said."""
+    """The array of one value, of bytes or of numbers, that a program has given."""
     if field.scalar == "bytes":
         return np.frombuffer(value, "u1").copy()
     dtype = dtype_of(field.scalar)
@@ -60,8 +60,8 @@ def array_of(field: Field, value: Any) -> Any:
 
 def payload_array(payload: memoryview) -> Any:
     """The payload in the form that the functions below take. An array over it can't be made
-    writable. An array directly over the memoryview could, because numpy takes the memoryview's
-    object; and writing to it would crash the process."""
+    writable. An array directly over the memoryview could, because numpy uses the memoryview's
+    object, and writing to it would crash the process."""
     return np.frombuffer(payload, "u1") if len(payload) else np.empty(0, "u1")
 
 
@@ -73,8 +73,8 @@ def index_array(view: memoryview | bytes) -> Any:
 def invalid_rows(
     offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, some_absent: bool
 ) -> Any:
-    """Rows whose span is not within the payload of `limit` bytes, or has the wrong length: it must
-    be `size`, or where that is None, a multiple of `unit`. Absent rows are valid where
+    """Rows whose span is not within the payload of `limit` bytes, or has the wrong length. The
+    length must be `size`, or a multiple of `unit` if `size` is None. Absent rows are valid if
     `some_absent`."""
     if not len(offsets):
         return offsets
@@ -99,7 +99,7 @@ def absent_rows(offsets: Any) -> Any:
 
 
 def uneven_rows(lengths: Any) -> Any:
-    """Rows whose field is not as long as that of the first row."""
+    """Rows whose field has another length than in the first row."""
     return np.flatnonzero(lengths != lengths[:1]) if len(lengths) else lengths
 
 
@@ -133,21 +133,21 @@ def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any
 
 
 def place_of(offsets: Any, size: int) -> tuple[int, int]:
-    """The first row's offset, and the bytes from one row to the next, where `dense_array` makes a
-    view of rows of `size` bytes; else a 0 for the bytes."""
+    """The first row's offset, and the bytes from one row to the next, if `dense_array` makes a view
+    of rows of `size` bytes. Otherwise the second number is 0."""
     return (int(offsets[0]), _step(offsets, size)) if size and len(offsets) else (0, 0)
 
 
-#: The array of a recipe: of its shape and type, over an array of the payload, from the place of the
-#: first row on, with its strides.
+#: The array of a recipe: it has the recipe's shape, type and strides, over an array of the payload,
+#: from the place of the first row on.
 view_of = np.ndarray
 
 
 def recipe(
     count: int, size: int, scalar: str, shape: tuple[int, ...], place: tuple[int, int]
 ) -> tuple[Any, ...] | None:
-    """The shape, the type, the place of the first row and the strides of what `dense_array` makes,
-    where that is a view. It is the same for other rows at the same places."""
+    """The shape, the type, the place of the first row and the strides of the array of
+    `dense_array`, if that is a view. It is the same for other rows at the same places."""
     first, step = place
     if not count or not size or not step:
         return None
@@ -164,8 +164,8 @@ def dense_array(
     shape: tuple[int, ...],
     place: tuple[int, int] | None = None,
 ) -> Any:
-    """The array of all rows: a view where they are evenly spaced, otherwise one copy. `place`: what
-    `place_of` has found, if it was asked."""
+    """The array of all rows: a view if they are evenly spaced, otherwise one copy. `place`: the
+    result of `place_of`, if it was called."""
     dtype, n = dtype_of(scalar), len(offsets)
     if n == 0 or size == 0:
         return _frozen(np.empty((n, *shape), dtype))
@@ -197,7 +197,7 @@ def filled(
 
 
 def _step(offsets: Any, size: int) -> int:
-    """Bytes from one row to the next, where that is the same for all rows, otherwise 0."""
+    """Bytes from one row to the next, if that is the same for all rows, otherwise 0."""
     n = len(offsets)
     if n == 1:
         return size
@@ -208,8 +208,8 @@ def _step(offsets: Any, size: int) -> int:
 
 
 def _is_series(numbers: Any, step: int) -> bool:
-    """Whether each of these u32, of which there is one at least, is `step` more than the one before
-    it, modulo 2**32."""
+    """Whether each of these u32 is `step` more than the one before it, modulo 2**32. There must be
+    at least one."""
     n = len(numbers)
     if n <= _SHORT:
         # To compare bytes takes a fifth of the time of numpy's operations.

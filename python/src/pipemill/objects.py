@@ -1,4 +1,4 @@
-"""The objects of a source, as ``pipemill ls`` lists them, for libraries that deal them out."""
+"""The objects of a source, as ``pipemill ls`` lists them, for libraries that distribute them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import SourceError
 from .sources import Source, source_table
 from .toml_text import literal, toml
 
-#: The keys of a source that say which objects it has.
+#: The keys of a source that determine its objects.
 _OBJECTS = (
     "file", "files", "glob", "folder", "hidden", "s3", "s3_object", "manifest", "allow_empty",
 )  # fmt: skip
@@ -30,8 +30,8 @@ class Object(NamedTuple):
 def list_objects(source: Source) -> list[Object]:
     """All objects that :func:`pipemill.open` would read from this source, in its order.
 
-    Raises :class:`SourceError` with the host's text where they can't be listed, and where one has a
-    name that only its bytes tell, and :class:`ValueError` where the source has no objects.
+    Raises :class:`SourceError` with the host's text if they can't be listed, or if a name is not
+    valid text. Raises :class:`ValueError` if the source has no objects.
     """
     name, table = source_table(source)
     for kind in ("augmented_manifest", "mix", "fifo", "stdin"):
@@ -59,15 +59,15 @@ def list_objects(source: Source) -> list[Object]:
 
 
 def settings_of(source: Source) -> dict[str, Any]:
-    """What the source says apart from its objects, such as ``anonymous`` and ``endpoint``."""
+    """The source's settings apart from its objects, such as ``anonymous`` and ``endpoint``."""
     if not isinstance(source, Mapping):
         return {}
     return {name: value for name, value in source.items() if name not in _OBJECTS}
 
 
 def share(names: Sequence[str], settings: Mapping[str, Any], first: str) -> Source:
-    """The source of these objects, whose names are those that :func:`list_objects` has given. What
-    is to be known of them is learned from the object `first`: the first one of the whole source."""
+    """The source of these objects, whose names come from :func:`list_objects`. Decoder and fields
+    are learned from the object `first`: the first one of the whole source."""
     kind = "s3_object" if names[0].startswith("s3://") else "files"
     objects = [literal(name) for name in names]
     return {"learn_from": literal(first), **settings, kind: objects}

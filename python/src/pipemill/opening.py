@@ -19,7 +19,7 @@ from .toml_text import literal, toml
 
 #: Epochs of an endless stream: as many as a configuration may have.
 _ENDLESS = 1_000_000
-#: The most slots of a ring are 4096, and two are the host's.
+#: A ring has at most 4096 slots, of which two are the host's.
 _MAX_CREDITS = 4094
 #: As many as a configuration may have.
 _MAX_WORKERS = 256
@@ -27,7 +27,7 @@ _MAX_WORKERS = 256
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
 NODE_TIMEOUT = 600.0
-#: The process that starts it, for messages in the others.
+#: The process that starts the host, for messages in the others.
 OWNER_OF_NODE = "local rank 0 of this machine"
 
 _opened_per_node = 0
@@ -83,7 +83,8 @@ def open(  # the name that `pipemill.open` has
         helps.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
         "pad". With `batch` only.
-    :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
+    :param batch_across: the end meant by `tail`: of each "epoch" (the default), or of each
+        "object".
     :param shuffle: a random order, another one in each epoch. A seed shuffles objects.
         ``{"seed": 7, "window": "256MiB"}`` shuffles records, too, within a window of bytes or of
         a number of records; it needs `batch`.
@@ -91,38 +92,37 @@ def open(  # the name that `pipemill.open` has
         the host's part of the cores allows; under a launcher, this process's part of the machine.
         The batches are those of one worker, in its order.
     :param order: "strict" (the default), or "any": with `workers`, records of several objects come
-        in the order in which they get ready, which is another one in each run. Then a state can be
+        in the order in which they get ready, which differs from run to run. Then a state can be
         taken between two epochs only.
-    :param on_error: what happens where the input does not fit its format: "fail" (the default),
+    :param on_error: the reaction to input that does not fit its format: "fail" (the default),
         "skip", or "quarantine": as "skip", and the bad bytes are kept in the file `quarantine`.
-        :attr:`Stream.skipped` counts the places that were left out.
-    :param max_errors: with errors that are skipped: more of them in an epoch end the stream. 1000
-        by default.
+        :attr:`Stream.skipped` counts the skipped places.
+    :param max_errors: how many errors in an epoch may be skipped; one more ends the stream. 1000 by
+        default.
     :param quarantine: the file for ``on_error="quarantine"``, to which lines of JSON are appended.
-    :param on_plugin_error: "fail" (the default), or "skip-object": where the decoder itself fails,
-        the rest of the object is left out.
+    :param on_plugin_error: "fail" (the default), or "skip-object": if the decoder itself fails, the
+        rest of the object is skipped.
     :param max_record: the largest record, such as "256MiB"; "64MiB" by default.
-    :param limits: what the decoder may use: ``{"memory": "1GiB", "call_timeout": "30s", "output":
-        "1GiB"}``, and the memory of all batches with the window of `shuffle`: ``{"batches":
+    :param limits: limits of the decoder: ``{"memory": "1GiB", "call_timeout": "30s", "output":
+        "1GiB"}``, and of the memory of all batches with the window of `shuffle`: ``{"batches":
         "4GiB"}``; each with a default.
     :param epochs: how often the source is read; ``None``: without an end.
     :param rank: ``(rank, world)``, or "auto": as the launcher says in the environment (torchrun,
-        MPI, Slurm's srun); the log says what was found. The objects are dealt to the hosts: see
-        `host`.
-    :param state: what :meth:`Stream.state_dict` returned: the first batch is the next one after it.
-        All other arguments must be what they were, and so must be the objects and a plugin's
-        bytes; their folder may be another one.
-    :param accept: what may differ all the same: see :func:`connect`.
-    :param host: ``None``: a host for this process, which reads every `world`-th object.
-        "per-node": one host for all processes of this machine, which gets every n-th object of n
-        machines, and deals its batches to the processes: all of these get equally many of an epoch.
-        That needs `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes
-        its stream before the end of the stream, the others get :class:`HostDied`.
+        MPI, Slurm's srun); the result is logged. The objects are dealt to the hosts: see `host`.
+    :param state: a result of :meth:`Stream.state_dict`: the first batch is the next one after it.
+        All other arguments must be the same, and so must be the objects and a plugin's bytes; their
+        folder may be another one.
+    :param accept: differences that are accepted nevertheless: see :func:`connect`.
+    :param host: ``None``: a host for this process, which reads every `world`-th object. "per-node":
+        one host for all processes of this machine. It gets every n-th object of n machines, and
+        deals its batches to the processes: all of these get equally many of an epoch. That needs
+        `batch`, and `tail` "drop" or "pad". Local rank 0 starts the host. If it closes its stream
+        before the end of the stream, the others get :class:`HostDied`.
     :param credits: as for :func:`connect`; as are `timeout` and `hold_timeout`.
 
-    Raises :class:`RefusedError` where the host refuses decoder or options, :class:`SourceError`
-    where the source can't be read, here or with the first batch, :class:`HostError` where the host
-    fails, and :class:`BinaryNotFound` where there is no host. The text is the host's.
+    Raises :class:`RefusedError` if the host refuses decoder or options, :class:`SourceError` if the
+    source can't be read, here or with the first batch, :class:`HostError` if the host fails, and
+    :class:`BinaryNotFound` if there is no host. The text is the host's.
     """
     name, channel, node = plan(
         source, decoder, options=options, fields=fields, batch=batch, tail=tail,
@@ -167,11 +167,11 @@ def plan(
     host: str | None = None,
     **errors: Any,
 ) -> tuple[str, dict[str, Any], Node | None]:
-    """What a host for these arguments of :func:`open` is given: the name of its channel, the
-    channel's table for one program, and for a host of the machine, whose it is. `errors`: the
+    """The configuration of a host for these arguments of :func:`open`: the name of its channel, the
+    channel's table for one program, and the machine of a host that is shared there. `errors`: the
     arguments about errors and limits.
 
-    Raises :class:`ValueError` where an argument is wrong.
+    Raises :class:`ValueError` if an argument is wrong.
     """
     shuffle = check_shuffle(shuffle)
     _check(batch, tail, batch_across, workers, order, epochs, credits)
@@ -233,7 +233,7 @@ def _errors(
     max_record: str | None = None,
     limits: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a channel says about errors and limits."""
+    """The channel's settings for errors and limits."""
     if limits is not None and not isinstance(limits, Mapping):
         raise TypeError(f"limits={limits!r}: expected a dict, such as {{'memory': '1GiB'}}")
     return {
@@ -249,7 +249,7 @@ def _errors(
 def _part(
     rank: tuple[int, int] | str | None, host: str | None
 ) -> tuple[tuple[int, int], Node | None]:
-    """The part of the objects that the host reads, and its machine where it is shared there."""
+    """The part of the objects that the host reads, and its machine if it is shared there."""
     if host is None:
         return rank_of(rank) or (0, 1), None
     if host != "per-node":
@@ -276,12 +276,12 @@ def _deal(
 
 
 def may_skip(on_error: str | None, on_plugin_error: str | None) -> bool:
-    """Whether a host with these arguments leaves out what can't be decoded."""
+    """Whether a host with these arguments skips input that can't be decoded."""
     return on_error in ("skip", "quarantine") or on_plugin_error == "skip-object"
 
 
 def part_name(channel: Mapping[str, Any], node: Node | None) -> str | None:
-    """Whose part of the objects the channel reads; None where it reads all, or may be empty."""
+    """The name of the channel's part of the objects. None if it reads all, or may be empty."""
     source = channel["source"]
     part = None if source.get("allow_empty") else source.get("part")
     return None if part is None else name_of_part(part["index"], part["count"], node is not None)
@@ -306,7 +306,7 @@ def _open_per_node(node: Node, channel: dict[str, Any], wishes: dict[str, Any]) 
 
 
 def _owning(host: Host, channel: str, wishes: dict[str, Any]) -> Stream:
-    """A stream with which the host ends."""
+    """A stream that owns the host: the host ends with it."""
     try:
         stream = host.connect(channel, **wishes)
     except BaseException as error:
@@ -342,7 +342,7 @@ class Records(Iterator["dict[str, Any]"]):
         self._stream.close()
 
 
-#: What :func:`cat` does not take, because it is for a look at some records.
+#: Arguments that :func:`cat` does not take, because it is for a look at some records.
 _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(

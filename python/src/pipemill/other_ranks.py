@@ -1,4 +1,4 @@
-"""Why a rank gets no batch: another one has left, has not come, or holds its batches."""
+"""The reason why a rank gets no batch: another one has left, has not come, or holds its batches."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .status import status_of
 if TYPE_CHECKING:
     from .address import Address
 
-#: How a rank calls itself in HELLO.
+#: The name of a rank in HELLO.
 _RANK = re.compile(r", rank (\d+) of (\d+)$")
-#: Seconds for which a rank holds a batch before that is worth a word.
+#: Seconds for which a rank may hold a batch before a message names it.
 _LONG = 5.0
-#: Names of ranks in a message.
+#: Number of ranks that a message names.
 _MAX_NAMES = 8
 
 
 def client_name(name: str, rank: Mapping[str, int] | None) -> str:
-    """What a consumer calls itself, with its rank."""
+    """The name of a consumer, with its rank."""
     return name if rank is None else f"{name}, rank {rank['rank']} of {rank['world']}"
 
 
 def why_waiting(address: Address, channel: str, world: int) -> str | None:
-    """What the host says about the ranks, for a message. None where it says nothing of them."""
+    """What the host says about the ranks, for a message. None if it says nothing about them."""
     try:
         ring = status_of(address, channel)["ring"]
         consumers = [(_RANK.search(one["client"]), one) for one in ring["consumers"]]

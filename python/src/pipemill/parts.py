@@ -1,4 +1,4 @@
-"""Parts of a source's objects, one for each host: one without objects would let all ranks wait."""
+"""Parts of a source's objects, one for each host: with an empty part, all ranks would wait."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _REMEDY = (
 
 
 def name_of_part(index: int, count: int, of_machines: bool) -> str:
-    """What the reader of a part is called."""
+    """The name of a part, for the messages of its reader."""
     return f"{'machine' if of_machines else 'rank'} {index} of {count}"
 
 
 def check_part(source: Source, table: Mapping[str, Any], index: int, count: int, who: str) -> None:
-    """Raises :class:`SourceError` where this part of the source surely has no object. Looks at no
+    """Raises :class:`SourceError` if this part of the source surely has no object. Looks at no
     more names than there are parts, and asks no server: objects behind an address in S3 are not
     counted."""
     if table.get("balance") == "size" or table.get("allow_empty"):
@@ -48,14 +48,14 @@ def no_records(channel: str, who: str, epoch: int) -> SourceError:
 
 
 def _few_objects(source: Source, table: Mapping[str, Any], count: int) -> int | None:
-    """The number of objects, if it is less than `count`; else None, and where nobody knows."""
+    """The number of objects, if it is less than `count`. Else None, also if it is not known."""
     for kind in ("files", "s3_object"):
         if kind in table:
             names = table[kind]
             return 1 if isinstance(names, str) else len(names)
     if "glob" not in table and "folder" not in table:
         return None
-    # It takes as long to import these as half of this package.
+    # To import these takes as long as half of this package.
     import glob
 
     from .objects import list_objects
@@ -69,7 +69,7 @@ def _few_objects(source: Source, table: Mapping[str, Any], count: int) -> int | 
         # As the host selects them.
         return len(list_objects(source))
     except SourceError:
-        return None  # the host says it
+        return None  # the host reports it
 
 
 def _files_below(folder: str) -> Iterator[str]:

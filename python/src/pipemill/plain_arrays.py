@@ -1,4 +1,4 @@
-"""Arrays over a batch's payload where numpy is not installed: memoryviews, with their own shape.
+"""Arrays over a batch's payload without numpy: memoryviews, with their own shape.
 
 This has the same functions as `numpy_arrays`. A memoryview can't have other strides, so only rows
 without a gap between them are a view; other rows are joined into one copy. Before Python 3.12, a
@@ -52,7 +52,7 @@ def absent_rows(offsets: Any) -> Sequence[int]:
 
 
 def uneven_rows(lengths: Any) -> Sequence[int]:
-    """Rows whose field is not as long as that of the first row."""
+    """Rows whose field has another length than in the first row."""
     return [row for row, length in enumerate(lengths) if length != lengths[0]]
 
 
@@ -104,7 +104,7 @@ def dense_array(
     shape: tuple[int, ...],
     place: tuple[int, int] | None = None,
 ) -> Any:
-    """The array of all rows: a view where there is no gap between them, otherwise one copy."""
+    """The array of all rows: a view if there is no gap between them, otherwise one copy."""
     n = len(offsets)
     start, step = place or place_of(offsets, size)
     if step or not size:

@@ -10,23 +10,23 @@ from .protocol import HAS_INPUTS, REMEDY, Head, Header, header_of
 
 
 class Position(NamedTuple):
-    """Where the first record of a batch comes from, so that it can be found again.
+    """The position of the first record of a batch, from which it can be found again.
 
-    In a mix, `object` has the names of the channels that it mixes, and `inputs` the places of all of
-    them. In a channel with a window of shuffled records, object and place are those of
-    the oldest record that had not left the window, and `records` counts in the shuffled order from
-    there.
+    In a mix, `object` has the names of the mixed channels, and `inputs` the places of all of them.
+    In a channel with a window of shuffled records, object and place are those of the oldest record
+    that had not left the window, and `records` counts in the shuffled order from there.
     """
 
     #: Number of the epoch, from 0.
     epoch: int
     #: Number of the batch in the channel, from 0.
     batch: int
-    #: Number of the object in its epoch on this machine, from 0: after they were shuffled and divided into parts.
+    #: Number of the object in its epoch on this machine, from 0: after the objects were shuffled
+    #: and divided into parts.
     object_number: int
     #: The object's name: a path or a URL.
     object: str
-    #: What changes when the object's bytes do, such as its entity tag; empty for a FIFO.
+    #: A text that changes when the object's bytes do, such as its entity tag; empty for a FIFO.
     identity: str
     #: Bytes at the object's start that its decoder has to see first; at most `offset`.
     header: int
@@ -36,8 +36,8 @@ class Position(NamedTuple):
     records: int
     #: Number of the batch's first record in its object, from 0.
     first_record: int
-    #: In a mix: where each of its channels goes on, as these keys with `input`, the channel's name,
-    #: and `ended`, whether it has no more records in this epoch. Else empty.
+    #: In a mix: where each of its channels resumes, as these keys with `input`, the channel's name,
+    #: and `ended`, whether it has no more records in this epoch. Otherwise empty.
     inputs: list[dict[str, Any]]
 
 
@@ -64,7 +64,7 @@ def position_of(head: Head, texts: bytes) -> Position:
 
 
 def _inputs(header: Header, text: str) -> list[dict[str, Any]]:
-    """The places of a mix's inputs. Raises `ProtocolError` where the text is no list of them."""
+    """The places of a mix's inputs. Raises `ProtocolError` if the text is no list of them."""
     try:
         inputs = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,12 +1,12 @@
 """A host that a Python program starts for itself, as its child.
 
 The child ends when the program ends, in whatever way: it holds one end of a socket whose other end
-is the program's, and compares its parent with it (`pipemill run --owner`). It is told to end by
-that socket, too: `shutdown` reaches it even where forked children have copies of the program's end.
+is the program's, and compares its parent with it (`pipemill run --owner`). The program also uses
+that socket to end the child: `shutdown` reaches it even if forked children have copies of the
 
 The child's messages go to the program's standard error: warnings and errors, unless
-``$PIPEMILL_LOG`` says something else. Why it can't start comes over its standard output instead,
-and becomes an exception.
+``$PIPEMILL_LOG`` says something else. If it can't start, it writes the reasons to its standard
+output instead, and they become an exception.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _LEAVE_TIMEOUT = 600.0
 #: Where a person finds the host's messages.
 _LOG_PLACE = "Its log is this program's standard error; $PIPEMILL_LOG=info makes it say more"
-#: Seconds that the host has to end when it is told to. It takes half a second at most where a
-#: request to S3 or a call of a decoder is under way; a host that hangs is killed.
+#: Seconds that the host has to end after it is told to. It takes half a second at most if a request
+#: to S3 or a call of a decoder is in progress. A host that hangs is killed.
 _END_TIMEOUT = 10.0
 
 
@@ -53,9 +53,9 @@ def host(config: str | os.PathLike[str] | Mapping[str, Any]) -> Host:
     Returns when consumers may connect. The host ends when :meth:`Host.close` is called or this
     process ends, in whatever way. A path in the configuration is relative to the current folder.
 
-    Raises :class:`RefusedError` where the configuration is wrong, :class:`SourceError` where a
-    source can't be read, :class:`HostError` where the host fails, each with the host's text, and
-    :class:`BinaryNotFound` where there is no host.
+    Raises :class:`RefusedError` if the configuration is wrong, :class:`SourceError` if a
+    source can't be read, :class:`HostError` if the host fails, each with the host's text, and
+    :class:`BinaryNotFound` if there is no host.
     """
     if isinstance(config, Mapping):
         return Host.of_text(toml(config))
@@ -79,11 +79,11 @@ class Host:
         consumers_first: bool = False,
     ) -> None:
         """Starts the host with this configuration, and waits until it is ready. Messages call the
-        file `shown`; None: by its name. `consumers_first`: nothing is decoded before
-        the first consumers are connected, because they bring a state."""
-        import subprocess  # takes as long to import as all of this package
+        file `shown`; None: by its name. `consumers_first`: nothing is decoded before the first
+        consumers are connected, because they bring a state."""
+        import subprocess  # to import it takes as long as all of this package
 
-        # Plain descriptors, because at the end of the interpreter nobody closes them.
+        # Plain descriptors, because nobody closes them at the end of the interpreter.
         ours, theirs = socket.socketpair()
         lifeline = ours.detach()
         answers, stdout = os.pipe()
@@ -107,13 +107,13 @@ class Host:
         #: The host's process id.
         self.pid = child.pid
         self._owner = os.getpid()
-        # From here on `_end` waits for it, and not `Popen`.
+        # From here on, `_end` waits for it, and not `Popen`.
         child.returncode = 0
         paths: list[str] = []
         self._answers = answers
         self._end = weakref.finalize(self, _end, lifeline, answers, child.pid, os.getpid(), paths)
-        # At the end of the interpreter the host is not ended here, because threads may still read:
-        # it ends by itself, right after the process.
+        # At the end of the interpreter the host is not ended here, because threads may still read.
+        # It ends by itself right after the process.
         self._end.atexit = False
         try:
             line = _read_line(answers)
@@ -132,7 +132,8 @@ class Host:
     @classmethod
     def of_text(cls, text: str, shown: str = "", consumers_first: bool = False) -> Host:
         """A host for the text of a configuration. No file is left of it. Messages about it begin
-        with `shown` and a place in it; with "" they do not say where, because nobody wrote it."""
+        with `shown` and a place in it. With "" they have no place, because no person wrote the
+        text."""
         fd = _memory_file(text.encode())
         try:
             return cls(f"/proc/self/fd/{fd}", (fd,), shown, consumers_first)
@@ -153,8 +154,8 @@ class Host:
         self._end()
 
     def _how_it_ended(self) -> str:
-        """How the host has ended, and where its log is, for a message. Waits for its end a while,
-        because a process hangs up a little before it has ended."""
+        """How the host has ended, and where its log is, for a message. Waits for its end for a
+        short time, because a process hangs up a little before it ends."""
         if self._owner != os.getpid():
             return (
                 f"it was process {self.pid}, which process {self._owner} has started: look at the "
@@ -172,22 +173,22 @@ class Host:
         return f"{how}. {_LOG_PLACE}"
 
     def _has_ended(self) -> bool:
-        """Whether the host's process has ended by now. It is left to be waited for."""
+        """Whether the host's process has ended. The process is not reaped."""
         try:
             how = os.WEXITED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self.pid, how) is not None
         except ChildProcessError:
-            return False  # something else in this program has waited for it, or it is another's
+            return False  # reaped by other code, or a child of another process
 
     def _died(self, channel: str) -> HostDied | None:
-        """The error for a program that gets no answer. None where the host still runs."""
+        """The error for a program that gets no answer. None if the host still runs."""
         if _exit_status(self.pid) is None:
             return None
         how = self._how_it_ended()
         return HostDied(f"the pipemill host ended before channel {channel!r} was read: {how}")
 
     def _raise_unready(self, command: list[str]) -> NoReturn:
-        """Raises where the host has ended without a word."""
+        """Raises if the host has ended without a message."""
         status, how = _exit_status(self.pid), self._how_it_ended()
         self.close()
         text = (
@@ -199,8 +200,8 @@ class Host:
         raise HostError(f"{text}; look whether it is pipemill {__version__}", kind="host")
 
     def leave(self) -> None:
-        """Lets the host end by itself, when its consumers have read all. The end of this process
-        waits for that."""
+        """Lets the host end by itself, after its consumers have read everything. The end of this
+        process waits for that."""
         if not _left:
             # Before the exit functions that are registered already, so before `_end`.
             atexit.register(_wait_for_left)
@@ -240,7 +241,7 @@ def _wait_for_left() -> None:
 
 
 def _read_line(fd: int) -> bytes:
-    """A line, or what there is before the end."""
+    """A line, or the bytes before the end."""
     line = b""
     while not line.endswith(b"\n"):
         part = os.read(fd, 65536)
@@ -251,16 +252,15 @@ def _read_line(fd: int) -> bytes:
 
 
 def _wait_for_end(answers: int, seconds: float) -> bool:
-    """Waits for the end of the host's standard output, which is that of the host."""
+    """Waits for the end of the host's standard output, which comes when the host ends."""
     ends = select.poll()
     ends.register(answers, 0)
     return bool(ends.poll(seconds * 1000))
 
 
 def _exit_status(pid: int) -> int | None:
-    """The exit status of a child, or minus the signal that has ended it. None where it still runs
-    after a while, or something else in this program has waited for it. It is left to be waited
-    for."""
+    """The exit status of a child, or minus the signal that has ended it. None if it still runs
+    after a short time, or other code in this program has reaped it. It is not reaped here."""
     import time
 
     deadline = time.monotonic() + _END_TIMEOUT
@@ -287,7 +287,7 @@ def _signal_name(number: int) -> str:
 
 
 def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) -> None:
-    """Tells the host to end, and waits for that."""
+    """Tells the host to end, and waits until it has ended."""
     if os.getpid() != owner:
         return  # a forked child: the host is its parent's
     with socket.socket(fileno=lifeline) as sock, contextlib.suppress(OSError):
@@ -301,7 +301,7 @@ def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) ->
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
     for path in paths:
-        # Where it was killed, its socket is still there.
+        # If it was killed, its socket is still there.
         with contextlib.suppress(OSError):
             os.unlink(path)
 

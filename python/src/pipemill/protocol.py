@@ -32,8 +32,8 @@ HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
 #: The same header in few parts: most of it is left as bytes.
 HEAD = struct.Struct("<8sQII40s16s16s24s8s")
-#: A header as `HEAD` reads it: magic and length, batch, epoch, flags, the places of the parts and
-#: what numbers the first record by turns.
+#: A header as `HEAD` reads it: magic and length, batch, epoch, flags, the places of the parts, and
+#: then in turn the numbers of the first record.
 Head = Tuple[bytes, int, int, int, bytes, bytes, bytes, bytes, bytes]
 #: Flags of the header.
 SOME_ABSENT = 1
@@ -51,7 +51,7 @@ class Welcome(NamedTuple):
     slots: int
     slot_bytes: int
     credits: int
-    #: Where the host's run goes on, if it resumed a state: what a state has but the settings.
+    #: Where the host's run resumes, if it resumed a state: a state without its settings.
     resumed: dict[str, Any] | None
     #: The settings that a state depends on.
     settings: dict[str, str]
@@ -69,7 +69,7 @@ class Grant(NamedTuple):
 
     @property
     def fd(self) -> int | None:
-        """The descriptor of the dedicated buffer, where there is one."""
+        """The descriptor of the dedicated buffer, if there is one."""
         return None
 
 
@@ -130,7 +130,7 @@ def hello(channel: str, client: str, wishes: dict[str, Any]) -> bytes:
     try:
         text = json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        # Half of a character: the host says what is wrong with it.
+        # Half of a character: the host reports the error.
         text = json.dumps(body).encode()
     message = TYPE.pack(HELLO) + text
     if len(message) > MAX_MESSAGE:
@@ -181,7 +181,7 @@ def parse_welcome(body: bytes) -> Welcome:
     return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings)
 
 
-#: What a position has in a state, with its type.
+#: The position in a state: the keys with their types.
 POSITION_KEYS: dict[str, type] = {
     "epoch": int,
     "batch": int,
@@ -195,7 +195,7 @@ POSITION_KEYS: dict[str, type] = {
     "inputs": list,
 }
 
-#: What a state says about the last batch that a program was given, with its type.
+#: The keys of a state about the last batch that was delivered, with their types.
 STATE_KEYS = {
     "schema": str,
     "rank": int,
@@ -248,7 +248,7 @@ def header_of(head: Head) -> Header:
 def check_header(head: Head, grant: Grant, fields: int) -> Header:
     """All numbers of a header of the batch that belongs to `grant` and must have `fields` fields.
 
-    Raises `ProtocolError` where a part of the batch is outside of its `grant.bytes` bytes.
+    Raises `ProtocolError` if a part of the batch is outside of its `grant.bytes` bytes.
     """
     header = header_of(head)
     (

@@ -1,4 +1,4 @@
-"""Which rank this process is, as launchers say it in the environment."""
+"""The rank of this process, from the environment variables of launchers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from .log import say_once, warn_once
 
-#: What launchers set: rank and world, of all processes. The host takes the same for its table
-#: [rank]. mpirun starts its helpers with srun on some
-#: clusters, so what is MPI's comes before what is Slurm's.
+#: Variables of launchers: rank and world, of all processes. The host takes the same for its table
+#: [rank]. mpirun starts its helpers with srun on some clusters, so the variables of MPI come before
+#: those of Slurm.
 _RANKS = (
-    ("RANK", "WORLD_SIZE"),  # torchrun, and what follows it
+    ("RANK", "WORLD_SIZE"),  # torchrun, and launchers like it
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
@@ -29,7 +29,7 @@ _LOCAL_RANKS = (
 #: srun sets them in each process that it starts. They are not set in the script of a job: there
 #: SLURM_PROCID is 0 and SLURM_NTASKS the number of tasks that srun would start.
 _STEP = ("SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS")
-#: What tells two jobs on a machine apart.
+#: Variables that distinguish two jobs on a machine.
 _JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
 _MPI_JOB = ("OMPI_COMM_WORLD_JOBID", "PMIX_NAMESPACE", "PMI_JOBID", "HYDI_CONTROL_FD")
 _SLURM_JOB = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
@@ -47,8 +47,8 @@ class Node(NamedTuple):
 
 
 def rank_of(rank: tuple[int, int] | str | None) -> tuple[int, int] | None:
-    """The number of this rank and how many there are, as ``rank=`` says. "auto": from the launcher;
-    alone, where there is none. What was found is said once in the log."""
+    """The number of this rank and how many there are, as ``rank=`` says. "auto": from the launcher,
+    or a single rank without one. The result is logged once."""
     if rank is None:
         return None
     if rank == "auto":
@@ -64,7 +64,7 @@ def rank_of(rank: tuple[int, int] | str | None) -> tuple[int, int] | None:
 
 
 def _found() -> tuple[int, int] | None:
-    """Rank and world as the launcher says them."""
+    """Rank and world from the launcher's variables."""
     pair, names = _pair(_RANKS)
     if pair is not None:
         say_once(f"rank {pair[0]} of {pair[1]}, from {names[0]} and {names[1]}")
@@ -84,9 +84,9 @@ def _is_step() -> bool:
 
 
 def node_of(rank_and_world: tuple[int, int]) -> Node:
-    """Where the process of this rank runs.
+    """The place of the process of this rank among the machines.
 
-    Raises :class:`ValueError` where no launcher says it, or the numbers do not fit each other.
+    Raises :class:`ValueError` if no launcher gives it, or the numbers do not fit each other.
     """
     rank, world = rank_and_world
     local = _pair(_LOCAL_RANKS)[0] or ((0, 1) if world == 1 else None)
@@ -125,7 +125,7 @@ def local_cores() -> int | None:
 def _pair(
     names: tuple[tuple[str, str], ...],
 ) -> tuple[tuple[int, int] | None, tuple[str, str]]:
-    """The values of the first pair of variables of which both are set, and their names."""
+    """The values of the first pair of variables that are both set, and their names."""
     for of_rank, of_world in names:
         rank, world = os.environ.get(of_rank), os.environ.get(of_world)
         if not rank or not world or (of_rank.startswith("SLURM_") and not _is_step()):

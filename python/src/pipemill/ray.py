@@ -28,11 +28,11 @@ from .schema import MISSING, STRINGS, Field
 from .sources import Source
 from .tasks import TaskReader
 
-#: Bytes that a read task has at most by default, where there are enough objects.
+#: Bytes that a read task has at most by default, if there are enough objects.
 _TASK_BYTES = 1 << 30
 
 
-#: Words of Ray, for what it does itself.
+#: Words of Ray, for features that it has itself.
 _OTHER_WORDS = {
     "batch": "say rows_per_block={value!r}",
     "batch_size": "say rows_per_block={value!r}, or batch_size= to iter_batches() of the result",
@@ -78,7 +78,7 @@ def read(
     :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `on_error`,
         `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each read task
         counts its own errors.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": -1, "note": ""}``. Without such a value it is null.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
         that Ray runs again gives the same blocks.
@@ -87,7 +87,7 @@ def read(
     :param concurrency: how many of them run at once.
     :param num_cpus: CPUs that Ray reserves for one: 1, if it is not given.
 
-    Raises what :class:`Datasource` raises.
+    Raises the errors of :class:`Datasource`.
     """
     objects = Datasource(
         source, decoder, options=options, fields=fields, absent=absent,
@@ -105,12 +105,12 @@ def read(
 
 
 class Datasource(ray.data.Datasource):  # type: ignore[misc]
-    """What :func:`read` reads. The objects are listed here, and dealt to read tasks by their sizes.
-    Decoder, types and header are learned from the first of them, and given to all tasks: a task
-    refuses an object with others.
+    """The data source of :func:`read`. The objects are listed here, and dealt to read tasks by
+    their sizes. Decoder, types and header are learned from the first of them, and passed to all
+    tasks: a task refuses an object with others.
 
-    Raises :class:`SourceError` where they can't be listed, :class:`BinaryNotFound` where there is
-    no host, and else what :func:`pipemill.open` raises; each node needs a host, too.
+    Raises :class:`SourceError` if they can't be listed, :class:`BinaryNotFound` if there is no
+    host, and otherwise the errors of :func:`pipemill.open`. Each node needs a host, too.
     """
 
     @answering(_OTHER_WORDS)
@@ -148,7 +148,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         return "pipemill"
 
     def estimate_inmemory_data_size(self) -> int:
-        """The bytes of all objects, as they are stored."""
+        """The stored bytes of all objects."""
         return sum(one.size for one in self._objects)
 
     def tasks(self, wanted: int | None = None) -> int:
@@ -189,7 +189,7 @@ def _blocks(
 
 def _table(batch: Batch, absent: Mapping[str, Any]) -> Any:
     """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
-    are Ray's tensors: then its batches have them as one array."""
+    are Ray's tensors, so its batches have them as one array."""
     table = pa.Table.from_batches([record_batch(batch, copy=True)])
     for number, field in enumerate(batch.fields):
         value = absent.get(field.name, MISSING)

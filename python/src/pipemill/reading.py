@@ -1,5 +1,5 @@
-"""What a data set of another library reads: a channel or a source. It can be pickled, so the stream
-is made in the process that reads."""
+"""The input of a data set of another library: a channel or a source. It can be pickled, so the
+stream is made in the process that reads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .opening import open
 from .sources import Source
 from .stream import Stream, connect
 
-#: A channel's name, where a source has a `/`, a `.` or a wildcard.
+#: The name of a channel. A source has a `/`, a `.` or a wildcard.
 _CHANNEL = re.compile(r"[\w-]+")
 
 
 def is_channel(source: Any, decoder: Any, socket: Any) -> bool:
-    """Whether these arguments name a channel of a host that runs. Else they name a source: channels
-    are where `socket` is given or ``$PIPEMILL_SOCKET`` is set.
+    """Whether these arguments name a channel of a running host. Otherwise they name a source. They
+    can name a channel if `socket` is given or ``$PIPEMILL_SOCKET`` is set.
 
-    Raises :class:`ValueError` where they name neither.
+    Raises :class:`ValueError` if they name neither.
     """
     is_name = isinstance(source, str) and bool(_CHANNEL.fullmatch(source)) and decoder is None
     if socket is not None and not is_name:
@@ -42,8 +42,8 @@ def is_channel(source: Any, decoder: Any, socket: Any) -> bool:
 
 
 class Reading:
-    """The arguments of :func:`pipemill.connect`, where they name a channel: see :func:`is_channel`;
-    else those of :func:`pipemill.open`. `more` has those of both."""
+    """The arguments of :func:`pipemill.connect`, if they name a channel: see :func:`is_channel`.
+    Otherwise those of :func:`pipemill.open`. `more` has the arguments of both."""
 
     def __init__(self, source: Source, decoder: Any, socket: Any, more: dict[str, Any]) -> None:
         more = {**more, "shuffle": check_shuffle(more["shuffle"])}
@@ -61,8 +61,8 @@ class Reading:
         self._more = {**own, **{name: more[name] for name in more if name in taken}}
 
     def going_on(self, state: Mapping[str, Any] | None = None) -> GoingOn:
-        """The batches of a new stream. Where its host is this program's own, and is killed, another
-        one goes on."""
+        """The batches of a new stream. If its host is this program's own and is killed, another one
+        continues."""
         shares_host = self._is_channel or self._more.get("host") is not None
         return GoingOn(self.stream, state, 0 if shares_host else MAX_LOST)
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .connection import Received
     from .private_host import Host
 
-#: Seconds without a free credit after which the reader collects reference cycles: a batch may be
-#: in one.
+#: Seconds without a free credit after which the reader collects reference cycles: one may contain a
+#: batch.
 _COLLECT_AFTER = 0.05
 _clock = time.perf_counter_ns
-#: Seconds after which a rank says which others it waits for.
+#: Seconds after which a rank logs which others it waits for.
 REPORT_AFTER = (10.0, 60.0, 600.0)
 
 
@@ -40,18 +40,19 @@ class Receiver:
         timeout: float | None,
         hold_timeout: float | None,
     ) -> None:
-        #: The schema, and what was checked of batches that have it.
+        #: The schema, and the checks of the last batch that has it.
         self.checked = Checked(())
-        #: The numbers of those that the program got, for error texts.
+        #: The numbers of batches and records that the program got, for error texts.
         self.batches = self.records = 0
         #: How long the program has waited for them.
         self.waits = Waits()
-        #: Nanoseconds of the wait for the next one so far.
+        #: Nanoseconds of the wait for the next batch so far.
         self._waited = 0
-        #: The private host, and who has started it, where that is another process: for error texts.
+        #: The private host, and the process that has started it, if that is another one: for error
+        #: texts.
         self.host: Host | None = None
         self.host_owner: str | None = None
-        #: The host's address, this rank and the number of ranks, where there are several.
+        #: The host's address, this rank and the number of ranks, if there are several.
         self.ranks: tuple[Address, int, int] | None = None
         self._reported = 0
         self._channel = channel
@@ -104,7 +105,7 @@ class Receiver:
         """Waits for the next GRANT or EPOCH_END, and counts how long."""
         began, connection = _clock(), self._connection
         try:
-            # The usual way of a batch: one call of the kernel, and few of Python.
+            # The usual way of a batch: one call of the kernel, and few calls of Python.
             may_wait = self._timeout is None and len(connection.open) < self._credits
             event: Any = None
             if self._final is None:
@@ -123,7 +124,8 @@ class Receiver:
         return event  # type: ignore[no-any-return]
 
     def _event_after(self, found: Received, waited: bool) -> Grant | EpochEnd | None:
-        """The next event. `found` is what was received first; whether it `waited` for that."""
+        """The next event. `found` is the first message received. `waited`: whether it had to be
+        waited for."""
         while self._final is None:
             if found[0] is None:
                 found = self._receive(POLL_INTERVAL if waited else 0.0)
@@ -138,7 +140,7 @@ class Receiver:
         return None
 
     def _event_of(self, found: Received) -> Grant | EpochEnd | None:
-        """The event that a message is. None where it is none, and was noted."""
+        """The event of a message. None if it is no event: then its content was noted."""
         if isinstance(found, Grant):
             if self.fields:
                 return found
@@ -171,7 +173,7 @@ class Receiver:
         return None
 
     def _receive(self, idle: float) -> Received:
-        """The next message, for which it waits. `idle`: the seconds for which it did so before."""
+        """Waits for the next message. `idle`: the seconds of the wait before."""
         connection = self._connection
         while self._timeout is None and len(connection.open) < self._credits:
             if idle:
@@ -185,7 +187,7 @@ class Receiver:
         return self._wait() if found[0] is None else found
 
     def _wait(self) -> Received:
-        """The next message, for which it waits as long as the program allows."""
+        """Waits for the next message as long as the program allows."""
         began = time.monotonic()
         no_credit_since: float | None = None
         collected = False
@@ -221,14 +223,14 @@ class Receiver:
                 )
 
     def _why_waiting(self) -> str | None:
-        """Which other ranks this one waits for. None where it is alone, or nobody knows."""
+        """Which other ranks this one waits for. None if it is alone, or it is not known."""
         if self.ranks is None:
             return None
         address, _, world = self.ranks
         return why_waiting(address, self._channel, world)
 
     def _say_why_waiting(self, seconds: float) -> None:
-        """Says it in the log, a few times for as long as nothing comes."""
+        """Logs it a few times, as long as nothing comes."""
         if self.ranks is None or self._reported == len(REPORT_AFTER):
             return
         if seconds < REPORT_AFTER[self._reported]:

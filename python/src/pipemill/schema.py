@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from .errors import ProtocolError
 from .protocol import REMEDY, is_text_map, parse_json
 
-#: Bytes of one element, and its letter in :mod:`struct` and :class:`memoryview`. These have no
+#: Bytes of one element, and its letter in :mod:`struct` and :class:`memoryview`. These two have no
 #: bfloat16: its letter is that of its 16 bits.
 SCALARS = {
     "bytes": (1, "B"),
@@ -28,7 +28,7 @@ SCALARS = {
 }
 #: The scalars whose values have any length.
 STRINGS = ("bytes", "utf8")
-#: Stands for an argument that was not given, where None is a value.
+#: Stands for an argument that was not given, where None would be a value.
 MISSING: Any = object()
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 
@@ -57,7 +57,7 @@ class Field(NamedTuple):
 
 
 def parse_schema(body: bytes) -> tuple[Field, ...]:
-    """The fields of a SCHEMA, in their order. Raises `ProtocolError` where one is not sound."""
+    """The fields of a SCHEMA, in their order. Raises `ProtocolError` if one is not sound."""
     listed = parse_json("SCHEMA", body).get("fields")
     if not isinstance(listed, list):
         raise ProtocolError(f"the host's SCHEMA has no list of fields; {REMEDY}")

@@ -1,4 +1,4 @@
-"""What `pipemill.open` can open, as the table `source` of a configuration."""
+"""Makes the table `source` of a configuration from the arguments of `pipemill.open`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .toml_text import literal
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[Path, Sequence[Path], Mapping[str, Any]]
 
-#: Name of the channel in messages and states, where the source is no FIFO.
+#: Name of the channel in messages and states, if the source is no FIFO.
 CHANNEL = "open"
 
 

@@ -1,4 +1,4 @@
-"""Where the values of one field lie in a batch's payload, as its index says and as was checked."""
+"""The places of the values of one field in a batch's payload, from its index and checked."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Spans:
         unit: int,
         size: int | None,
     ) -> None:
-        """`index`: the bytes of the offsets and of the lengths. `limit`: those of the payload. Each
-        value is `size` bytes long; where that is None, a multiple of `unit` bytes.
+        """`index`: the bytes of the offsets and of the lengths. `limit`: the bytes of the payload.
+        Each value has `size` bytes, or a multiple of `unit` bytes if `size` is None.
 
-        Raises `ProtocolError` where a value is not that, or outside of the payload.
+        Raises `ProtocolError` if a value has another length, or is outside of the payload.
         """
         self.index, self.limit, self.some_absent = index, limit, some_absent
         self.size = size
@@ -57,11 +57,11 @@ class Spans:
         self._is_even: bool | None = None
         self._place: tuple[int, int] | None = None
         self._rows: tuple[Any, Any] | None = None
-        #: How the array of all records is made, where that is known: see `arrays.recipe`.
+        #: How the array of all records is made, if that is known: see `arrays.recipe`.
         self.recipe: tuple[Any, ...] | None = None
 
     def copy(self) -> Spans:
-        """The same, which holds no memory of the batch."""
+        """A copy that holds no memory of the batch."""
         other = copy.copy(self)
         other.index = self.index[0].tobytes(), self.index[1].tobytes()
         other.offsets, other.lengths = map(arrays.index_array, other.index)
@@ -71,8 +71,8 @@ class Spans:
     def are_of(
         self, offsets: memoryview, lengths: memoryview, limit: int, some_absent: bool
     ) -> bool:
-        """Whether a batch with this index and a payload of `limit` bytes has the same spans, which
-        are a `copy`: nothing has to be checked again."""
+        """Whether a batch with this index and a payload of `limit` bytes has the same spans. These
+        spans must be a `copy`. Then nothing has to be checked again."""
         return (
             self.index[0] == offsets.tobytes()
             and self.index[1] == lengths.tobytes()
@@ -90,7 +90,7 @@ class Spans:
         return self._rows
 
     def is_even(self) -> bool:
-        """Whether all records have the field, equally long. False where there is none."""
+        """Whether all records have the field, equally long. False if there is none."""
         if self._is_even is None:
             self._is_even = (
                 len(self.lengths) > 0
@@ -100,8 +100,8 @@ class Spans:
         return self._is_even
 
     def place(self, size: int) -> tuple[int, int]:
-        """The first record's offset, and the bytes from each to the next: 0 where these differ.
-        All records have the field, with `size` bytes, which are the same in each call."""
+        """The first record's offset, and the bytes from each to the next: 0 if these differ. All
+        records must have the field, with `size` bytes. The size must be the same in each call."""
         if self._place is None:
             self._place = arrays.place_of(self.offsets, size)
         return self._place

@@ -1,4 +1,4 @@
-"""The state of a channel: where a program goes on that is started again."""
+"""The state of a channel: where a restarted program resumes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .schema import Field
 
 #: Version of the states that this package makes.
 VERSION = 3
-#: What may differ from what it was when a state was taken, if the program says so.
+#: Differences from the time of a state that a program may accept.
 ACCEPTED = ("objects", "decoder", "options", "schema")
-#: What a state says that is the beginning of its epoch, in addition to the epoch and its first batch.
+#: The keys of a state at the beginning of its epoch, in addition to the epoch and its first batch.
 START_OF_EPOCH: dict[str, Any] = {
     "delivered": 0,
     **{key: kind() for key, kind in POSITION_KEYS.items() if key not in ("epoch", "batch")},
@@ -24,7 +24,8 @@ START_OF_EPOCH: dict[str, Any] = {
 
 
 class Tracker:
-    """Notes what a program was given, so that its state can be asked for at any time."""
+    """Notes the batches that were delivered to a program, so that its state can be asked for at any
+    time."""
 
     def __init__(
         self,
@@ -34,29 +35,30 @@ class Tracker:
         state: dict[str, Any] | None,
         follows_others: bool,
     ) -> None:
-        """`follows_others`: the batches before the first one went to other consumers of this program."""
+        """`follows_others`: the batches before the first one went to other consumers of this
+        program."""
         self._channel = channel
         self._settings = connection.welcome.settings
         rank = rank or {"rank": 0, "world": 1}
         self._rank, self._world = rank["rank"], rank["world"]
-        #: Where this program, or the host's run, began. The state, before the first batch.
+        #: The state before the first batch: where this program, or the host's run, began.
         self._resumed = connection.welcome.resumed if state is None else state
         resumed = self._resumed or {"batch": 0, "delivered": 0, "epoch": 0}
-        #: The next batch, if this program is given all batches.
+        #: The next batch, if all batches are delivered to this program.
         self._next_batch = resumed["batch"] + (resumed["delivered"] > 0)
-        #: Set where a batch was missing.
+        #: Set if a batch was missing.
         self._gap: str | None = None
-        #: Of the last batch that was given: its header, and the object's name with its identity.
+        #: Of the last delivered batch: its header, and the object's name with its identity.
         self._last: tuple[Head, bytes] | None = None
-        #: The epoch that comes next, where the last event was the end of an epoch.
+        #: The epoch that comes next, if the last event was the end of an epoch.
         self._epoch = 0
-        #: No batch is expected to follow the one before. Numbers are those of a run: one that has
+        #: Whether the next batch may have any number. Numbers are those of a run: one that has
         #: ended an epoch early has others.
         self._any_batch = resumed["epoch"] > 0
         self._any_batch |= follows_others and state is None
 
     def batch(self, batch: Batch, memory: memoryview) -> None:
-        """The program is given this batch, of this memory."""
+        """Notes that this batch, of this memory, is delivered to the program."""
         head, layout = batch._head, batch._layout
         number, texts = head[1], layout.texts
         if number == self._next_batch and self._world == 1:
@@ -67,16 +69,16 @@ class Tracker:
         if layout.records != layout.padding:
             self._last = head, memory[texts].tobytes() if texts else layout.texts_of(memory)
         else:
-            # It fills the last round of its epoch, and nothing of that follows.
+            # It fills the last round of its epoch, and is no place to resume at.
             self._last, self._epoch, self._any_batch = None, batch.epoch + 1, self._world == 1
             self._next_batch += -self._next_batch % self._world
 
     def skipped(self, number: int) -> None:
-        """The batch of this number is left out, because the program left its epoch."""
+        """Notes that the batch of this number is skipped, because the program left its epoch."""
         self._passed(number)
 
     def epoch_end(self, end: EpochEnd) -> None:
-        """The epoch has ended."""
+        """Notes that the epoch has ended."""
         self._last, self._epoch, self._any_batch = None, end.epoch + 1, True
         self._resumed = None
         # An epoch's first batch belongs to rank 0.
@@ -106,7 +108,7 @@ class Tracker:
         return state
 
     def _place(self) -> dict[str, Any]:
-        """The last batch that was given; at the start of an epoch the next one."""
+        """The last delivered batch; at the start of an epoch the next one."""
         if self._last is None:
             return {**START_OF_EPOCH, "epoch": self._epoch, "batch": self._next_batch}
         header, position = header_of(self._last[0]), position_of(*self._last)
@@ -128,8 +130,8 @@ class Tracker:
 
 
 def schema_text(fields: tuple[Field, ...]) -> str:
-    """The fields as decoders get them: a line each, with type, shape and name. Empty if a name has a
-    line end, which this can't say."""
+    """The fields in the form that decoders get: a line each, with type, shape and name. Empty if a
+    name has a line end, which this form can't express."""
     if any("\n" in field.name for field in fields):
         return ""
 
@@ -140,7 +142,8 @@ def schema_text(fields: tuple[Field, ...]) -> str:
 
 
 def identity_of_list(identity: str) -> str:
-    """What an object's identity says of the list of its epoch's objects: "" where it says nothing."""
+    """The identity of the list of its epoch's objects, from an object's identity: "" if it has
+    none."""
     known, separator, _ = identity.partition(";")
     return known + separator if separator and known.startswith("list:") else ""
 
@@ -157,7 +160,7 @@ def check_accept(accept: Sequence[str] | str) -> list[str]:
 def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a state. The host checks its values.
 
-    Raises `ValueError` where it is the state of another channel, or none.
+    Raises `ValueError` if it is the state of another channel, or no state.
     """
     names = {"version", "channel", "settings", *STATE_KEYS}
     if not isinstance(state, Mapping) or set(state) != names:

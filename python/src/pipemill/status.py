@@ -1,4 +1,4 @@
-"""What a host says of itself, asked for over its socket: see docs/operate.md."""
+"""The status of a host, asked for over its socket: see docs/operate.md."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .errors import DecodeError, ProtocolError
 _GET_STATUS = struct.pack("<I", 5)
 _STATUS = 23
 _PART = struct.Struct("<IQ")
-#: Seconds that a host has to answer. A thread of its own does that, whatever its channels do.
+#: Seconds that a host has to answer. A thread of its own answers, whatever its channels do.
 _TIMEOUT = 10.0
 
 
 def status_of(address: str | Address, channel: str) -> dict[str, Any]:
     """The status of a channel of the host at this socket.
 
-    Raises :class:`OSError` where no host answers that is believed, and :class:`ProtocolError` where
-    its answer is none or has no such channel.
+    Raises :class:`OSError` if no trusted host answers, and :class:`ProtocolError` if its answer is
+    no status or has no such channel.
     """
     with address_of(address).connect(_TIMEOUT) as sock:
         sock.send(_GET_STATUS, socket.MSG_NOSIGNAL)
@@ -47,16 +47,16 @@ def _parts(sock: socket.socket) -> Any:
 
 
 class SkippedCount:
-    """How many decode errors a channel has skipped, as far as its host can be asked."""
+    """How many decode errors a channel has skipped, as long as its host can be asked."""
 
     def __init__(self, address: Address | None, channel: str) -> None:
-        """`address`: None where no host was named."""
+        """`address`: None if no host was named."""
         self._address = address
         self._channel = channel
         self._last = 0
 
     def now(self) -> int:
-        """The count now; where the host has ended, what it was when it was asked last."""
+        """The count now. After the end of the host, its last answer."""
         if self._address is None:
             return self._last
         with contextlib.suppress(OSError, ProtocolError):
@@ -67,7 +67,7 @@ class SkippedCount:
 
 
 def failure_of(address: Address, channel: str) -> DecodeError | None:
-    """The failure that has ended a channel; None where it has not failed, or nobody answers."""
+    """The failure that has ended a channel. None if it has not failed, or no host answers."""
     try:
         status = status_of(address, channel)
     except (OSError, ProtocolError):

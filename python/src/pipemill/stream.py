@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .private_host import Host
 
 _BY_CHANNEL = "the channel's configuration says that: `{name}`"
-#: What :func:`connect` does not take, because the host has the channel already.
+#: Arguments that :func:`connect` does not take, because the host has the channel already.
 _SAID_BY_CHANNEL = {
     **dict.fromkeys(
         ("decoder", "options", "fields", "shuffle", "workers", "order", "epochs", "on_error",
@@ -79,31 +79,32 @@ def connect(
         say. The first consumer of a channel decides, before it gets a batch.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
         "pad". With `batch` only.
-    :param batch_across: where such an end is: of each "epoch" (the default), or of each "object".
-        With `batch` only.
+    :param batch_across: the end meant by `tail`: of each "epoch" (the default), or of each
+        "object". With `batch` only.
     :param rank: ``(rank, world)``: this program is one of `world`, and gets each batch whose
         number modulo `world` is `rank`. "auto": as the launcher says in the environment (torchrun,
         MPI, Slurm's srun), or (0, 1). All ranks get equally many batches of an epoch. Nothing comes
         before all of them are connected. It needs a number of records, and `tail` "drop" or "pad".
-    :param state: what :meth:`Stream.state_dict` returned, in this or another process: the first
-        batch is the next one after it. It is refused where decoder, options, fields, objects, order
-        or batches are not what they were.
-    :param accept: what may differ all the same, one word or several. "objects": others were added,
-        removed or rewritten; the one that the state goes on in must still be at its place in the
-        list. Records that were added before that place are missing, and where its own bytes are
-        others, records may be missing or repeated. "decoder" and "options": another plugin, another
-        version of it or other options decode the rest of the epoch. If they make more or fewer
-        records of the bytes before the place, records may be missing or repeated. "schema": the
-        fields are others.
+    :param state: a result of :meth:`Stream.state_dict`, in this or another process: the first batch
+        is the next one after it. It is refused if decoder, options, fields, objects, order or
+        batches have changed.
+    :param accept: differences that are accepted nevertheless, one word or several. "objects":
+        others were added, removed or rewritten; the one in which the state resumes must still be at
+        its place in the list. Records that were added before that place are missing. If the bytes
+        of that object have changed, records may be missing or repeated. "decoder" and "options":
+        another plugin, another version of it or other options decode the rest of the epoch. If they
+        make more or fewer records of the bytes before the place, records may be missing or
+        repeated. "schema": the fields have changed.
     :param timeout: seconds to wait for a batch before :class:`StreamTimeout`; ``None``: for ever.
     :param wait: seconds to wait for a host that is not there yet before :class:`ConnectError`.
-    :param hold_timeout: seconds to wait, where this program holds as many batches as it may, until
-        it drops one; then :class:`HeldError`. ``None``: for ever.
-    :param allow_other_users: whether the host may be one of any user, as where it runs in another
-        container. Else it has to be one of this user or of root: its memory is read as it is.
+    :param hold_timeout: seconds to wait, if this program holds as many batches as it may, until it
+        drops one; then :class:`HeldError`. ``None``: for ever.
+    :param allow_other_users: whether the host may belong to any user, for example if it runs in
+        another container. Otherwise it must belong to this user or to root, because its memory is
+        read as it is.
 
-    Raises :class:`ConnectError` where no host answers or it is another user's, :class:`Refused` with the host's reason, and
-    :class:`ValueError` where an argument is out of its range.
+    Raises :class:`ConnectError` if no host answers or it is another user's, :class:`Refused` with
+    the host's reason, and :class:`ValueError` if an argument is out of its range.
     """
     wishes = wishes_of(channel, credits, batch, tail, batch_across, rank, state, accept)
     address = address_of(socket, allow_other_users)
@@ -120,7 +121,7 @@ def wishes_of(
     state: Mapping[str, Any] | None = None,
     accept: Sequence[str] | str = (),
 ) -> dict[str, Any]:
-    """What a HELLO asks for, of the arguments of :func:`connect`."""
+    """The requests of a HELLO, from the arguments of :func:`connect`."""
     if credits is not None and credits < 1:
         raise ValueError(f"credits={credits}: 1 or more are needed, and 2 for a loop over batches")
     wishes: dict[str, Any] = {}
@@ -149,7 +150,7 @@ def stream_of(
     wait: float = 10.0,
     hold_timeout: float | None = 10.0,
 ) -> Stream:
-    """A connected channel, of which these wishes were said. The other arguments are those of
+    """A connected channel, whose HELLO had these wishes. The other arguments are those of
     :func:`connect`."""
     try:
         connection = establish(address, channel, wishes, wait, __version__)
@@ -177,7 +178,7 @@ def whole_number(name: str, value: Any, most: int, unit: str = "") -> int:
 
 
 def batch_size(records: int, tail: str | None, across: str | None) -> dict[str, Any]:
-    """The number of records in each batch, as HELLO says it."""
+    """The number of records in each batch, in the form of HELLO."""
     size: dict[str, Any] = {"records": whole_number("batch", records, 1 << 20, " records")}
     for name, word, key, words in (
         ("tail", tail, "tail", ("keep", "drop", "pad")),
@@ -204,7 +205,7 @@ class Stream:
     ) -> None:
         #: Name of the channel.
         self.channel = channel
-        #: How many batches may be held at once. The host may have given fewer than requested.
+        #: How many batches may be held at once. The host may allow fewer than requested.
         self.credits = connection.welcome.credits
         #: How the channel is divided among consumers: "share", "broadcast" or "rank".
         self.mode = connection.welcome.mode
@@ -216,9 +217,9 @@ class Stream:
         self._set_epoch: Epoch | None = None  # the one that set_epoch() began
         self._tracker = tracker
         self._skips = SkippedCount(None, channel)
-        #: Whether it is known that the host leaves out what can't be decoded.
+        #: Whether the host is known to skip input that can't be decoded.
         self._may_skip = False
-        #: Whose part of the objects its host reads, where each epoch has to have a batch.
+        #: The name of its host's part of the objects, if each epoch must have a batch.
         self._part: str | None = None
         #: The private host that it reads from, which lives at least as long.
         self._host: Host | None = None
@@ -235,7 +236,7 @@ class Stream:
                     ...
                 print("epoch", epoch.number, "is over")
 
-        A program may leave an epoch's loop early and go on to the next epoch. Then this method
+        A program may leave an epoch's loop early and continue with the next epoch. Then this method
         receives the rest of the epoch and drops it; the host still decodes it. :meth:`Epoch.end`
         requests that the host skips the rest.
         """
@@ -250,15 +251,15 @@ class Stream:
             yield self._epoch
 
     def set_epoch(self, number: int) -> None:
-        """Goes on to this epoch. Epochs before it are ended as :meth:`Epoch.end` does, and left
-        out. Without effect in an epoch of this number. ::
+        """Moves on to this epoch. Epochs before it are ended as by :meth:`Epoch.end`, and skipped.
+        Without effect in an epoch of this number. ::
 
             for number in range(first, 10):
                 stream.set_epoch(number)
                 for batch in next(stream.epochs()):
                     ...
 
-        Raises :class:`ValueError` where that epoch is over, or the stream has fewer.
+        Raises :class:`ValueError` if that epoch is over, or the stream has fewer.
         """
         while True:
             epoch = self._epoch or self._next_epoch()
@@ -290,14 +291,14 @@ class Stream:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of each record. Waits until the host has sent them, which it does before the
-        first batch. Empty where the stream ends before."""
+        first batch. Empty if the stream ends before."""
         if not self._receiver.fields:
             self._connection.check()
             self._receiver.peek()
         return self._receiver.fields
 
     def __arrow_c_schema__(self) -> Any:
-        """The Arrow type of the batches, for what reads Arrow. Waits as :attr:`fields`."""
+        """The Arrow type of the batches, for libraries that read Arrow. Waits as :attr:`fields`."""
         from .arrow import import_pyarrow
 
         import_pyarrow("a stream as Arrow")
@@ -306,16 +307,16 @@ class Stream:
         return types_of(self.fields).schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The batches that were not given yet, for what reads Arrow. Needs pyarrow. ::
+        """The batches that were not delivered yet, for libraries that read Arrow. Needs pyarrow. ::
 
             polars.DataFrame(stream)
             pyarrow.table(stream)
             duckdb.sql("select count(*) from stream")
 
-        Each batch is ACKed when the next one is asked for. The consumer may keep all arrays. So
+        Each batch is ACKed when the next one is requested. The consumer may keep all arrays. So
         they are copies, unless more than 4 credits are free: then they are views of the shared
         memory, and hold the batch as long as they live. Errors are those of the consumer, with the
-        text of ours.
+        text of this package.
         """
         return self._arrow_reader(self).__arrow_c_stream__(requested_schema)
 
@@ -330,12 +331,12 @@ class Stream:
 
     @property
     def skipped(self) -> int:
-        """How many places of the input the host has left out so far as errors, because ``on_error``
-        or ``on_plugin_error`` say so: most often a record each.
+        """How many places of the input the host has skipped so far as errors, because of
+        ``on_error`` or ``on_plugin_error``: usually a record each.
 
         The host is asked, so the count is that of all its consumers since it has started, and it is
-        ahead of the batches that were delivered to this program. After the host has ended it is
-        what it was when it was asked last: by this, or at the end of the stream.
+        ahead of the batches that were delivered to this program. After the host has ended, the last
+        answer counts: to this, or at the end of the stream.
         """
         return self._skips.now()
 
@@ -345,21 +346,21 @@ class Stream:
         return self._receiver.waits
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this program goes on if it is started again: after the last batch that it was
-        given. Save it with the model, as JSON. :func:`connect` takes it, and so does ``pipemill run
-        --resume FILE``.
+        """The place at which this program resumes if it is started again: after the last batch that
+        was delivered to it. Save it with the model, as JSON. :func:`connect` takes it, and so does
+        ``pipemill run --resume FILE``.
 
-        A dict of text, numbers and one dict of text, always with the same keys. It says what the
-        program was *given*, not what it has finished: call it between two steps. It costs no wait
-        and no message.
+        A dict of text, numbers and one dict of text, always with the same keys. It counts the
+        batches that were *delivered* to the program, not those that it has finished: call it
+        between two steps. It costs no wait and no message.
 
-        Raises :class:`StateError` where this program was not given all batches of the channel:
-        in mode "share", others get some. With ``order = "any"``, inside of an epoch, too.
+        Raises :class:`StateError` if not all batches of the channel were delivered to this program:
+        in mode "share", others get some. With ``order = "any"``, it also raises inside of an epoch.
         """
         return self._tracker.state(self._receiver.fields)
 
     def map(self, function: Callable[[Batch], Any]) -> Transform:
-        """What the function makes of each batch, in place of the batch. ::
+        """Replaces each batch by the result of the function. ::
 
             for x, y in stream.map(lambda batch: (batch["x"], batch["y"] % 2)):
                 ...
@@ -369,17 +370,17 @@ class Stream:
         return Transform(self, function)
 
     def filter(self, function: Callable[[Batch], object]) -> Transform:
-        """The batches for which the function returns true. The others are ACKed, like those that
-        a loop passes over. The result has the epochs, the state and the end of this stream."""
+        """The batches for which the function returns true. The others are ACKed, like batches that
+        a loop skips. The result has the epochs, the state and the end of this stream."""
         return Transform(self, keeping(function))
 
     def close(self) -> None:
         """Hangs up, and ends the private host of :func:`pipemill.open`. The end of ``with`` does
         this.
 
-        Batches can't be used after that. Arrays and other views of them can: they show copies then,
-        which this makes of the batches that are held. Batches that were not ACKed go to another
-        consumer: the last batch of a loop that was left early is one of them.
+        Batches can't be used after that. Arrays and other views of them can: from then on they show
+        copies, which this makes of the batches that are held. Batches that were not ACKed go to
+        another consumer: the last batch of a loop that was left early is one of them.
         """
         if self._may_skip and not self._receiver.has_ended and not self._connection.is_closing:
             self._skips.now()
@@ -435,8 +436,8 @@ class Stream:
     def _next_batch(self, epoch: Epoch) -> Batch | None:
         """The next batch of the current epoch. None at its end.
 
-        This is what each batch costs, so it makes few calls, also where that repeats a line of
-        another function.
+        This runs for each batch, so it makes few calls, even if it repeats a line of another
+        function.
         """
         while epoch._skipped:
             if not self._skip_batch(epoch):
@@ -500,8 +501,7 @@ class Stream:
         return True
 
     def _ends(self, epoch: Epoch, event: Grant | EpochEnd | None) -> None:
-        """The host has sent this and not a grant of the current epoch: the epoch's end, or it is an
-        error."""
+        """Handles an event that is no grant of the current epoch: the epoch's end, or an error."""
         if not isinstance(event, EpochEnd) or event.epoch != epoch.number:
             found = "the end of the stream" if event is None else f"epoch {event.epoch}"
             raise ProtocolError(
@@ -563,7 +563,7 @@ class Epoch:
         This is for all consumers of the channel. In mode "broadcast" it is for this consumer alone,
         until all consumers have requested it.
 
-        No more batches come in this epoch; go on with the next one. Without effect where the epoch
+        No more batches come in this epoch; continue with the next one. Without effect if the epoch
         has ended.
 
         ::

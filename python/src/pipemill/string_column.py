@@ -43,7 +43,7 @@ class TextColumn(BytesColumn):
     _texts: list[str | None] | None = None
 
     def value(self, row: int) -> Any:
-        """The text of one record; None where it is absent."""
+        """The text of one record; None if it is absent."""
         return super().value(row) if self._texts is None else self._texts[row]
 
     def values(self) -> Iterator[Any]:

@@ -1,5 +1,5 @@
-"""What the tasks of a library have in common: each reads some objects of a source, and all give
-records of one schema.
+"""The common part of a library's tasks: each reads some objects of a source, and all give records
+of one schema.
 
 A task alone would learn decoder, header and types from the first of its own objects. So each of
 them learns from the first object of the whole source, as :func:`pipemill.open` does.
@@ -22,7 +22,7 @@ from .stream import Stream
 class TaskReader:
     """Opens some objects of a source, in any process: it can be pickled."""
 
-    #: The fields of all records. Empty where no object has a record.
+    #: The fields of all records. Empty if no object has a record.
     fields: tuple[Field, ...]
 
     def __init__(
@@ -34,7 +34,7 @@ class TaskReader:
     ) -> None:
         """`names`: all objects of the source. `arguments`: those of :func:`pipemill.open`.
 
-        Raises what :func:`pipemill.open` raises.
+        Raises the errors of :func:`pipemill.open`.
         """
         self._settings = settings_of(source)
         self._first = names[0]
@@ -44,21 +44,21 @@ class TaskReader:
         self._decoder = decoder
         self._arguments = arguments
         self.fields = ()
-        # What is read here is read again by a task, which puts it into quarantine.
+        # A task reads this input again, and puts its errors into quarantine.
         others = {"quarantine": None} if "quarantine" in arguments else {}
         for name in names:
             with self.open([name], **others) as stream:
                 self.fields = stream.fields
             if self.fields:
-                # Those before it have no record to learn from.
+                # The objects before it have no record to learn from.
                 self._first = name
                 return
 
     def open(self, names: Sequence[str], **arguments: Any) -> Stream:
         """A stream of these objects. `arguments` are further ones of :func:`pipemill.open`.
 
-        Raises what that raises, and :class:`DecodeError` where the records have other fields than
-        those of the whole source.
+        Raises the same errors, and :class:`DecodeError` if the records have other fields than those
+        of the whole source.
         """
         source = share(names, self._settings, self._first)
         stream = open(source, self._decoder, **{**self._arguments, **arguments})
@@ -73,7 +73,7 @@ class TaskReader:
 
 def check_fields(found: tuple[Field, ...], expected: tuple[Field, ...], name: str) -> None:
     """Refuses records with other fields than those that were learned, as the host does. `found` is
-    empty where there is no record. `name`: the object."""
+    empty if there is no record. `name`: the object."""
     if found and found != expected:
         raise DecodeError(
             f"channel {CHANNEL}: {name}: its records have the fields {_described(found)}; those of "
@@ -90,7 +90,7 @@ def _described(fields: tuple[Field, ...]) -> str:
 
 
 def _description(field: Field) -> str:
-    """The field in words: all that makes it another field."""
+    """The field in words: everything in which it can differ from another field."""
     words = field.scalar
     if field.shape:
         words += f" {list(field.shape)}"

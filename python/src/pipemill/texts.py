@@ -1,7 +1,7 @@
-"""Decodes many texts that lie near each other, in much less time than one by one.
+"""Decodes many texts that are close together, in much less time than one by one.
 
 A memoryview is slow to slice and to decode. So the texts are copied to `bytes` together, with all
-that lies between them. If that is ASCII, it is decoded once, and each text is a slice of a `str`.
+bytes between them. If these are ASCII, they are decoded once, and each text is a slice of a `str`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MAX_MEAN = 1024
 
 def decode_texts(data: memoryview, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
     """The texts from each start to its end in `data`, which is bytes. The caller has checked that
-    they lie in it. They need not be in order.
+    they are inside of it. They need not be in order.
 
-    Raises :class:`UnicodeDecodeError` where a text is not UTF-8.
+    Raises :class:`UnicodeDecodeError` if a text is not UTF-8.
     """
     if len(data) > _MAX_MEAN * len(starts):
         return [str(data[start:end], "utf-8") for start, end in zip(starts, ends)]

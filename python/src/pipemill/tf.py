@@ -19,7 +19,7 @@ from .sources import Source
 from .tasks import check_fields
 
 
-#: Words of TensorFlow, for what it does itself.
+#: Words of TensorFlow, for features that it has itself.
 _OTHER_WORDS = {"transform": "call map() of the data set", "map_fn": "call map() of the data set"}
 
 
@@ -60,10 +60,10 @@ def dataset(
         for batch in pipemill.tf.dataset("data/*.csv", batch=256, epochs=10):
             train(batch["x"], batch["y"])
 
-    It reads a channel, whose name `source` is where `socket` is given or ``$PIPEMILL_SOCKET`` is
-    set, with the arguments of :func:`pipemill.connect`. Else it reads a source, with those of
-    :func:`pipemill.open`. Each iteration over it opens the source again. The stream
-    is opened here, once, for the types of the fields:
+    It reads a channel if `socket` is given or ``$PIPEMILL_SOCKET`` is set: `source` is then its
+    name, and the arguments are those of :func:`pipemill.connect`. Otherwise it reads a source, with
+    the arguments of :func:`pipemill.open`. Each iteration over it opens the source again. The
+    stream is opened here, once, for the types of the fields:
 
     =============================  ================================================================
     numbers of one shape           a tensor ``(n, *shape)``
@@ -75,13 +75,13 @@ def dataset(
 
     The values are copies.
 
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": float("nan"), "note": ""}``. TensorFlow has no tensors with absent values:
-        without a value to take, one raises :class:`AbsentError` where it comes.
+        without a value here, an absent value raises :class:`AbsentError` when it comes.
 
-    Raises what :func:`pipemill.open` raises, and :class:`TypeError` for a field that has no such
-    tensor. What is raised in an iteration is an ``InvalidArgumentError`` or an ``UnknownError`` of
-    TensorFlow, with our text.
+    Raises the errors of :func:`pipemill.open`, and :class:`TypeError` for a field that has no such
+    tensor. An error in an iteration is an ``InvalidArgumentError`` or an ``UnknownError`` of
+    TensorFlow, with the text of this package.
     """
     more: dict[str, Any] = dict(
         options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
@@ -140,7 +140,7 @@ def _tensor(batch: Batch, field: Field, absent: Any) -> Any:
     is_array = field.scalar not in STRINGS and not field.categories
     value = array_of(field, absent) if is_array and absent is not MISSING else absent
     rows = replaced(list(column.values()), value)
-    # TensorFlow's own description of its types does not have it.
+    # TensorFlow's own type annotations do not have it.
     ragged = tf.RaggedTensor.from_row_lengths  # pyright: ignore[reportAttributeAccessIssue]
     if field.scalar in STRINGS and field.shape:
         strings = [bytes(one) if field.scalar == "bytes" else one for row in rows for one in row]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-# Escapes of a basic string: what TOML does not allow there as it is.
+# Escapes of a basic string, for characters that TOML does not allow in it.
 _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), 0x7F)}
 _ESCAPES.update({ord('"'): '\\"', ord("\\"): "\\\\"})
 

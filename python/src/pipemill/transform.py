@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from .stream import Epoch, Stream
     from .waits import Waits
 
-#: Gives what the loop gets of a batch, or `SKIP`.
+#: Gives the loop's value for a batch, or `SKIP`.
 Step = Callable[[Any], Any]
 SKIP: Any = object()
 
 
 class Transform:
-    """What :meth:`Stream.map` and :meth:`Stream.filter` return. It has the place of the stream: its
-    epochs, its state, its end. To close it closes the stream.
+    """The result of :meth:`Stream.map` and :meth:`Stream.filter`. It replaces the stream: it has
+    its epochs, its state and its end. To close it closes the stream.
 
     The rule of ACKs is that of the stream: a batch is ACKed when the loop asks for the next one.
-    So a batch that :meth:`filter` leaves out is ACKed as soon as the loop waits for one after it.
+    So a batch that :meth:`filter` skips is ACKed as soon as the loop waits for one after it.
     """
 
     def __init__(self, stream: Union[Stream, Transform], step: Step) -> None:
@@ -41,7 +41,7 @@ class Transform:
             yield TransformedEpoch(epoch, self._step)
 
     def map(self, function: Callable[[Any], Any]) -> Transform:
-        """What the function makes of each value."""
+        """Replaces each value by the result of the function."""
         return Transform(self, function)
 
     def filter(self, function: Callable[[Any], object]) -> Transform:
@@ -137,7 +137,7 @@ def keeping(function: Callable[[Batch], object]) -> Step:
 
 
 def _next(values: Iterator[Any], step: Step) -> Any:
-    """The next value that is not left out. It holds no batch while it waits for the next one."""
+    """The next value that is not skipped. It holds no batch while it waits for the next one."""
     while True:
         value = step(next(values))
         if value is not SKIP:

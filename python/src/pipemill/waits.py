@@ -1,10 +1,10 @@
-"""How long a program has waited for its batches, counted in constant memory."""
+"""Counts in constant memory how long a program has waited for its batches."""
 
 from __future__ import annotations
 
-#: Bits of a time, after its highest one, that tell its bucket: an octave has 16 of them.
+#: Bits of a time, after its highest one, that determine its bucket: an octave has 16 of them.
 _BITS = 4
-#: Times that are not counted yet, at most.
+#: Upper limit of times that are not counted yet.
 _MOST_NEW = 256
 
 
@@ -16,10 +16,10 @@ class Waits:
                 pass
             print(stream.waits)
 
-    A time runs from the program's asking for a batch to its coming, also across the end of an
-    epoch. A batch that has come before it was asked for takes a few microseconds. The first one takes as
-    long as the host needs to open the source. Times are in seconds. A percentile may be up to 1/16
-    above the true one, and never above `longest`.
+    A time runs from the program's request for a batch to the batch's arrival, even across the end
+    of an epoch. If the batch has come before the request, the time is a few microseconds. The first
+    time includes the time in which the host opens the source. Times are in seconds. A percentile
+    may be up to 1/16 above the true one, and never above `longest`.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Waits:
     def percentile(self, percent: float) -> float:
         """The time that this percentage of the batches has not exceeded; 0 before the first batch.
 
-        Raises :class:`ValueError` where it is not from 0 to 100.
+        Raises :class:`ValueError` if it is not from 0 to 100.
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"percentile({percent!r}): expected a number from 0 to 100")
@@ -83,13 +83,13 @@ class Waits:
         )
 
     def _add(self, nanoseconds: int) -> None:
-        """A batch has taken this time."""
+        """Counts the time of a batch."""
         self._new.append(nanoseconds)
         if len(self._new) == _MOST_NEW:
             self._count_new()
 
     def _count_new(self) -> None:
-        """Counts the last times, which are kept as they are at first: to count many at once takes a
+        """Counts the last times, which are first kept as they are: to count many at once takes a
         third of the time."""
         new, self._new = self._new, []
         self._count += len(new)
@@ -103,6 +103,6 @@ class Waits:
 
 
 def _end_of(bucket: int) -> int:
-    """The longest time of a bucket."""
+    """The longest time that falls into a bucket."""
     shift = max((bucket >> _BITS) - 1, 0)
     return ((bucket - (shift << _BITS) + 1) << shift) - 1

@@ -1,4 +1,4 @@
-//! Memory for records that are on their way: in a window, in the inputs of a mix, between workers.
+//! Memory for records that wait: in a window, in the inputs of a mix, between workers.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
@@ -8,14 +8,14 @@ use pipemill_types::{BatchMemory, ChunkMemory, Column, HUGE_PAGE, SharedPart};
 
 use crate::sink::grow_private;
 
-/// The index of a block takes at most this many times its memory: else records without bytes would
-/// never fill one.
+/// The index of a block takes at most this many times the block's memory. Without this limit,
+/// records without bytes would never fill a block.
 const MAX_INDEX: usize = 4;
 
 /// Memory for the decoder's records.
 pub struct BlockMemory {
     bytes: Bytes,
-    /// For a record that does not fit into other memory.
+    /// Whether it is for a single record that does not fit into other memory.
     is_dedicated: bool,
 }
 
@@ -58,27 +58,27 @@ impl BatchMemory for BlockMemory {
 }
 
 impl BlockMemory {
-    /// Memory of this size.
+    /// Private memory of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { bytes: Bytes::new(bytes), is_dedicated: false }
     }
 
-    /// Memory of this size, for records that fit into no other.
+    /// Private memory of `bytes` bytes, for a record that fits into no other memory.
     pub(crate) fn dedicated(bytes: usize) -> Self {
         Self { bytes: Bytes::Heap(vec![0; bytes]), is_dedicated: true }
     }
 
-    /// Memory that somebody has lent, who gets it back by [`into_lent`](Self::into_lent).
+    /// Memory that is lent. Its owner takes it back with [`into_lent`](Self::into_lent).
     pub(crate) fn lent(memory: impl LentMemory) -> Self {
         Self { bytes: Bytes::Lent(Box::new(memory)), is_dedicated: false }
     }
 
-    /// Whether it is lent.
+    /// Whether the memory is lent.
     pub(crate) fn is_lent(&self) -> bool {
         matches!(self.bytes, Bytes::Lent(_))
     }
 
-    /// What was lent, if it is of this type. Else all of it.
+    /// The lent memory, if it is of the type `M`. Otherwise the error is `self`.
     pub(crate) fn into_lent<M: LentMemory>(self) -> Result<M, Self> {
         match self.bytes {
             Bytes::Lent(lent) if (&*lent as &dyn Any).is::<M>() => {
@@ -89,18 +89,19 @@ impl BlockMemory {
         }
     }
 
-    /// Whether it is for a record that does not fit into other memory.
+    /// Whether it is for a single record that does not fit into other memory.
     pub(crate) fn is_dedicated(&self) -> bool {
         self.is_dedicated
     }
 
-    /// Bytes that values may take in it, if it holds the index of these records, too.
+    /// Bytes that values may take in this memory, together with the index of `records` records.
+    /// `None` if the index is too large.
     pub(crate) fn room(&self, records: usize, fields: usize) -> Option<usize> {
         let size = self.bytes.len();
         (self.is_dedicated || has_room_for_index(records, fields, size)).then_some(size)
     }
 
-    /// Makes it at least this large. What was written stays.
+    /// Enlarges the memory to at least `bytes` bytes. Its content stays.
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.is_dedicated = true;
         match &mut self.bytes {
@@ -113,7 +114,7 @@ impl BlockMemory {
         }
     }
 
-    /// The bytes alone.
+    /// Takes the bytes out.
     pub(crate) fn into_bytes(self) -> Bytes {
         self.bytes
     }
@@ -125,12 +126,12 @@ impl From<Bytes> for BlockMemory {
     }
 }
 
-/// Memory that can be lent: that of a sink's batches.
+/// Memory that can be lent: the memory of a sink's batches.
 pub(crate) trait LentMemory: BatchMemory + Any {}
 
 impl<M: BatchMemory + Any> LentMemory for M {}
 
-/// Bytes: zeroed ones, or those of memory that is lent.
+/// Zeroed bytes, or lent memory.
 pub(crate) enum Bytes {
     Heap(Vec<u8>),
     Mapped(MmapMut),
@@ -138,15 +139,15 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// This many zeroed bytes: in huge pages, if they fill one and the kernel has them. A window is
-    /// larger than the processor's caches, and in small pages its records would cost a miss of the
-    /// page table each. The first use of small pages takes as long as decoding does, too.
+    /// Allocates `len` zeroed bytes: in huge pages, if `len` fills one and the kernel has some. A
+    /// window is larger than the processor's caches. In small pages, each of its records would cost
+    /// a miss of the page table. The first use of small pages also takes as long as decoding does.
     pub(crate) fn new(len: usize) -> Self {
         if len >= HUGE_PAGE
-            // Fails where a process may have no more mappings.
+            // Fails if the process has reached its limit of mappings.
             && let Ok(map) = MmapMut::map_anon(len)
         {
-            // A kernel without huge pages refuses, and small ones work, too.
+            // A kernel without huge pages refuses. Small pages work, too.
             let _ = map.advise(Advice::HugePage);
             return Self::Mapped(map);
         }
@@ -182,7 +183,7 @@ impl DerefMut for Bytes {
     }
 }
 
-/// Whether the index of these records is not too large for a block of this size.
+/// Whether the index of `records` records is small enough for a block of `block` bytes.
 pub(crate) fn has_room_for_index(records: usize, fields: usize, block: usize) -> bool {
     records.saturating_mul(8 * fields + 16) <= MAX_INDEX * block
 }

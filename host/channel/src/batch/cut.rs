@@ -9,32 +9,33 @@ use std::time::Duration;
 
 use pipemill_types::{BatchAcross, BatchSize};
 
-/// A consumer that waits gets a batch when it has this many bytes, and [`WARM_TIME`] after its
-/// first record. Memory that comes back soon is still in the processor's caches when it is filled
-/// again: reading a pipe into it takes two thirds of the time.
+/// Least bytes of a batch for a consumer that waits. The batch leaves with them once [`WARM_TIME`]
+/// has passed since its first record. Memory that comes back soon is still in the processor's
+/// caches when it is filled again: reading a pipe into it takes two thirds of the time.
 const WARM_BYTES: usize = 1 << 20;
-/// To wake a consumer takes tens of microseconds, most of all in a virtual machine. With batches of
-/// a MiB, a file that is decoded at 6 GB/s would be an eighth slower.
+/// Least time between the first record of a batch and its grant to a consumer that waits. To wake a
+/// consumer takes tens of microseconds, most of all in a virtual machine. With batches of a MiB, a
+/// file that is decoded at 6 GB/s would be an eighth slower.
 pub(crate) const WARM_TIME: Duration = Duration::from_millis(1);
 
 /// A moment at which a batch may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutPoint {
-    /// The decoder was called, and what comes next fits into the batch's memory.
+    /// The decoder was called, and the next bytes fit into the batch's memory.
     Decoded,
-    /// The source has had nothing for as long as records may wait.
+    /// The source has given nothing for as long as records may wait.
     SourceIdle,
-    /// What comes next does not fit into the batch's memory.
+    /// The next bytes or records do not fit into the batch's memory.
     NoRoom,
     /// The object is at its end: without a size, a batch holds records of one object.
     ObjectEnd,
     /// The epoch is at its end.
     EpochEnd,
-    /// The channel has failed. What was decoded before the failure is good.
+    /// The channel has failed. Records decoded before the failure are good.
     Failed,
 }
 
-/// What a batch holds.
+/// The content of a batch, as the rule sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
     /// Number of records.
@@ -56,7 +57,7 @@ pub(crate) fn is_cut(
     }
     if let Some(size) = size {
         return match point {
-            // A smaller batch would shift all later ones, if the job goes on after the failure.
+            // A smaller batch would shift all later ones, if the job continues after the failure.
             CutPoint::Decoded | CutPoint::SourceIdle | CutPoint::NoRoom | CutPoint::Failed => {
                 fill.records >= size.records
             }

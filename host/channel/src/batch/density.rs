@@ -1,7 +1,7 @@
 //! How close to each other the records of an object are.
 
-/// The latest density is that of at least this many bytes. A single short record would make that of
-/// fewer bytes far too large.
+/// The latest density is measured over at least this many bytes. Over fewer bytes, a single short
+/// record would make it far too large.
 const WINDOW: u64 = 64 << 10;
 
 /// Records per byte of an object.
@@ -10,16 +10,16 @@ pub(crate) struct Density {
     /// Byte offset in the object at which decoding began, and the number of the record there. A
     /// worker that begins inside of an object counts from 0, because it does not know that number.
     began_at: (u64, u64),
-    /// The same of the place from which on records are counted next.
+    /// Byte offset and record number from which the latest density is measured.
     at: (u64, u64),
-    /// From where decoding began.
+    /// Density since decoding began.
     on_average: f64,
-    /// In the last [`WINDOW`] bytes or more.
+    /// Density in the last [`WINDOW`] bytes or more.
     lately: f64,
 }
 
 impl Density {
-    /// Decoding begins at this byte offset, with the record of this number.
+    /// The density of an object that is decoded from byte `offset` on, with record number `record`.
     pub(crate) fn of_object_from(offset: u64, record: u64) -> Self {
         let at = (offset, record);
         Self { began_at: at, at, ..Self::default() }
@@ -42,13 +42,13 @@ impl Density {
         if self.lately > 0.0 { self.lately } else { self.on_average }
     }
 
-    /// Estimate of the number of records in each of the next bytes: rather too many than too few.
-    /// Records whose index does not fit after their bytes have to be copied.
+    /// Estimate of the number of records in each of the next bytes, rather too many than too few:
+    /// records whose index does not fit after their bytes have to be copied.
     pub(crate) fn cautious(&self) -> f64 {
         1.1 * self.on_average.max(self.lately)
     }
 
-    /// The same of the number of records in the next `bytes` bytes.
+    /// Cautious estimate of the number of records in the next `bytes` bytes.
     pub(crate) fn records_in(&self, bytes: usize) -> usize {
         (bytes as f64 * self.cautious()) as usize + 16
     }

@@ -15,8 +15,8 @@ pub(crate) fn other_schema(known: &[Field], found: &[Field]) -> Fault {
     )
 }
 
-/// The fault of records that have other fields than those of the state that the channel goes on
-/// from. The fields are in the form in which decoders get them.
+/// The fault of records that have other fields than those of the state that the channel resumes
+/// from. The fields are in the form that decoders get.
 pub(crate) fn other_fields_than_in_state(then: &str, now: &str) -> Fault {
     let shown = |text: &str| text.trim_end().replace('\n', ", ");
     Fault::new(
@@ -31,13 +31,13 @@ pub(crate) fn other_fields_than_in_state(then: &str, now: &str) -> Fault {
     )
 }
 
-/// Names of fields, with what they are, for people.
+/// Names and descriptions of fields, for people.
 pub(crate) fn field_names(fields: &[Field]) -> String {
     let name = |field: &Field| format!("{} ({})", field.name, described(field));
     fields.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What a field is, in words: all that makes it another field.
+/// A field in words: everything in which it can differ from another field.
 fn described(field: &Field) -> String {
     let mut text = field.scalar.word().to_owned();
     if !field.shape.is_empty() {

@@ -1,10 +1,10 @@
 //! A batch that is being filled: payload in a sink's memory, and the index of its records.
 //!
-//! `builder` has the bytes that are decoded, in front of the batch. `writer` has the batch, its
-//! memory and the sink, and decides by the rule in `cut` when the batch leaves. `density` says how
-//! close to each other records are, `field_names` names fields in messages. `block_memory` is
-//! memory for records on their way, `block_source` a sink that gives such memory, `copy` copies
-//! them.
+//! `builder` has the bytes that are decoded, before they become records of the batch. `writer` has
+//! the batch, its memory and the sink, and decides by the rule in `cut` when the batch leaves.
+//! `density` estimates how close together records are. `field_names` names fields in messages.
+//! `block_memory` is memory for records that wait, `block_source` a sink that gives such memory, and
+//! `copy` copies them.
 
 pub mod block_memory;
 pub mod block_source;
@@ -27,12 +27,12 @@ pub(crate) const ALIGN: usize = 64;
 /// Records in one piece of memory: of one object, or of several one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// Where its first record comes from.
+    /// The position of its first record.
     pub start: BatchStart,
-    /// Bytes of the memory that the records take, from its start.
+    /// Bytes of the memory that the records take, counted from its start.
     pub payload: usize,
-    /// One column for each field. Offsets count from the start of the memory. None of them, if the
-    /// index was written into the memory already.
+    /// One column for each field. Offsets count from the start of the memory. Empty if the index
+    /// was written into the memory already.
     pub columns: Vec<Column>,
     /// Byte offset of each record in its object; empty unless the stream was opened with `offsets`.
     pub starts: Vec<u64>,
@@ -40,20 +40,19 @@ pub struct Batch {
     pub records: usize,
     /// Number of copies of the last record at the end, which fill the batch.
     pub padding: usize,
-    /// Whether a field of a record is absent.
+    /// Whether a record lacks a field.
     pub absent: bool,
 }
 
-/// Where the first record of a batch comes from, and what was told of its object.
+/// The position of the first record of a batch, and facts about its object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchStart {
-    /// Where it can be found again. With a shuffle window: the position of the oldest record still
+    /// The position of the record. With a shuffle window: the position of the oldest record still
     /// in the window.
     pub position: BatchPosition,
     /// A byte offset in the object at or before the record.
     pub object_offset: u64,
-    /// Facts about the object that its decoder told: a JSON object of strings; empty if there are
-    /// none.
+    /// Facts about the object from its decoder: a JSON object of strings; empty if there are none.
     pub metadata: String,
 }
 
@@ -70,8 +69,8 @@ impl Batch {
         self.start.position.epoch
     }
 
-    /// Writes the index into the batch's memory, if it has a place there, and returns what is to be
-    /// handed over. Then this batch keeps the memory of its columns.
+    /// Writes the index into the batch's memory, if it has a place there, and returns the batch to
+    /// hand over. This batch keeps the memory of its columns.
     pub(crate) fn with_written_index(&mut self, memory: &mut impl BatchMemory) -> Option<Batch> {
         let texts = self.start.position.object.len() + self.start.facts();
         if !memory.write_index(self.payload, texts, &self.columns) {
@@ -128,14 +127,14 @@ impl Batch {
         }
     }
 
-    /// Fields may be absent in fewer records than before.
+    /// Updates `absent` after records were removed.
     fn look_for_absent(&mut self) {
         self.absent = self.absent && self.columns.iter().any(|of| of.offsets.contains(&ABSENT));
     }
 
-    /// Adds these records of a call without copying. `chunk` and `payload` are the offsets of the
-    /// chunk and of the call's payload in the batch's memory, or how far before its start they
-    /// would begin, as a negative number that wraps; `from` is the offset of the chunk in the
+    /// Adds records of a call without copying them. `chunk` and `payload` are the offsets in the
+    /// batch's memory of the chunk and of the call's payload. If one of them would begin before the
+    /// memory, its offset is a negative number that wraps. `from` is the offset of the chunk in the
     /// object.
     pub(crate) fn add_in_place(
         &mut self,
@@ -162,7 +161,7 @@ impl Batch {
         }
         let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);
         self.absent |= decoded.absent && decoded.columns.iter().any(is_absent);
-        // `starts` is empty, or has all records.
+        // `starts` is empty, or has one entry for each record.
         let starts = decoded.starts.get(records.clone()).unwrap_or_default();
         self.starts.extend(starts.iter().map(|start| from + u64::from(*start)));
         self.records += records.len();

@@ -8,7 +8,7 @@ use pipemill_types::{Fault, Position, Printable};
 /// A fault with its position. It ends the channel, or it is a decode error that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened, and what to do about it.
+    /// The failure and its remedy, in words.
     pub fault: Fault,
     /// The channel's name.
     pub channel: String,
@@ -25,7 +25,7 @@ pub struct Failure {
 /// Bytes of the input that a failure shows.
 pub(crate) const SHOWN_BYTES: usize = 16;
 
-/// One printable line. The fields of the failure have names and texts as they are.
+/// Formats the failure as one printable line. Its fields have names and texts unescaped.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Printable::line(fmt::from_fn(|f| self.write(f))).fmt(f)

@@ -1,5 +1,5 @@
-//! What happens where a channel can't go on: `failure` is a fault with its position, `policy`
-//! decides what is skipped, and `quarantine` keeps the bytes that were.
+//! Errors of a channel: `failure` is a fault with its position, `policy` decides what is skipped,
+//! and `quarantine` keeps the skipped bytes.
 
 pub mod failure;
 pub mod policy;

@@ -1,8 +1,8 @@
-//! What happens at an error, by its class.
+//! Decides about each error by its class.
 //!
 //! - Bytes that can't be decoded end the channel, or they are skipped and perhaps kept in a file.
 //! - A failure of the decoder ends the channel, or the rest of the object is skipped.
-//! - What the decoder refuses, and all else, ends the channel.
+//! - Everything else ends the channel, and so does input that the decoder refuses.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use pipemill_types::{ErrorKind, Fault};
 use crate::Failure;
 use crate::errors::quarantine::Quarantine;
 
-/// What to do with bytes that can't be decoded.
+/// The reaction to bytes that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OnError {
     /// End the channel.
@@ -25,7 +25,7 @@ pub enum OnError {
     Quarantine(PathBuf),
 }
 
-/// What to do if the decoder itself fails: a trap, a limit, a broken contract.
+/// The reaction to a failure of the decoder itself: a trap, a limit, a broken contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnPluginError {
     /// End the channel.
@@ -39,12 +39,12 @@ pub enum OnPluginError {
 pub(crate) const MAX_KEPT_BYTES: usize = 8 << 20;
 /// Bytes that the allocations of an error's texts take, without the texts.
 const TEXTS_BYTES: usize = 128;
-/// Places whose errors are remembered. With more of them, a place may be counted or kept twice.
+/// Upper limit of remembered places. Beyond it, a place may be counted or kept twice.
 const MAX_PLACES: usize = 1 << 20;
-/// Bytes that a place takes at most, in a table that grows: at least 3 in 7 of its entries are
-/// used, and the table before it is there, too.
+/// Largest number of bytes of a place in a table that grows: at least 3 in 7 of its entries are
+/// used, and the table before it still exists.
 const PLACE_BYTES: u64 = 32;
-/// An error that is kept is there this many times: as bytes, as base64 and as a line.
+/// Memory of a kept error, in multiples of its bytes: it exists as bytes, as base64 and as a line.
 const COPIES_OF_KEPT: u64 = 6;
 
 impl OnError {
@@ -86,7 +86,7 @@ pub(crate) struct SkippedError {
     pub(crate) failure: Failure,
     /// Number of bytes that were skipped.
     pub(crate) length: u64,
-    /// Those of them that were kept.
+    /// The skipped bytes that were kept.
     pub(crate) kept: Vec<u8>,
 }
 
@@ -100,8 +100,7 @@ impl SkippedError {
     }
 }
 
-/// A set of places in the input, as hashes. It counts also the places beyond those that it
-/// remembers.
+/// A set of places in the input, as hashes. It also counts places beyond those that it remembers.
 #[derive(Default)]
 struct Places {
     known: HashSet<u64>,
@@ -151,12 +150,12 @@ impl ErrorPolicy {
         }
     }
 
-    /// What happens at errors in the data.
+    /// The reaction to errors in the data.
     pub(crate) fn on_error(&self) -> &OnError {
         &self.on_error
     }
 
-    /// What happens when the decoder fails.
+    /// The reaction to failures of the decoder.
     pub(crate) fn on_plugin_error(&self) -> OnPluginError {
         self.on_plugin_error
     }
@@ -166,8 +165,8 @@ impl ErrorPolicy {
         Self::new(self.on_error.clone(), self.on_plugin_error, self.max_errors)
     }
 
-    /// The policy of a worker: it skips what this one skips, and hands the errors over to who
-    /// applies this one.
+    /// The policy of a worker: it skips the same errors as this one, and hands them to `forward`,
+    /// for the thread that applies this one.
     pub(crate) fn of_worker(&self, forward: impl FnMut(SkippedError) + Send + 'static) -> Self {
         Self { forward: Some(Box::new(forward)), ..self.unused() }
     }
@@ -183,7 +182,7 @@ impl ErrorPolicy {
         }
     }
 
-    /// Number of decode errors of this epoch that are skipped for certain.
+    /// Number of decode errors of this epoch that will certainly be skipped.
     pub(crate) fn errors_left(&self, epoch: u32) -> u64 {
         match self.skips(ErrorKind::Decode) {
             false => 0,
@@ -223,7 +222,7 @@ impl ErrorPolicy {
             forward(SkippedError { failure: failure.clone(), length, kept: bytes.to_vec() });
             self.counted.count += 1;
             self.epoch = failure.position.epoch;
-            // All of these are errors of one object. Who gets them fails at the same one.
+            // All of these are errors of one object. The receiver fails at the same one.
             return self.check_count(failure);
         }
         self.first.get_or_insert_with(|| failure.clone());

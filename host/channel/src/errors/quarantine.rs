@@ -1,8 +1,8 @@
 //! The file in which the bytes of decode errors are kept: a line of JSON for each.
 //!
 //! The channel itself writes it, so that a record is delivered only if the bytes skipped before it
-//! are kept. So the channel waits for a slow disk. It is a regular file, because a pipe can make
-//! its writer wait for ever.
+//! are kept. The channel therefore waits for a slow disk. It must be a regular file, because a pipe
+//! can make its writer wait for ever.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use pipemill_types::json;
 
 use crate::Failure;
 
-/// A file of decode errors, which is opened when there is one.
+/// A file of decode errors, opened at the first of them.
 pub(crate) struct Quarantine {
     path: PathBuf,
     file: Option<OpenFile>,
@@ -24,7 +24,7 @@ pub(crate) struct Quarantine {
 
 struct OpenFile {
     file: File,
-    /// The file ends inside of a line.
+    /// Whether the file ends inside of a line.
     is_torn: bool,
 }
 
@@ -40,7 +40,7 @@ impl Quarantine {
     /// Appends a decode error: `length` bytes were skipped, of which `bytes` are kept.
     ///
     /// # Errors
-    /// The file is none, or it can't be written.
+    /// It is not a regular file, or it can't be written.
     pub(crate) fn write(&mut self, failure: &Failure, length: u64, bytes: &[u8]) -> io::Result<()> {
         let OpenFile { mut file, is_torn } = match self.file.take() {
             Some(open) => open,
@@ -54,9 +54,9 @@ impl Quarantine {
     }
 }
 
-/// Opens the file, or creates it. What is no file does not make the caller wait.
+/// Opens the file, or creates it. Never waits for something that is not a regular file.
 fn open(path: &Path) -> io::Result<OpenFile> {
-    // For the owner alone: it has raw data of the input.
+    // Only for the owner: it has raw data of the input.
     let mut options = File::options();
     options.read(true).append(true).create(true).mode(0o600);
     let file = options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
@@ -71,7 +71,7 @@ fn open(path: &Path) -> io::Result<OpenFile> {
     Ok(OpenFile { file, is_torn: last != [b'\n'] })
 }
 
-/// A line of the file: one JSON object. After a torn line, it begins with the end of that.
+/// A line of the file: one JSON object. After a torn line, it begins with the end of that line.
 fn line(failure: &Failure, length: u64, bytes: &[u8], after_torn: bool) -> String {
     let mut line = serde_json::json!({
         "channel": failure.channel,
@@ -85,7 +85,7 @@ fn line(failure: &Failure, length: u64, bytes: &[u8], after_torn: bool) -> Strin
     if (bytes.len() as u64) < length {
         line["truncated"] = true.into();
     }
-    // It has a form in JSON: its keys are names.
+    // This can't fail: the keys are names.
     let line = json::to_string(&line).unwrap_or_default();
     format!("{}{line}\n", if after_torn { "\n" } else { "" })
 }
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Also if it is full at that moment.
+    /// A device that is full is no regular file, either.
     #[test]
     fn what_is_no_file_is_an_error_and_no_wait() {
         let folder = tempfile::tempdir().unwrap();

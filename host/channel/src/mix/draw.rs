@@ -1,12 +1,12 @@
-//! Which input each record of a mix comes from: a random number that follows from the record's
-//! place in the epoch alone.
+//! Draws the input of each record of a mix: a random number that depends only on the record's place
+//! in the epoch.
 
 use pipemill_source::split_mix::{SplitMix64, below};
 
 /// The random numbers of one epoch of a mix.
 ///
-/// They are part of what a seed promises. They come from two generators: the seed gives a number
-/// for each epoch, and that one is the seed of a number for each record.
+/// A seed promises these numbers. They come from two generators: the seed gives a number for each
+/// epoch, and that number is the seed of the numbers of the epoch's records.
 pub(super) struct Draws {
     records: SplitMix64,
 }
@@ -16,8 +16,8 @@ impl Draws {
         Self { records: SplitMix64::new(SplitMix64::new(seed).nth(u64::from(epoch))) }
     }
 
-    /// The input of the record of this number in the epoch. `weights` has that of each input: 0 for
-    /// one that is not drawn from. `None` if all are 0.
+    /// The input of the record of this number in the epoch. `weights` has the weight of each input:
+    /// 0 for an input that is not drawn from. `None` if all weights are 0.
     pub(super) fn input(
         &self,
         record: u64,

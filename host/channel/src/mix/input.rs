@@ -1,8 +1,8 @@
 //! One input of a mix: its channel decodes in a thread of its own and hands over records, as they
 //! come, to the thread that mixes.
 //!
-//! An input is a few batches ahead, and then waits. What it hands over is a function of its bytes,
-//! except for where it cuts: so the mix may look at records, and never at cuts.
+//! An input is a few batches ahead, and then waits. Its records depend only on its bytes, but the
+//! boundaries of its batches do not. So the mix may look at records, and never at boundaries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,10 +21,10 @@ use crate::{Outcome, SinkDelivery, StopReason};
 const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for the mix.
 const WAITING: usize = 2;
-/// How often a wait for an input is interrupted to ask what the consumers want.
+/// How often a wait for an input is interrupted to ask whether the consumers still want the epoch.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an input hands over.
+/// An item that an input hands over.
 pub(super) enum InputEvent {
     /// The fields of its records. Comes before the first records.
     Fields(Arc<[Field]>),
@@ -32,11 +32,11 @@ pub(super) enum InputEvent {
     Records(BlockMemory, Batch),
     /// The epoch of this number is at its end.
     EpochEnd(u32),
-    /// There is no more.
+    /// The input has ended.
     Ended(Outcome),
 }
 
-/// What the mix asks of an input.
+/// Requests of the mix to an input.
 #[derive(Default)]
 struct Orders {
     /// Epochs before this one are not wanted any more.
@@ -51,7 +51,7 @@ pub(super) struct InputSink {
     orders: Arc<Orders>,
 }
 
-/// An input's two ends.
+/// Makes the two ends of an input.
 pub(super) fn connect() -> (InputSink, InputReader) {
     let (deliveries, received) = sync_channel(WAITING);
     let (give_back, spare) = channel();
@@ -104,7 +104,7 @@ impl BlockSource for InputSink {
 
 impl SinkDelivery for InputSink {
     fn schema(&mut self, fields: &Arc<[Field]>) {
-        // Who is not there any more needs no fields.
+        // Fails if the mix is over, which then needs no fields.
         let _ = self.send(InputEvent::Fields(fields.clone()));
     }
 
@@ -130,7 +130,7 @@ impl SinkDelivery for InputSink {
     }
 }
 
-/// What an input has next.
+/// The next item of an input.
 pub(super) enum Next {
     /// The fields of its records.
     Fields(Arc<[Field]>),
@@ -138,7 +138,7 @@ pub(super) enum Next {
     Record,
     /// The end of the epoch of this number.
     EpochEnd(u32),
-    /// Nothing: it ended.
+    /// The end of the input.
     Ended(Outcome),
 }
 
@@ -147,22 +147,22 @@ pub(super) struct InputReader {
     deliveries: Receiver<InputEvent>,
     give_back: Sender<BlockMemory>,
     orders: Arc<Orders>,
-    /// What comes next, if it was put back.
+    /// The next item, if it was put back.
     put_back: Option<Next>,
-    /// What it handed over last, and what was picked of it.
+    /// The last batches that it handed over, and the records that were picked of them.
     pub(super) parts: PieceQueue,
     /// The epoch of the next record.
     epoch: u32,
-    /// Where the last part comes from.
+    /// The position of the last batch.
     last: BatchPosition,
-    /// The position at which the input begins, until it has a part.
+    /// The position at which the input begins, until it has handed over a batch.
     is_resumed: Option<BatchPosition>,
-    /// It has come to its end in this epoch of the mix.
+    /// Whether it has come to its end in this epoch of the mix.
     pub(super) has_ended: bool,
 }
 
 impl InputReader {
-    /// The input begins here.
+    /// Sets the position at which the input begins.
     pub(super) fn begin_at(&mut self, position: BatchPosition, has_ended: bool) {
         self.epoch = position.epoch;
         self.is_resumed = Some(position);
@@ -174,13 +174,13 @@ impl InputReader {
         self.epoch
     }
 
-    /// This is what [`next`](Self::next) gives next.
+    /// Puts an item back: [`next`](Self::next) returns it next.
     pub(super) fn put_back(&mut self, next: Next) {
         self.put_back = Some(next);
     }
 
-    /// Waits for the next record, or for what there is in its place. `poll` is called while it
-    /// waits. `received` gets the number of records and bytes of each part.
+    /// Waits for the next item. `poll` is called during the wait. `received` gets the number of
+    /// records and bytes of each batch.
     pub(super) fn next(
         &mut self,
         mut poll: impl FnMut() -> Result<(), StopReason>,
@@ -199,7 +199,7 @@ impl InputReader {
                     poll()?;
                     continue;
                 }
-                // Its thread has panicked; the panic goes on where the thread is waited for.
+                // Its thread has panicked. The panic continues where the thread is joined.
                 Err(RecvTimeoutError::Disconnected) => return Err(StopReason::Stopped),
             };
             match delivery {
@@ -221,11 +221,11 @@ impl InputReader {
         }
     }
 
-    /// The epoch is not wanted any more: drops what is there of it, up to its end.
+    /// Drops the rest of an epoch that is not wanted any more.
     pub(super) fn skip_epoch(&mut self, epoch: u32) -> Result<Option<Outcome>, StopReason> {
         self.orders.first_epoch.fetch_max(epoch + 1, Ordering::AcqRel);
         while self.epoch <= epoch {
-            // Nothing is picked any more.
+            // No picked record is needed any more.
             self.parts.clear(|memory| give_back(&self.give_back, memory));
             match self.next(|| Ok(()), |_, _| ())? {
                 Next::Fields(_) | Next::Record | Next::EpochEnd(_) => {}
@@ -235,7 +235,7 @@ impl InputReader {
         Ok(None)
     }
 
-    /// The records that were taken are not needed any more.
+    /// Releases the records that were taken: they are not needed any more.
     pub(super) fn release_taken(&mut self) {
         self.parts.release_taken(|memory| give_back(&self.give_back, memory));
     }

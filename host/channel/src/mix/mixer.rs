@@ -56,13 +56,13 @@ impl PickedRecords for Picked<'_> {
     }
 }
 
-/// What there is in the place of a record.
+/// The result of a draw: a record, or the event in its place.
 enum Drawn {
     Record(usize),
     EpochEnd,
 }
 
-/// A mix that runs.
+/// A running mix.
 pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) name: &'a str,
     pub(super) names: &'a [String],
@@ -74,25 +74,25 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) seed: u64,
     /// The number of records of each batch. `None`: portions for a window.
     pub(super) batch: Option<BatchSize>,
-    /// What the batches have that consumers get.
+    /// The size of the batches that consumers get.
     pub(super) size: BatchSize,
     pub(super) writer: &'a mut BatchWriter<'s, S>,
     pub(super) monitor: Monitor<'a>,
     /// The records of the next batch, and the bytes of their values.
     pub(super) picks: Vec<Pick>,
     pub(super) bytes: usize,
-    /// Where the next batch comes from.
+    /// The position of the next batch.
     pub(super) start: BatchStart,
     /// Number of records of the epoch that were drawn.
     pub(super) drawn: u64,
-    /// The records of this epoch are left out.
+    /// Whether the records of this epoch are skipped.
     pub(super) is_silent: bool,
-    /// Records that are left out, because they were given already.
+    /// Records to skip, because they were delivered already.
     pub(super) to_skip: u64,
 }
 
 impl<S: Sink> Mixer<'_, '_, S> {
-    /// Mixes all epochs from the place on.
+    /// Mixes all epochs from `place` on.
     pub(super) fn mix_epochs(&mut self, place: &Place, epochs: u32) -> Result<(), StopReason> {
         self.receive_fields(place.epoch)?;
         if let (Until::Records(_), None) = (self.until, &place.inputs) {
@@ -114,8 +114,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
         Ok(())
     }
 
-    /// Waits until each input has said which fields its records have, or has no record: so a mix
-    /// that does not fit fails before its first batch.
+    /// Waits until each input has declared the fields of its records, or has no record. So a mix of
+    /// inputs that don't fit each other fails before its first batch.
     fn receive_fields(&mut self, epoch: u32) -> Result<(), StopReason> {
         self.monitor.enter(Activity::ReadingWorkers);
         for input in 0..self.readers.len() {
@@ -127,7 +127,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         Ok(())
     }
 
-    /// All inputs are to have the same fields.
+    /// Checks that all inputs have the same fields.
     fn check_fields(
         &mut self,
         input: usize,
@@ -148,7 +148,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         Err(failure(&self.names[input], &self.decoders[input], epoch, fault).into())
     }
 
-    /// Mixes the records of an epoch, from this one on. `is_silent`: they are left out.
+    /// Mixes the records of an epoch, from this one on. `is_silent`: they are skipped.
     fn mix_epoch(&mut self, epoch: u32, first: u64, is_silent: bool) -> Result<(), StopReason> {
         let draws = Draws::new(self.seed, epoch);
         (self.drawn, self.is_silent) = (first, is_silent);
@@ -168,7 +168,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         Ok(())
     }
 
-    /// The input of the next record: it has one.
+    /// Draws the input of the next record, which has one.
     fn draw(&mut self, draws: &Draws, epoch: u32) -> Result<Drawn, StopReason> {
         let record = self.drawn;
         if let Until::Records(count) = self.until
@@ -191,7 +191,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
                 (Next::Record, _) => return Ok(Drawn::Record(input)),
                 (Next::EpochEnd(_), Until::First) => return Ok(Drawn::EpochEnd),
                 (Next::EpochEnd(_), Until::All) => self.readers[input].has_ended = true,
-                // The second end without a record between them.
+                // The input has ended twice without a record between.
                 (Next::EpochEnd(ended), Until::Records(_)) if epochs_without_record > 0 => {
                     let message = format!("its epoch {ended} has no record to mix");
                     let remedy = "take it out of the mix, or use until = \"all\"";
@@ -204,7 +204,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         }
     }
 
-    /// Notes where the batch comes from that begins with this record.
+    /// Notes the position of a batch that begins with this record.
     fn note_start(&mut self, epoch: u32, record: u64) {
         let position = |(reader, name): (&InputReader, &String)| reader.position(name);
         let positions: Vec<_> = self.readers.iter().zip(self.names).map(position).collect();
@@ -216,7 +216,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         };
     }
 
-    /// What an input has next in this epoch.
+    /// The next item of an input in this epoch.
     fn next(&mut self, input: usize, epoch: u32) -> Result<Next, StopReason> {
         let (writer, monitor, is_silent) = (&*self.writer, self.monitor, self.is_silent);
         let reader = &mut self.readers[input];
@@ -275,12 +275,12 @@ impl<S: Sink> Mixer<'_, '_, S> {
         self.readers.iter_mut().for_each(InputReader::release_taken);
     }
 
-    /// Ends an epoch, and lets the inputs go on to the next one.
+    /// Ends an epoch, and moves the inputs on to the next one.
     fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         self.monitor.enter(Activity::Batch);
         self.drop_picks();
         if self.to_skip > 0 {
-            // Else a window passes over what is left.
+            // A window skips the records that are left.
             self.writer.skip_records(self.to_skip);
         }
         let (name, decoder) = (self.name, &self.decoders[0]);
@@ -305,7 +305,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         }
     }
 
-    /// The inputs go on to the next epoch.
+    /// Moves all inputs on to the next epoch.
     fn skip_rest(&mut self, epoch: u32) -> Result<(), StopReason> {
         self.monitor.enter(Activity::ReadingWorkers);
         for input in 0..self.readers.len() {
@@ -317,13 +317,13 @@ impl<S: Sink> Mixer<'_, '_, S> {
         Ok(())
     }
 
-    /// Leaves out the records of an epoch that was ended early.
+    /// Draws and skips the rest of an epoch that was ended early.
     fn mix_rest(&mut self, epoch: u32) -> Result<(), StopReason> {
         let first = self.drawn;
         self.mix_epoch(epoch, first, true)
     }
 
-    /// Why an input has no more records of any epoch.
+    /// The reason to stop for a mix of which an input has no more records in any epoch.
     fn ended(&self, input: usize, epoch: u32, outcome: Outcome) -> StopReason {
         match outcome {
             Outcome::Failed(failure) => failure.into(),

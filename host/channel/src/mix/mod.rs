@@ -1,9 +1,8 @@
 //! A mix: a channel whose records come from several channels, drawn one by one.
 //!
-//! **Order**: the input of each record is drawn with the weights of the inputs (`draw`); the record
-//! is the next one of that input. So the order follows from the inputs, the weights, the seed and
-//! the epoch, and from nothing else: the mix waits for the input that was drawn, also while others
-//! have records.
+//! **Order**: the input of each record is drawn with the weights of the inputs (`draw`). The record
+//! is the next one of that input. So the order depends only on the inputs, the weights, the seed
+//! and the epoch: the mix waits for the input that was drawn, even if others have records.
 //!
 //! **Way**: each input is a channel with a thread, a source and a decoder of its own (`input`), and
 //! is a few batches ahead of the mix. The mix notes which records make a batch, and then each value
@@ -50,9 +49,9 @@ pub struct Mix {
     pub inputs: Vec<MixInput>,
     /// Stops the sources of the inputs, and nothing else.
     pub stop: Stop,
-    /// What the order follows from. Each epoch has an order of its own.
+    /// Determines the order. Each epoch has an order of its own.
     pub seed: u64,
-    /// Where an epoch ends.
+    /// The end of an epoch.
     pub until: Until,
     /// Number of epochs.
     pub epochs: u32,
@@ -60,9 +59,9 @@ pub struct Mix {
     pub batch: BatchSize,
     /// Changes the order of the records that were drawn.
     pub shuffle: Option<Shuffle>,
-    /// Where to go on, if not at the beginning.
+    /// Where to resume. `None`: at the beginning.
     pub resume: Option<Resume>,
-    /// They get each event of the mix's thread, in this order.
+    /// Each of them gets every event of the mix's thread, in this order.
     pub observers: Vec<Box<dyn Observer>>,
 }
 
@@ -72,25 +71,25 @@ pub struct MixInput {
     pub channel: Channel,
     /// How often it is drawn, as a part of the sum of all weights; 1 or more, below 2^48.
     pub weight: u64,
-    /// What the channel does.
+    /// The channel's statistics.
     pub stats: Arc<ChannelStats>,
 }
 
-/// Where an epoch of a mix ends.
+/// The end of an epoch of a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Where the first input has no more records of the epoch, and is drawn.
+    /// The epoch ends when the first input has no more records of it, and is drawn.
     First,
-    /// Where no input has more records of the epoch. Each record comes once; an input that is at
-    /// its end is not drawn any more.
+    /// The epoch ends when no input has more records of it. Each record comes once. An input at its
+    /// end is not drawn any more.
     All,
-    /// After this many records, 1 or more. Inputs go on where they were, and begin their next epoch
-    /// where they end.
+    /// After this many records, 1 or more. Inputs continue where they were, and begin their next
+    /// epoch at the end of one.
     Records(u64),
 }
 
 impl Mix {
-    /// Runs until all epochs are over, an input fails that is drawn, or the run is stopped. `stats`
+    /// Runs until all epochs are over, an input that is drawn fails, or the run is stopped. `stats`
     /// belongs to this mix alone.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
         let observers = std::mem::take(&mut self.observers);
@@ -120,7 +119,7 @@ impl Mix {
         ran.unwrap_or_else(|error| no_window_thread(&self.name, "mix", &error, monitor))
     }
 
-    /// The mix's thread has nothing more to do.
+    /// Ends the last stage of the mix's thread.
     pub fn stop(&self, stats: &ChannelStats) {
         Monitor::new(stats, &self.observers).stopped();
         for input in &self.inputs {
@@ -136,7 +135,7 @@ impl Mix {
         monitor: Monitor<'_>,
     ) -> Outcome {
         let mut writer = BatchWriter::new(sink, size);
-        // A mix that begins again goes on counting.
+        // A restarted mix continues its counts.
         writer.counts().granted.set(monitor.totals().batches);
         let mixed = match self.place() {
             Ok(place) => self.mix(place, &mut writer, monitor),
@@ -145,7 +144,7 @@ impl Mix {
         outcome(mixed.map(|()| None), &mut writer, monitor)
     }
 
-    /// Where the mix begins.
+    /// The place at which the mix begins.
     fn place(&mut self) -> Result<Place, Fault> {
         let resume = self.resume.take().unwrap_or_else(Resume::at_start);
         let BatchPosition { epoch, inputs, .. } = &resume.position;
@@ -180,7 +179,7 @@ impl Mix {
         monitor.waits_for_workers(&stats);
         let decoders: Vec<_> =
             self.inputs.iter().map(|input| input.channel.plugin.name().to_owned()).collect();
-        // A mix that begins again stopped its sources before.
+        // A mix that is restarted has stopped its sources.
         self.stop.take_back();
         thread::scope(|scope| {
             let mut readers = Vec::new();
@@ -219,16 +218,16 @@ impl Mix {
                 to_skip: 0,
             };
             let mixed = mixer.mix_epochs(&place, self.epochs);
-            // Some of them may wait for bytes that the mix does not need.
+            // Some inputs may wait for bytes that the mix does not need.
             self.stop.request();
             mixed
         })
     }
 
-    /// Where the inputs begin.
+    /// The positions at which the inputs begin, and whether each has ended.
     fn starts(&self, place: &Place) -> Vec<(BatchPosition, bool)> {
         let start = || {
-            // The place of an input in a later epoch follows from all records before.
+            // The place of an input in a later epoch depends on all records before it.
             let epoch = if let Until::Records(_) = self.until { 0 } else { place.epoch };
             (BatchPosition::of_epoch(epoch), false)
         };
@@ -244,14 +243,14 @@ impl Mix {
     }
 }
 
-/// Where a mix begins.
+/// The place at which a mix begins.
 struct Place {
     epoch: u32,
     /// Number of the first record that is drawn, in its epoch.
     record: u64,
-    /// Records from there on that were given already.
+    /// Records from there on that were delivered already.
     to_skip: u64,
-    /// Where the inputs begin. `None`: at the start of the epoch.
+    /// The positions of the inputs. `None`: at the start of the epoch.
     inputs: Option<InputPositions>,
     schema: Option<String>,
     accepted: Accepted,

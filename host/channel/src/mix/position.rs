@@ -1,21 +1,22 @@
-//! The positions of a mix's inputs in a state: whether they are of this mix, and of the same input.
+//! Checks the positions of a mix's inputs in a state: they must belong to this mix and to its
+//! input.
 
 use pipemill_types::{
     BatchPosition, ErrorKind, Fault, InputPosition, InputPositions, is_same_identity, is_same_list,
 };
 
-/// What is compared of two identities.
+/// The parts of two identities that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// All of it. A list that is not known to its end is another one.
+    /// All of it. A list that is not known to its end counts as another one.
     Whole,
-    /// All of it. A list that is not known to its end is the same.
+    /// All of it. A list that is not known to its end counts as the same.
     Known,
-    /// The lists, as far as they are known: a window of records may begin again at several places.
+    /// The known parts of the lists: a window of records may resume at several places.
     Lists,
 }
 
-/// Whether two positions are in the same input: of a channel, or of all channels that are mixed.
+/// Whether two positions are in the same input: of a channel, or of all channels of a mix.
 pub fn is_same_input(then: &BatchPosition, now: &BatchPosition, how: Comparison) -> bool {
     let is_same = |(then, now): (&InputPosition, &InputPosition)| {
         let place = |at: &InputPosition| {
@@ -44,7 +45,7 @@ fn is_same_object(then: &BatchPosition, now: &BatchPosition, how: Comparison) ->
 /// Checks that a state's positions are those of a mix with these inputs.
 ///
 /// # Errors
-/// They are of other inputs.
+/// The positions belong to other inputs.
 pub(super) fn check_inputs<'a>(
     positions: &InputPositions,
     names: impl Iterator<Item = &'a str>,

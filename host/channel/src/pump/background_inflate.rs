@@ -1,8 +1,9 @@
-//! Inflates an object in a thread of its own, while the channel's thread decodes what it has
-//! inflated.
+//! Inflates an object in a thread of its own, while the channel's thread decodes the inflated
+//! bytes.
 //!
-//! Stored bytes are not read background. They would come into the caches of another core than the
-//! one that decodes them: a channel of TFRecord gets slower by a fifth to a third.
+//! Uncompressed bytes are not read in the background. They would come into the caches of another
+//! core than the one that decodes them: a channel of TFRecord would get slower by a fifth to a
+//! third.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,18 +19,19 @@ use crate::pump::object::NoInput;
 const BEGIN_AFTER: u64 = 1 << 20;
 /// Bytes of a block. The second-level cache of a server's core holds it several times.
 const BLOCK_BYTES: usize = 256 << 10;
-/// One is being decoded, one being filled, and one is ready.
+/// Number of blocks: one is decoded, one is filled, and one is ready.
 const BLOCKS: usize = 3;
-/// Bytes that an object takes that is inflated in the background.
+/// Bytes of the blocks of an object that is inflated in the background.
 pub const BACKGROUND_INFLATE_BYTES: u64 = (BLOCKS * BLOCK_BYTES) as u64;
-/// How long the thread waits for bytes, until it looks whether they are still wanted.
+/// Longest wait for bytes before the thread checks whether they are still wanted.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// The bytes of an input, inflated in the background if it is compressed and long enough.
 pub(crate) struct BackgroundInflate(InflateState);
 
 enum InflateState {
-    /// The input, and the bytes that are left until a thread begins. None: none will.
+    /// The input is read here. `left` is the number of bytes until a thread begins; `None`: none
+    /// will begin.
     Here {
         input: Box<dyn Input>,
         left: Option<u64>,
@@ -37,13 +39,13 @@ enum InflateState {
     Background(InflatedBlocks),
 }
 
-/// What the thread has inflated at once.
+/// A block that the thread has inflated.
 #[derive(Default)]
 struct InflatedBlock {
     bytes: Vec<u8>,
-    /// Of these bytes, those that count.
+    /// Number of valid bytes.
     len: usize,
-    /// What comes after them, if no more bytes do.
+    /// The result that follows these bytes, if no more bytes do.
     end: Option<Result<ReadOutcome, SourceError>>,
 }
 
@@ -69,7 +71,7 @@ impl BackgroundInflate {
         Self(InflateState::Here { input, left: Some(bytes) })
     }
 
-    /// Counts bytes that were read here, and begins the thread where it is time.
+    /// Counts bytes that were read here, and starts the thread after enough of them.
     fn count(&mut self, bytes: usize) {
         let InflateState::Here { input, left } = &mut self.0 else { return };
         *left = left.map(|left| left.saturating_sub(bytes as u64));
@@ -110,7 +112,7 @@ impl Input for BackgroundInflate {
     }
 }
 
-/// Begins the thread. Where there can't be one, the input is read here.
+/// Starts the thread. If it can't be started, the input is read here.
 fn begin(input: Box<dyn Input>) -> InflateState {
     let (spent, to_fill) = mpsc::channel::<Vec<u8>>();
     let (finished, filled) = mpsc::channel();
@@ -195,7 +197,7 @@ impl InflatedBlocks {
         let bytes = std::mem::take(&mut self.current).bytes;
         self.at = 0;
         if let Some(spent) = self.spent.as_ref().filter(|_| !bytes.is_empty()) {
-            // A thread that has ended needs none.
+            // Fails if the thread has ended, which then needs no block.
             let _ = spent.send(bytes);
         }
         let next = match timeout {
@@ -210,7 +212,7 @@ impl InflatedBlocks {
         true
     }
 
-    /// The thread has ended before its input, by a panic, which goes on here.
+    /// Continues the panic of the thread, which has ended before its input.
     fn panic(&mut self) -> ! {
         match self.thread.take().map(JoinHandle::join) {
             Some(Err(panic)) => std::panic::resume_unwind(panic),
@@ -224,7 +226,7 @@ impl Drop for InflatedBlocks {
         self.is_unwanted.store(true, Ordering::Relaxed);
         self.spent = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was told where the thread was waited for.
+            // A panic was reported where the thread was joined.
             let _ = thread.join();
         }
     }
@@ -271,7 +273,7 @@ mod tests {
         }
     }
 
-    /// All bytes, and what came after them.
+    /// All bytes, and the result after them.
     fn all(input: &mut dyn Input, most: usize) -> (Vec<u8>, Result<ReadOutcome, SourceError>) {
         let (mut read, mut buf) = (Vec::new(), vec![0; most]);
         loop {

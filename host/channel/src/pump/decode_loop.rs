@@ -18,12 +18,12 @@ use crate::{Failure, Sink, StopReason};
 
 /// Bytes read and decoded at a time, if the source has them at once: a call of the decoder costs
 /// microseconds, and a pipe gives a few KiB in each read. The second-level cache of a server's core
-/// holds them twice: also if they are copied into the decoder's memory.
+/// holds them twice: it also holds a copy in the decoder's memory.
 const READ_BYTES: usize = 256 << 10;
 /// A chunk of at least this size, in which the decoder found no end of a record, is passed again
-/// only when it has grown by half. So a long record costs a few calls and not thousands.
+/// only when it has grown by half. So a long record costs a few calls instead of thousands.
 const LONG_CHUNK: usize = 64 << 10;
-/// A long chunk is passed all the same if no byte came for this long.
+/// A long chunk is passed nevertheless if no byte came for this long.
 const LONG_CHUNK_WAIT: Duration = Duration::from_millis(20);
 /// The shortest time between two batches that leave because the source is idle. A source as fast as
 /// the consumer would otherwise spend most of its time on handing over small batches.
@@ -33,7 +33,7 @@ const EPOCH_END_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of framing that a record may have beyond `max_record`.
 pub const MAX_FRAMING: usize = 1 << 20;
 
-/// What stays the same for all objects of a channel.
+/// Parts shared by all objects of a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) channel: &'a str,
@@ -52,12 +52,12 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     pub(crate) object: &'a str,
     pub(crate) input: &'a mut dyn Input,
     pub(crate) stream: Stream,
-    /// Where it ends, if it is not all of the object that is decoded.
+    /// The end of the section. `None` if the whole object is decoded.
     pub(crate) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(crate) progress: Progress,
 }
 
-/// How far the decoder got with the chunk.
+/// The decoder's progress in the chunk.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Bytes that the decoder wants before it is called again; 0 if unknown.
@@ -74,7 +74,7 @@ pub(crate) struct Progress {
     rest_skipped: bool,
     /// The batch builder has the fields of this object's records.
     schema_known: bool,
-    /// The header was shown: what is read now is the section.
+    /// The header was shown: the bytes that are read now belong to the section.
     in_section: bool,
     /// When a batch last left because the source was idle.
     last_idle_grant: Option<Instant>,
@@ -126,7 +126,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         usize::try_from(section.limit().saturating_sub(end)).unwrap_or(usize::MAX)
     }
 
-    /// All bytes up to the end of the section were read: decodes what can be decoded of them.
+    /// Whether the section is over, after all bytes up to its end were read. First decodes as many
+    /// of them as possible.
     fn is_section_over(&mut self) -> Result<bool, StopReason> {
         if self.has_unseen_bytes() {
             self.decode_available()?;
@@ -144,13 +145,13 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         let Some(section) = &mut self.section else { return Ok(false) };
         let is_over = section.reach(&decoded)?;
         if is_over {
-            // Who reads the end of the object may have come there before.
+            // The worker that reads the end of the object may have come there before.
             self.check_unchanged()?;
         }
         Ok(is_over)
     }
 
-    /// Whether the object is still what it was when it was opened: else this is its failure.
+    /// Fails if the object has changed since it was opened.
     fn check_unchanged(&self) -> Result<(), StopReason> {
         self.input.check_unchanged().map_err(|error| self.source_failure(error).into())
     }
@@ -182,8 +183,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(())
     }
 
-    /// Goes on at `offset` in the object, with the record of number `record`. The decoder has seen
-    /// the first `header` bytes.
+    /// Continues at `offset` in the object, with record number `record`. The decoder has seen the
+    /// first `header` bytes.
     pub(crate) fn begin_at(&mut self, offset: u64, record: u64, header: u64) {
         self.builder.jump_to(offset, record);
         self.builder.mark_restart(header);
@@ -191,7 +192,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.progress = Progress { schema_known, ..Progress::default() };
     }
 
-    /// Reads and throws away the bytes from the chunk up to `offset`.
+    /// Reads and discards the bytes from the chunk up to `offset`.
     pub(crate) fn throw_away_to(&mut self, offset: u64) -> Result<(), StopReason> {
         loop {
             let left = offset.saturating_sub(self.builder.position());
@@ -259,7 +260,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(outcome)
     }
 
-    /// The object has no more bytes, so no other section goes on where this one ends.
+    /// Notes that the object has no more bytes. So no other section begins where this one ends.
     fn input_ended(&mut self) {
         self.progress.input_ended = true;
         if let Some(section) = self.section.as_mut().filter(|_| self.progress.in_section) {
@@ -269,8 +270,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         }
     }
 
-    /// How many bytes to read at once. A read that ends close to the end of a batch leaves few
-    /// records over that have to be copied into the next one.
+    /// Number of bytes to read at once. A read that ends close to the end of a batch leaves few
+    /// records to copy into the next one.
     fn read_size(&self) -> usize {
         let to_cut = self.builder.bytes_to_cut().unwrap_or(READ_BYTES);
         let needed = self.progress.need.saturating_sub(self.builder.len());
@@ -287,7 +288,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             && !self.input.is_stored()
     }
 
-    /// How long to wait for bytes before something else has to be done.
+    /// Longest wait for bytes before something else has to be done.
     fn longest_wait(&self) -> Duration {
         if self.may_get_more() {
             return Duration::ZERO;
@@ -307,8 +308,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         if has_new_bytes { LONG_CHUNK_WAIT } else { EPOCH_END_POLL_INTERVAL }
     }
 
-    /// The source had nothing for [`longest_wait`](Self::longest_wait): the batch leaves, or the
-    /// decoder gets a long chunk that it was not called for.
+    /// Called if the source had nothing for [`longest_wait`](Self::longest_wait). The batch leaves,
+    /// or the decoder gets a long chunk that was held back.
     fn source_idle(&mut self) -> Result<(), StopReason> {
         if self.builder.has_records() {
             self.progress.last_idle_grant = Some(Instant::now());
@@ -331,13 +332,13 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         len >= progress.need && grown
     }
 
-    /// Decodes what was read, and lets the batch leave if it is time.
+    /// Decodes the new bytes, and lets the batch leave if it is time.
     fn decode_new_bytes(&mut self) -> Result<(), StopReason> {
         self.decode_available()?;
         self.builder.cut_at(CutPoint::Decoded)
     }
 
-    /// Calls the decoder as long as it makes progress with the bytes that are there.
+    /// Calls the decoder as long as it makes progress with the available bytes.
     fn decode_available(&mut self) -> Result<(), StopReason> {
         loop {
             let outcome = self.decode()?;
@@ -431,8 +432,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         accepted.map_err(|fault| self.failure(0, fault).into())
     }
 
-    /// The decoder consumed nothing of `left` bytes. This is an error if no more bytes can come, or
-    /// if a record is too large.
+    /// Handles a call that consumed nothing of `left` bytes. This is an error if no more bytes can
+    /// come, or if a record is too large.
     fn check_stalled(&mut self, left: usize, need: usize) -> Result<(), StopReason> {
         if self.progress.input_ended && left > 0 {
             let wants =
@@ -453,15 +454,15 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         Ok(())
     }
 
-    /// The decoder failed, `offset` bytes into the chunk. Its instance can't be called again, so
-    /// the rest of the object is lost.
+    /// Handles a failure of the decoder `offset` bytes into the chunk. Its instance can't be called
+    /// again, so the rest of the object is lost.
     fn plugin_failed(&mut self, offset: usize, mut fault: Fault) -> Result<(), StopReason> {
         fault.remedy.push_str("; see `on_plugin_error` to skip objects that make a decoder fail");
         self.skip_error(offset, fault, Resume::None)
     }
 
-    /// Handles an error `offset` bytes into the chunk: ends the channel, or skips to where decoding
-    /// can go on.
+    /// Handles an error `offset` bytes into the chunk: ends the channel, or skips to the place at
+    /// which decoding can continue.
     fn skip_error(
         &mut self,
         offset: usize,
@@ -470,7 +471,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     ) -> Result<(), StopReason> {
         let failure = self.failure(offset, fault);
         if !self.policy.skips(failure.fault.kind) {
-            // The bytes of an object that has changed make no sense.
+            // Decode errors in an object that has changed mean nothing.
             self.check_unchanged()?;
             return Err(failure.into());
         }
@@ -523,8 +524,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     }
 
     /// Drops bytes until the decoder finds the start of a record, or the object ends. A decoder
-    /// that drops none wants to see more of them: it may see as many as a record has, and a long
-    /// chunk again only when it has grown by half.
+    /// that drops no byte gets more bytes: at most as many as a record may have. It gets a long
+    /// chunk again only when that has grown by half.
     fn resync(&mut self, kept: &mut Vec<u8>) -> Result<(), StopReason> {
         let (mut seen, mut wanted) = (0, 0);
         loop {
@@ -595,7 +596,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     }
 }
 
-/// The fault of an object that is not what it was when a state was taken.
+/// The fault of an object that has changed since a state was taken.
 fn changed_object(message: String) -> Fault {
     let remedy = "the object has changed since the state was taken: bring it back, or begin \
                   without the state";
@@ -610,7 +611,7 @@ fn decode_fault(message: String, resume: Resume) -> Fault {
             Fault::new(ErrorKind::Refused, message, remedy)
         }
         Resume::At(_) | Resume::Scan(_) | Resume::None => {
-            // What an option reads would be lost if it were skipped.
+            // Skipping would lose a record that an option can read.
             let remedy = match names_option(&message) {
                 true => "",
                 false => "see `on_error` to skip records that can't be decoded",

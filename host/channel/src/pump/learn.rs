@@ -1,6 +1,6 @@
 //! Learns the fields of a channel's records before its own objects are read: from the first objects
-//! of the whole source. So hosts that read other parts of it, or in another order, have the same
-//! fields.
+//! of the whole source. So all hosts have the same fields, whichever parts they read, and in
+//! whichever order.
 
 use std::mem::{replace, swap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{ChannelStats, ErrorPolicy, OnError, Resume, SinkDelivery, SinkMemory
 /// Bytes of memory for the records that are read to learn the fields.
 const MEMORY: usize = 1 << 20;
 
-/// Where the fields of a channel's records are learned.
+/// How the fields of a channel's records are learned.
 #[derive(Default)]
 pub enum Learning {
     /// From the first object that the channel reads.
@@ -32,7 +32,7 @@ pub enum Learning {
         /// Whether its list is that of the channel's own source.
         lists_all: bool,
     },
-    /// They are known.
+    /// The fields are known.
     Known(Arc<[Field]>),
 }
 
@@ -77,7 +77,7 @@ impl Channel {
         }
     }
 
-    /// The objects that are learned from have to be those of the state, if it names a list.
+    /// Requires the objects that are learned from to be those of the state, if it names a list.
     fn expect_list_of_state(&mut self) -> Result<(), StopReason> {
         let list = self.resume.as_ref().and_then(Resume::list);
         let Learning::From { source, lists_all: true } = &mut self.learning else { return Ok(()) };
@@ -93,7 +93,7 @@ impl Channel {
         })
     }
 
-    /// Whether the decoder says the fields before it has seen a byte: then there is nothing to
+    /// Whether the decoder declares the fields before it has seen a byte: then there is nothing to
     /// learn.
     fn declares_fields(&self) -> bool {
         let info = StreamInfo {
@@ -106,7 +106,7 @@ impl Channel {
     }
 }
 
-/// Takes the fields, and no record.
+/// A sink that takes the fields, and no record.
 struct FieldsSink {
     fields: Option<Arc<[Field]>>,
 }

@@ -1,4 +1,4 @@
-//! Decodes one object, from its beginning or from where a state goes on, with a stream of its own.
+//! Decodes one object, from its beginning or from the place of a state, with a stream of its own.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::pump::section_end::SectionEnd;
 use crate::stats::monitor::Monitor;
 use crate::{ErrorPolicy, Failure, Resume, Sink, StopReason};
 
-/// What all objects of a channel are decoded with.
+/// Parts that decode all objects of a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoding<'a> {
     pub(crate) channel: &'a str,
@@ -24,22 +24,22 @@ pub(crate) struct Decoding<'a> {
     pub(crate) linger: Duration,
 }
 
-/// Where decoding of an object begins, and what its stream is told.
+/// The place at which decoding of an object begins, and facts for its stream.
 #[derive(Default)]
 pub(crate) struct Begin {
     /// A place in the object; `None` for its start.
     pub(crate) resume: Option<Resume>,
-    /// The fields that objects before it had, as decoders get them.
+    /// The fields of earlier objects, in the form that decoders get.
     pub(crate) schema: Option<(String, String)>,
 }
 
-/// Where the bytes of an object come from, if decoding begins inside of it, and where they end.
+/// The source of an object's bytes, if decoding begins inside of it, and their end.
 pub(crate) enum Reading<'a> {
     /// The source reads the object again, from the place on.
     Source(&'a mut dyn Source),
-    /// The object's input goes on at the place, after the header.
+    /// The object's input continues at the place, after the header.
     Input,
-    /// The same, and it is a section that is decoded.
+    /// As [`Input`](Self::Input), and only a section is decoded.
     Section(&'a mut (dyn SectionEnd + 'static)),
 }
 
@@ -57,10 +57,10 @@ impl Begin {
     }
 }
 
-/// What a thread decodes objects with, one after the other.
+/// Decodes the objects of one thread, one after the other.
 pub(crate) struct Decoder<'a> {
     decoding: Decoding<'a>,
-    /// The instance that had the last stream, if it may have another one.
+    /// The instance of the last stream, if it can have another one.
     instance: Option<DecoderInstance>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A stream has come to its end.
+    /// Closes a stream that has come to its end.
     pub(crate) fn close(&mut self, stream: Stream) {
         self.instance = stream.close();
     }
@@ -166,11 +166,11 @@ impl Decoding<'_> {
     }
 }
 
-/// Checks that an object that was opened again, after its header was read, is the same. `header`
-/// read the header of the object that was known by `then`.
+/// Checks that an object that was opened again after its header was read is the same. `header` is
+/// the input of the header, and `then` identified the object at that time.
 ///
 /// # Errors
-/// It is another one.
+/// The object is another one.
 pub(crate) fn check_opened_again(
     header: &dyn Input,
     then: &ObjectIdentity,
@@ -188,7 +188,7 @@ pub(crate) fn check_opened_again(
     Err(SourceError::new(&now.name, message, remedy))
 }
 
-/// Begins to decode inside of an object: shows the decoder the header, and goes on at the offset.
+/// Begins to decode inside of an object: shows the decoder the header, and continues at the offset.
 fn begin_inside<'a, S: Sink>(
     resume: &Resume,
     source: Option<&mut dyn Source>,
@@ -218,7 +218,7 @@ fn begin_inside<'a, S: Sink>(
     Ok(())
 }
 
-/// In the place of an input that somebody else reads.
+/// Replaces an input that another thread reads.
 pub(crate) struct NoInput;
 
 impl Input for NoInput {

@@ -1,9 +1,9 @@
 //! A window in a thread of its own: the records that leave are copied while the channel's thread
 //! decodes the next ones.
 //!
-//! The channel's thread puts what it has decoded into a short queue, and the window's thread takes
-//! it out. All else (fields, counts, the end of an epoch) is done by the channel's thread, after it
-//! has waited for the window's thread. So what leaves is what one thread would give.
+//! The channel's thread puts decoded records into a short queue, and the window's thread takes
+//! them. The channel's thread does all else (fields, counts, the end of an epoch), after it has
+//! waited for the window's thread. So records leave as with one thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -59,7 +59,7 @@ pub(crate) fn with_window<S: Sink + Send, R>(
     })
 }
 
-/// What both threads have.
+/// The state that both threads share.
 struct Shared<'s, S: Sink> {
     window: Mutex<WindowSink<'s, S>>,
     spare: SpareMemory,
@@ -71,11 +71,11 @@ struct Shared<'s, S: Sink> {
 #[derive(Default)]
 struct Queue {
     batches: VecDeque<(BlockMemory, Batch)>,
-    /// The window's thread is at work on a batch.
+    /// Whether the window's thread is working on a batch.
     is_busy: bool,
-    /// Why the window takes no more, until the channel's thread has been told.
+    /// The reason why the window takes no more, until the channel's thread has got it.
     stopped: Option<StopReason>,
-    /// One of the threads has ended.
+    /// Whether one of the threads has ended.
     is_over: bool,
 }
 
@@ -90,17 +90,17 @@ impl<'s, S: Sink> Shared<'s, S> {
         self.changed.wait_while(self.lock(), waits).expect("no code under this lock panics")
     }
 
-    /// The window, once its thread has done with all batches; or why it takes no more.
+    /// The window, once its thread has taken all batches. An error if the window takes no more.
     fn finished(&self) -> Result<MutexGuard<'_, WindowSink<'s, S>>, StopReason> {
         let has_work = |queue: &Queue| queue.is_busy || !queue.batches.is_empty();
         if let Some(reason) = self.wait_while(has_work).stopped.take() {
             return Err(reason);
         }
-        // It has panicked; the panic goes on where the thread is waited for.
+        // It has panicked. The panic continues where the thread is joined.
         self.window.lock().map_err(|_| StopReason::Stopped)
     }
 
-    /// Waits for a batch, or the end. The time is used to make memory ready.
+    /// Waits for a batch, or the end. Prepares memory during the wait.
     fn next_work(&self) -> MutexGuard<'_, Queue> {
         let waits = |queue: &Queue| queue.batches.is_empty();
         loop {
@@ -127,7 +127,7 @@ impl<'s, S: Sink> Shared<'s, S> {
             self.changed.notify_all();
             drop(queue);
             let taken = match self.window.lock() {
-                // Who has the window, is the only one who changes what its thread does.
+                // Only the thread that holds the window changes that thread's activity.
                 Ok(mut window) => {
                     monitor.enter(Activity::Batch);
                     let taken = take(&mut window, memory, batch);
@@ -163,14 +163,14 @@ struct EndShuffleAtDrop<'a, 's, S: Sink>(&'a Shared<'s, S>);
 
 impl<S: Sink> Drop for EndShuffleAtDrop<'_, '_, S> {
     fn drop(&mut self) {
-        // The state of the queue is right at any time.
+        // The queue is consistent at any time.
         let mut queue = self.0.queue.lock().unwrap_or_else(|error| error.into_inner());
         queue.is_over = true;
         self.0.changed.notify_all();
     }
 }
 
-/// Where the channel's thread puts what it has decoded.
+/// The end of the queue into which the channel's thread puts decoded records.
 pub(crate) struct WindowInput<'w, 's, S: Sink> {
     shared: &'w Shared<'s, S>,
     counts: Arc<DeliveryCounts>,
@@ -202,7 +202,7 @@ impl<S: Sink> SinkDelivery for WindowInput<'_, '_, S> {
             return Err(reason);
         }
         if queue.is_over {
-            // The window's thread has panicked; the panic goes on where the thread is waited for.
+            // The window's thread has panicked. The panic continues where the thread is joined.
             return Err(StopReason::Stopped);
         }
         queue.batches.push_back((memory, batch));
@@ -218,7 +218,7 @@ impl<S: Sink> SinkDelivery for WindowInput<'_, '_, S> {
     fn wants_epoch_end(&self, epoch: u32) -> bool {
         match self.shared.window.try_lock() {
             Ok(window) => window.wants_epoch_end(epoch),
-            // Its thread is at work, and will ask.
+            // The window's thread is at work, and will ask.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => false,
         }
     }

@@ -1,7 +1,7 @@
 //! The memory of a window: blocks of records in the order of their arrival. A block that the
-//! decoder filled with values becomes a block of the window as it is. Else its records are copied
-//! to a compact block, so that all blocks together take little more than the values and their
-//! index.
+//! decoder filled with values becomes a block of the window without a copy. Otherwise its records
+//! are copied to a compact block, so that all blocks together take little more than the values and
+//! their index.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::batch::{Batch, BatchStart};
 
 /// A block is compact if its values take at least 7/8 of its memory.
 const COMPACT: (usize, usize) = (7, 8);
-/// A value or record above this part of a block has a compact block of its own.
+/// A record or value larger than a block divided by this has a compact block of its own.
 const LARGE_PART: usize = 8;
-/// Where the values of a block's records lie in its memory.
+/// The places of the values of a block's records in its memory.
 #[derive(Default)]
 struct Index {
     columns: Vec<Column>,
@@ -28,14 +28,14 @@ struct Index {
 }
 
 impl Index {
-    /// That of a batch.
+    /// The index of a batch.
     fn of(batch: Batch) -> Self {
         let mut index = Self { columns: batch.columns, starts: batch.starts };
         index.trim();
         index
     }
 
-    /// Gives memory back that is much larger than the records need.
+    /// Gives back memory that is much larger than the records need.
     fn trim(&mut self) {
         for column in &mut self.columns {
             trim(&mut column.offsets);
@@ -59,7 +59,7 @@ fn trim<T>(list: &mut Vec<T>) {
     }
 }
 
-/// Records that came one after the other.
+/// Records that arrived one after the other.
 pub(super) struct Block {
     memory: Bytes,
     index: Index,
@@ -67,11 +67,11 @@ pub(super) struct Block {
     used: usize,
     /// Number of records.
     records: u32,
-    /// Where its memory goes in the end.
+    /// Takes the block's memory back in the end.
     home: BlockHome,
 }
 
-/// Where the memory of blocks goes, once no batch is filled from them any more.
+/// Takes back the memory of blocks, once no batch is filled from them any more.
 #[derive(Clone)]
 struct BlockHome {
     spare: SpareMemory,
@@ -87,12 +87,12 @@ impl Drop for Block {
     }
 }
 
-/// A block of which records have not left, and how many these are.
+/// A block with records that have not left, and their number.
 struct LiveBlock {
     /// `None` once all have left. Batches that are being filled share it.
     block: Option<Arc<Block>>,
     remaining: u32,
-    /// Where its first record comes from.
+    /// The position of its first record.
     start: BatchStart,
     /// Number of records that came in the epoch before its first one.
     arrived_before: u64,
@@ -199,8 +199,8 @@ impl Blocks {
         self.home.held.load(Ordering::Relaxed).saturating_sub(self.bytes)
     }
 
-    /// The records at these places, which have not left, to be copied by any thread. The block
-    /// that is being filled gets no more of them.
+    /// Selects these records, which have not left, so that any thread can copy them. The block that
+    /// is being filled gets no more records.
     pub(super) fn select(&mut self, places: &[RecordPlace]) -> Selected {
         let at = |place: &RecordPlace| place.block.wrapping_sub(self.first);
         let (first, last) = places
@@ -224,8 +224,8 @@ impl Blocks {
         self.blocks.front().map(|live| (&live.start, live.arrived_before))
     }
 
-    /// Takes a batch of the decoder: `lengths` has the bytes of each record's values. Adds to
-    /// `segments` where its records are now.
+    /// Takes a batch of the decoder. `lengths` has the bytes of each record's values. Adds the
+    /// places of its records to `segments`.
     pub(super) fn add(
         &mut self,
         memory: BlockMemory,
@@ -324,7 +324,7 @@ impl Blocks {
         }
     }
 
-    /// The record has left. Returns nothing of its block but its memory, once all have left.
+    /// Notes that the record has left. Drops its block once all records of the block have left.
     pub(super) fn leave(&mut self, place: RecordPlace) {
         let at = place.block.wrapping_sub(self.first) as usize;
         let live = &mut self.blocks[at];

@@ -1,20 +1,20 @@
-//! How long a record stays in the window: a random number that follows from the record's place in
-//! the input alone.
+//! Draws the time that a record stays in the window: a random number that depends only on the
+//! record's place in the input.
 
 use pipemill_source::split_mix::{SplitMix64, below};
 
 /// The delays of the records of one object, each from 0 to less than the window.
 ///
-/// The number is part of what a seed promises. It comes from three generators, each of which has a
-/// number of the one before it as its seed: the seed gives a number for each epoch, that one for
-/// each object, that one for each record.
+/// A seed promises these numbers. They come from three generators, each seeded with a number of the
+/// one before it: the first has a number for each epoch, the second for each object, the third for
+/// each record.
 pub(super) struct Delays {
     records: SplitMix64,
     window: u64,
 }
 
 impl Delays {
-    /// The delays in an object: numbers count from 0, objects in their epoch on this machine.
+    /// The delays in an object. Objects are counted from 0 in their epoch on this machine.
     pub(super) fn new(seed: u64, epoch: u32, object: u64, window: u64) -> Self {
         let of_epoch = SplitMix64::new(seed).nth(u64::from(epoch));
         let of_object = SplitMix64::new(of_epoch).nth(object);

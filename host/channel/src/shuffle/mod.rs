@@ -2,11 +2,11 @@
 //! batches.
 //!
 //! **Order**: a *bounded delay*. Each record has a key: its place in the epoch, plus a random
-//! number below the window (`delay`). Records leave in the order of their keys; those of the same
-//! key in the order in which they came. The place is what the records before it *cost*, in the unit
-//! of the window. So the order follows from the records, the seed and the epoch, and from nothing
-//! else: no record waits for memory, for a consumer or for the source. No record leaves before one
-//! that came more than a window earlier.
+//! number below the window (`delay`). Records leave in the order of their keys. Records of the same
+//! key leave in the order of their arrival. The place is the *cost* of all records before it, in
+//! the unit of the window. So the order depends only on the records, the seed and the epoch: no
+//! record waits for memory, for a consumer or for the source. No record leaves before one that came
+//! more than a window earlier.
 //!
 //! **Way**: the batch writer writes into a [`WindowSink`], which looks to it like any sink. Each
 //! batch that it hands over becomes a part of the window (`blocks`). A record is due as soon as no
@@ -45,8 +45,8 @@ use crate::stats::monitor::Monitor;
 use crate::workers::fill::filler::{BatchFiller, COPY_BYTES, Fillers};
 use crate::{Batch, Sink, SinkDelivery, StopReason};
 
-/// What a record costs in a window of bytes, without the bytes of its values: for its place in the
-/// queue, and for each of its fields.
+/// Cost of a record in a window of bytes, in addition to the bytes of its values: for its place in
+/// the queue, and for each of its fields.
 const RECORD_COST: u64 = 32;
 const FIELD_COST: u64 = 8;
 /// Smallest and largest block, in bytes. A window of bytes is divided into 32 blocks or more.
@@ -58,13 +58,13 @@ const COUNTED_STEP: u64 = 4 << 20;
 /// A random order of a channel's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shuffle {
-    /// What the order follows from. Each epoch has an order of its own.
+    /// Determines the order. Each epoch has an order of its own.
     pub seed: u64,
     /// How far the input is mixed.
     pub window: Window,
 }
 
-/// The largest delay of a record: so much of the input comes before it leaves.
+/// The largest delay of a record: at most this much of the input comes before it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
     /// Bytes, 1 or more. A record costs the bytes of its values, 32, and 8 for each field.
@@ -99,20 +99,20 @@ pub(super) struct WindowSink<'s, S: Sink> {
     /// Makes the batches for the real sink.
     out: BatchFiller<'s, S, Selected>,
     blocks: Blocks,
-    /// The bytes of the blocks and of the queue, in the channel's budget.
+    /// The memory of the blocks and of the queue, in the channel's budget.
     taken: Option<TakenMemory>,
-    /// The bytes that are counted there.
+    /// The bytes counted there.
     counted: u64,
     spare: SpareMemory,
     queue: DelayQueue,
     /// The next records that leave, in their order.
     due: VecDeque<RecordPlace>,
     epoch: u32,
-    /// What all records of the epoch cost up to here.
+    /// The cost of all records of the epoch so far.
     place: u64,
     /// Number of records of the epoch that have left.
     left: u64,
-    /// Buffers for the time of a call.
+    /// Buffers that are used during a call.
     lengths: Vec<u64>,
     segments: Vec<Segment>,
 }
@@ -154,7 +154,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.out.fill_by(fillers);
     }
 
-    /// Hands over what other threads have filled.
+    /// Hands over the batches that other threads have filled.
     pub(super) fn grant_full(&mut self) -> Result<(), StopReason> {
         self.out.grant_full()
     }
@@ -187,8 +187,8 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.count_memory(fixed_cost)
     }
 
-    /// Counts what the window holds, where that has changed by much. `fixed_cost`: that of a
-    /// record.
+    /// Counts the window's memory, if it has changed by much. `fixed_cost` is the cost of a record
+    /// without its values.
     fn count_memory(&mut self, fixed_cost: u64) -> Result<(), StopReason> {
         let records = self.out.counts().in_window.get();
         let bytes = self.blocks.bytes() + records * fixed_cost;
@@ -234,13 +234,13 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         Ok(())
     }
 
-    /// Leaves out the records that were given already.
+    /// Skips the records that were delivered already.
     fn skip_records(&mut self) {
         let records = self.out.counts().to_skip.take(self.due.len() as u64);
         self.leave(records as usize);
     }
 
-    /// Has the first `records` records that are due copied to a batch, which leaves then.
+    /// Has the first `records` due records copied to a batch, which leaves then.
     fn fill(&mut self, records: usize) -> Result<(), StopReason> {
         let Some((start, before)) = self.blocks.oldest() else { return Ok(()) };
         let mut start = start.clone();
@@ -258,7 +258,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.limit_left()
     }
 
-    /// Waits until blocks that all records have left take no more than they may.
+    /// Waits until the blocks that all records have left take no more memory than allowed.
     fn limit_left(&mut self) -> Result<(), StopReason> {
         let workers = self.out.fillers().map_or(0, |fillers| fillers.workers);
         while self.out.is_filling() && self.blocks.left_bytes() > (workers * COPY_BYTES) as u64 {
@@ -267,7 +267,7 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         Ok(())
     }
 
-    /// The first `records` records that are due have left.
+    /// Removes the first `records` due records, which have left.
     fn leave(&mut self, records: usize) {
         for place in self.due.drain(..records) {
             self.blocks.leave(place);

@@ -1,13 +1,13 @@
 //! A queue in the order of keys that grow with the input: a calendar queue. A record goes into the
-//! bucket of its key; a bucket is sorted when all later keys are larger. So a record costs the same
-//! whatever the window holds.
+//! bucket of its key; a bucket is sorted when all later keys are larger. So the cost of a record
+//! does not depend on the size of the window.
 
 use std::collections::VecDeque;
 
 /// Buckets that a window is divided into, about.
 const BUCKETS: u64 = 2_048;
 
-/// Where a record lies in the window. Their order is that of their arrival.
+/// The place of a record in the window. Places are in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RecordPlace {
     /// Number of the block.
@@ -64,8 +64,8 @@ impl DelayQueue {
         self.len += 1;
     }
 
-    /// Moves to `due` the records that no later one can go before: those of the buckets before
-    /// `place`, which no later key is less than.
+    /// Moves to `due` the records that no later one can precede: those in the buckets before
+    /// `place`. No later key is less than `place`.
     pub(super) fn take_due(&mut self, place: u64, due: &mut VecDeque<RecordPlace>) {
         let end = place >> self.shift;
         while self.first < end && self.len > 0 {
@@ -74,7 +74,8 @@ impl DelayQueue {
         self.first = self.first.max(end);
     }
 
-    /// Moves the next records to `due`, whatever comes after them. False if there are none.
+    /// Moves the next records to `due`, even if later ones could precede them. False if there are
+    /// none.
     pub(super) fn take_next(&mut self, due: &mut VecDeque<RecordPlace>) -> bool {
         let is_empty = self.len == 0;
         if !is_empty {
@@ -86,7 +87,7 @@ impl DelayQueue {
     fn drain_first(&mut self, due: &mut VecDeque<RecordPlace>) {
         let number = self.first;
         self.first += 1;
-        // Its memory is not kept: it may be far more than what later, larger records need.
+        // The bucket's memory is not kept: later, larger records may need far less.
         let mut bucket = std::mem::take(self.bucket(number));
         bucket.sort_unstable();
         due.extend(bucket.iter().map(|entry| entry.place()));
@@ -130,7 +131,7 @@ mod tests {
                     keys.push((key, at));
                     place += (cost * window as f64 * if *is_large { 3.0 } else { 0.01 }) as u64;
                     queue.take_due(place, &mut due);
-                    // What is due leaves soon: the bucket of the place is the first that stays.
+                    // Due records leave soon: the bucket of the place is the first that stays.
                     let is_before = |key: u64| key >> queue.shift < place >> queue.shift;
                     let left = keys.iter().filter(|(key, _)| is_before(*key));
                     prop_assert_eq!(left.count(), due.len());

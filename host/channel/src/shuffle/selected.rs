@@ -7,7 +7,7 @@ use crate::Batch;
 use crate::batch::copy::picked::PickedRecords;
 use crate::workers::fill::job::CopiedRecords;
 
-/// The records of one batch, in their order. Their blocks are there as long as this is.
+/// The records of one batch, in their order. It keeps their blocks alive.
 pub(crate) struct Selected {
     /// Blocks that follow each other; `None` for those that all records have left.
     pub(super) blocks: Vec<Option<Arc<Block>>>,
@@ -41,7 +41,7 @@ impl PickedRecords for Selected {
 }
 
 impl CopiedRecords for Selected {
-    /// They are all records of the batch.
+    /// These are all records of the batch.
     fn append_to(
         &self,
         batch: &mut Batch,
@@ -58,7 +58,7 @@ impl CopiedRecords for Selected {
         Ok(payload)
     }
 
-    /// There is nothing before them, so nobody asks.
+    /// Not used: no records come before these.
     fn payload(&self) -> usize {
         0
     }

@@ -1,5 +1,5 @@
-//! Memory that a window uses again: of blocks that all records have left. The decoder's thread
-//! takes what the window's thread gives.
+//! Memory that a window uses again: of blocks that all records have left. The window's thread gives
+//! it, and the decoder's thread takes it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -8,7 +8,7 @@ use crate::batch::block_memory::{BlockMemory, Bytes};
 /// The smallest page of memory, in bytes.
 const SMALL_PAGE: usize = 4 << 10;
 
-/// A handle to the memory. Clones have the same.
+/// A handle to the memory. Its clones share the memory.
 #[derive(Clone)]
 pub(super) struct SpareMemory {
     block_bytes: usize,
@@ -17,10 +17,10 @@ pub(super) struct SpareMemory {
 
 #[derive(Default)]
 struct SpareState {
-    /// Each of the size of a block.
+    /// Memory of the size of a block.
     blocks: Vec<Bytes>,
-    /// Bytes of other memory that was taken, less than a block: whole blocks were freed for the
-    /// rest.
+    /// Bytes of other memory that was taken, and for which no block was freed yet: less than a
+    /// block.
     owed: usize,
     /// Bytes of blocks that the decoder fills, for the tests.
     #[cfg(test)]
@@ -28,7 +28,7 @@ struct SpareState {
 }
 
 impl SpareMemory {
-    /// No memory, for blocks of this size.
+    /// An empty handle, for blocks of this size.
     pub(super) fn new(block_bytes: usize) -> Self {
         Self { block_bytes, state: Arc::default() }
     }
@@ -79,7 +79,7 @@ impl SpareMemory {
         }
     }
 
-    /// Memory of any size. As much spare memory is freed.
+    /// Memory of any size. The same amount of spare memory is freed.
     pub(super) fn other(&self, bytes: usize) -> Bytes {
         self.free(bytes);
         Bytes::Heap(vec![0; bytes])
@@ -91,7 +91,7 @@ impl SpareMemory {
         BlockMemory::dedicated(bytes)
     }
 
-    /// Memory with the first `used` bytes of a block's memory, which is given back.
+    /// A copy of the first `used` bytes of a block's memory, which is given back.
     pub(super) fn shrink(&self, memory: Bytes, used: usize) -> Bytes {
         let exact = Bytes::Heap(memory[..used].to_vec());
         self.give(memory);
@@ -108,7 +108,7 @@ impl SpareMemory {
         }
     }
 
-    /// Gives memory that is not needed any more. Only that of a block is used again.
+    /// Takes memory that is not needed any more. Only memory of a block is used again.
     pub(super) fn give(&self, memory: Bytes) {
         if memory.len() == self.block_bytes {
             self.lock().blocks.push(memory);

@@ -1,4 +1,4 @@
-//! The window alone: what it holds, how far it mixes. The order and the restart are tested with
+//! The window alone: its content, and how far it mixes. The order and the restart are tested with
 //! decoders, in host/channel/tests/splits.
 
 use pipemill_types::{BatchAcross, BatchPosition, Scalar};
@@ -112,9 +112,9 @@ fn size(records: usize) -> BatchSize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// The bytes of the blocks are counted, not measured. Beside the window: the records of a
-    /// batch; a seventh of both, because a block is not quite full; blocks that are being filled or
-    /// emptied.
+    /// The bytes of the blocks are counted, not measured. Memory in addition to the window: the
+    /// records of a batch; a seventh of both, because a block is not quite full; blocks that are
+    /// being filled or emptied.
     #[test]
     fn the_memory_is_bounded_by_the_window(
         window in 1_u64 << 20..4 << 20,

@@ -1,11 +1,11 @@
-//! Counters of a channel: what it has done so far, and what it is doing. The channel's thread
-//! counts once per chunk; any thread may read. Nothing is locked or allocated per record.
+//! Counters of a channel: its totals so far, and its current stage. The channel's thread counts
+//! once per chunk; any thread may read. Nothing is locked or allocated per record.
 //!
 //! - `log_fields`: the totals as fields of a log record.
 //! - `monitor`: counts what a channel's thread does, and notifies its observers.
 //! - `observer`: the interface for those that follow every step of a channel.
-//! - `run_delay`: how long a thread had no core.
-//! - `stage_timer`: measures what a thread does.
+//! - `run_delay`: measures how long a thread could have run but had no core.
+//! - `stage_timer`: measures how long a thread of a channel spends at each activity.
 //! - `stages`: how the time of a channel's thread is divided among the stages.
 //! - `timed_sink`: a sink whose waits for consumers are timed.
 
@@ -28,7 +28,7 @@ use crate::stats::run_delay::RunDelay;
 use crate::stats::stage_timer::{Activity, StageTimer};
 use crate::stats::stages::{Helpers, Readings, Stage, StageDivider, StageTimes};
 
-/// What a channel did, and how long each stage took, at one moment.
+/// The totals of a channel, and the time of each stage, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsSnapshot {
     /// Bytes read, inflated.
@@ -77,7 +77,7 @@ pub struct EpochStats {
     pub number: u32,
     /// Whether its consumers asked to end it before its end.
     pub early: bool,
-    /// What the channel did in it.
+    /// The channel's totals in it.
     pub totals: StatsSnapshot,
 }
 
@@ -94,15 +94,15 @@ pub const DECODE_BUCKETS: [Duration; 9] = {
     bounds
 };
 
-/// A stage of this time or more is one in which the source is not listened to. Shorter ones lie
-/// between two reads of a source that is silent.
+/// During a stage of this time or more, nobody listens to the source. Shorter stages lie between
+/// two reads of a silent source.
 const LONG_STAGE: Duration = Duration::from_millis(500);
 
 /// Epochs whose statistics are kept; older ones are dropped.
 const MAX_EPOCHS: usize = 1000;
 
-/// The statistics of a channel. Only the channel's thread writes. Orders are relaxed, because each
-/// number stands for itself.
+/// The statistics of a channel. Only the channel's thread writes. Memory orders are relaxed,
+/// because the numbers do not depend on each other.
 #[derive(Default)]
 pub struct ChannelStats {
     timer: StageTimer,
@@ -119,7 +119,8 @@ pub struct ChannelStats {
     calls: [AtomicU64; DECODE_BUCKETS.len() + 1],
     call_nanos: AtomicU64,
     decoder_memory: AtomicU64,
-    /// Nanoseconds from the timer's origin since when the source has given nothing; 0 if it has.
+    /// Time since which the source has given nothing, in nanoseconds from the timer's origin; 0 if
+    /// it has given something.
     source_silent: AtomicU64,
     history: Mutex<EpochHistory>,
 }
@@ -191,8 +192,8 @@ impl ChannelStats {
         history.object.clone().filter(|_| history.is_reading)
     }
 
-    /// Since when the channel reads its source, and the source has given nothing: no byte, no
-    /// object, no end of an object or epoch. `None` if it gave something since it was last asked.
+    /// The time since which the channel reads its source and the source has given nothing: no byte,
+    /// no object, no end of an object or epoch. `None` if the last read gave something.
     pub fn source_silent_since(&self) -> Option<Instant> {
         let since = self.source_silent.load(Ordering::Relaxed);
         (since > 0).then(|| self.timer.at(Duration::from_nanos(since)))
@@ -214,13 +215,13 @@ impl ChannelStats {
         Duration::from_nanos(self.call_nanos.load(Ordering::Relaxed))
     }
 
-    /// Size of the linear memory of the decoder's last instance, in bytes; with workers, of all
-    /// their last instances.
+    /// Size of the linear memory of the decoder's last instance, in bytes. With workers, the size
+    /// of all their last instances.
     pub fn decoder_memory(&self) -> u64 {
         self.decoder_memory.load(Ordering::Relaxed)
     }
 
-    /// The thread that calls this begins an activity. Returns how long the one before it took.
+    /// Begins an activity of the calling thread. Returns how long the one before it took.
     pub(crate) fn enter(&self, activity: Activity) -> Duration {
         if self.timer.is_stopped() {
             self.delay.begin();
@@ -232,7 +233,7 @@ impl ChannelStats {
         elapsed
     }
 
-    /// The thread that calls this ends its last activity.
+    /// Ends the last activity of the calling thread.
     pub(crate) fn stop(&self) {
         self.timer.stop();
         self.delay.stop();
@@ -243,12 +244,12 @@ impl ChannelStats {
         self.timer.since()
     }
 
-    /// The channel's thread waits for these workers, or inputs of a mix.
+    /// Sets the workers, or the inputs of a mix, that the channel's thread waits for.
     pub(crate) fn set_workers(&self, workers: &[Arc<ChannelStats>]) {
         self.helpers().workers = workers.to_vec();
     }
 
-    /// The channel's thread waits for the thread of a window.
+    /// Sets the statistics of the window's thread, which the channel's thread waits for.
     pub(crate) fn set_window(&self, window: Arc<ChannelStats>) {
         self.helpers().window = Some(window);
     }
@@ -285,7 +286,7 @@ impl ChannelStats {
         }
     }
 
-    /// The calls of the decoder are those of these workers. Returns the bytes that they read.
+    /// Takes the calls of the decoder from these workers. Returns the bytes that they read.
     pub(crate) fn set_calls_of(&self, workers: &[Arc<ChannelStats>]) -> u64 {
         let sum = |get: &dyn Fn(&ChannelStats) -> &AtomicU64| {
             workers.iter().map(|worker| get(worker).load(Ordering::Relaxed)).sum::<u64>()
@@ -325,8 +326,8 @@ impl ChannelStats {
         epoch
     }
 
-    /// The source is read from now on. `elapsed`: how long the stage before this one took. A source
-    /// was not silent for as long as nobody listened.
+    /// Notes that the source is read from now on. `elapsed` is the time of the stage before. A
+    /// source does not count as silent while nobody listens to it.
     fn source_asked(&self, elapsed: Duration) {
         if self.source_silent.load(Ordering::Relaxed) == 0 || elapsed >= LONG_STAGE {
             self.source_silent.store(self.timer.moment().max(1), Ordering::Relaxed);
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(stats.source_silent_since(), None);
         stats.source_asked(Duration::ZERO);
         let first = stats.source_silent_since().expect("it is asked");
-        // It is asked again and again.
+        // The source is read repeatedly.
         stats.source_asked(LONG_STAGE - Duration::from_nanos(1));
         assert_eq!(stats.source_silent_since(), Some(first));
         stats.add_bytes(1);

@@ -1,4 +1,4 @@
-//! Counts what a channel's thread does, and notifies the channel's observers. Called a few times
+//! Counts the work of a channel's thread, and notifies the channel's observers. Called a few times
 //! per chunk.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::stats::observer::{Event, Observer};
 use crate::stats::stage_timer::Activity;
 use crate::{ChannelStats, EpochStats, Failure, StatsSnapshot};
 
-/// The statistics and the observers of a channel that runs.
+/// The statistics and the observers of a running channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Monitor<'a> {
     stats: &'a ChannelStats,
@@ -20,7 +20,7 @@ impl<'a> Monitor<'a> {
         Self { stats, observers }
     }
 
-    /// The channel's thread begins another activity. Returns how long the one before it took.
+    /// Begins another activity of the channel's thread. Returns how long the one before it took.
     pub(crate) fn enter(&self, activity: Activity) -> Duration {
         let elapsed = self.stats.enter(activity);
         let stage = activity.stage();
@@ -29,18 +29,18 @@ impl<'a> Monitor<'a> {
         elapsed
     }
 
-    /// The channel's thread has ended its last activity.
+    /// Ends the last activity of the channel's thread.
     pub(crate) fn stopped(&self) {
         self.stats.stop();
         self.notify_at(self.stats.activity_since(), &Event::Stopped);
     }
 
-    /// The channel's thread waits for these workers, or inputs of a mix.
+    /// Sets the workers, or the inputs of a mix, that the channel's thread waits for.
     pub(crate) fn waits_for_workers(&self, workers: &[Arc<ChannelStats>]) {
         self.stats.set_workers(workers);
     }
 
-    /// The channel's thread waits for the thread of a window.
+    /// Sets the statistics of the window's thread, which the channel's thread waits for.
     pub(crate) fn waits_for_window(&self, window: Arc<ChannelStats>) {
         self.stats.set_window(window);
     }
@@ -59,41 +59,42 @@ impl<'a> Monitor<'a> {
         self.notify(&Event::BytesRead(bytes));
     }
 
-    /// A call of the decoder is over; `memory` is the size of its linear memory in bytes.
+    /// Counts a call of the decoder that is over. `memory` is the size of its linear memory in
+    /// bytes.
     pub(crate) fn call_ended(&self, memory: u64) {
         let elapsed = self.enter(Activity::Batch);
         self.stats.add_call(elapsed, memory);
     }
 
-    /// The call that ended last emitted `records`, and `batches` were granted so far in all.
+    /// Counts the `records` of the last call, and sets the total of granted batches.
     pub(crate) fn records_decoded(&self, records: usize, batches: u64) {
         self.stats.add_records(records);
         self.stats.set_batches(batches);
         self.notify(&Event::RecordsDecoded(records));
     }
 
-    /// An input of a mix gave this many records.
+    /// Counts records that an input of a mix handed over.
     pub(crate) fn records_mixed(&self, records: usize) {
         self.stats.add_records(records);
         self.notify(&Event::RecordsDecoded(records));
     }
 
-    /// The errors of a mix are those of its inputs.
+    /// Takes the errors of a mix from its inputs.
     pub(crate) fn errors_of(&self, inputs: &[Arc<ChannelStats>]) {
         self.stats.set_errors_of(inputs);
     }
 
-    /// The calls of the decoder are those of the workers. Returns the bytes that they read so far.
+    /// Takes the calls of the decoder from the workers. Returns the bytes that they read so far.
     pub(crate) fn calls_of(&self, workers: &[Arc<ChannelStats>]) -> u64 {
         self.stats.set_calls_of(workers)
     }
 
-    /// `batches` were granted so far in all.
+    /// Sets the total of granted batches.
     pub(crate) fn batches_granted(&self, batches: u64) {
         self.stats.set_batches(batches);
     }
 
-    /// A decode error was skipped, and `bytes` bytes with it.
+    /// Counts a skipped decode error, and the bytes skipped with it.
     pub(crate) fn error_skipped(&self, failure: &Failure, bytes: u64) {
         self.stats.add_decode_error(failure.fault.kind);
         self.notify(&Event::DecodeErrorSkipped { failure, bytes });

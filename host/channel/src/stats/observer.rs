@@ -43,25 +43,25 @@ pub enum Event<'a> {
     Failed(&'a Failure),
 }
 
-/// Sees what a channel's thread does.
+/// Follows the work of a channel's thread.
 pub trait Observer: Send + Sync {
     /// Called for each event, with the moment at which it happened. It must be quick, because the
     /// channel's thread calls it several times per chunk.
     fn event(&self, at: Instant, event: &Event<'_>);
 }
 
-/// Errors of a channel that the log shows one by one. Of the others it shows the number.
+/// Errors of a channel that the log shows one by one. It shows only the number of the others.
 const SHOWN_ERRORS: u64 = 10;
 
 /// Writes a warning to the log for each of the first ten errors that are skipped, and at the end of
 /// an epoch or of the channel the number of the others.
 pub struct DecodeErrorLog {
     channel: String,
-    /// Where to look for the errors that are not shown.
+    /// Says where to find the errors that are not shown.
     see: String,
     /// Errors so far.
     count: AtomicU64,
-    /// Errors that no line of the log has told of.
+    /// Errors that no line of the log has reported.
     untold: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl DecodeErrorLog {
             self.untold.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // The remedy is left out: skipping is what the operator chose to do.
+        // The remedy is left out: the operator has chosen to skip errors.
         let fault = Fault { remedy: String::new(), ..failure.fault.clone() };
         let failure = Failure { fault, ..failure.clone() };
         let fields: [&dyn Source; 2] = [&failure, &("length", bytes)];

@@ -1,4 +1,4 @@
-//! How long a thread could have run and did not, because the cores were busy with others. The
+//! Measures how long a thread could have run but had no core, because others were running. The
 //! kernel counts it, so it costs the thread nothing.
 
 use std::fs;
@@ -14,20 +14,20 @@ pub(crate) struct RunDelay(Mutex<Counted>);
 
 #[derive(Default)]
 struct Counted {
-    /// The thread that runs now, and what the kernel had counted when it began.
+    /// The thread that runs now, and the kernel's count when it began.
     running: Option<(Pid, Duration)>,
-    /// What was counted of threads that have stopped.
+    /// The delay of threads that have stopped.
     before: Duration,
 }
 
 impl RunDelay {
-    /// The calling thread begins.
+    /// Begins to measure the calling thread.
     pub(crate) fn begin(&self) {
         let thread = gettid();
         self.counted().running = counted_by_kernel(thread).map(|delay| (thread, delay));
     }
 
-    /// The calling thread has stopped.
+    /// Ends with the calling thread.
     pub(crate) fn stop(&self) {
         let mut counted = self.counted();
         let delay = counted.now();

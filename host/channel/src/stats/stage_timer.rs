@@ -1,11 +1,12 @@
-//! Measures how long a thread of a channel spends at each activity. One is timed at any moment, so
-//! the times add up to the whole. The thread itself writes; any thread may read at any time.
+//! Measures how long a thread of a channel spends at each activity. Exactly one activity is timed
+//! at any moment, so the times add up to the whole. The thread itself writes. Any thread may read
+//! at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// What a thread of a channel does. The time of one that waits for other threads of its channel is
-/// divided by what these do: see `stages`.
+/// An activity of a channel's thread. The time of a wait for other threads of the channel is
+/// divided by the activities of these: see `stages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// Reads the source, waiting for it included.

@@ -1,8 +1,8 @@
 //! The stages of a channel, and how the time of its thread is divided among them.
 //!
-//! The thread knows what it does, but not why it waits for others. So the time of a wait for
-//! workers is divided as the workers' own time was while it lasted, and the time in which a thread
-//! could have run, but had no core, belongs to a stage of its own. The sum stays the time of the
+//! The thread knows its activity, but not why it waits for others. So the time of a wait for
+//! workers is divided like the workers' own time during the wait. The time in which a thread could
+//! have run but had no core is a stage of its own. All stages together have the time of the
 //! channel's thread.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::ChannelStats;
 use crate::stats::stage_timer::{Activity, Times};
 
-/// What a channel spends its time on.
+/// A stage of a channel: its time is divided among the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Reading the source, waiting for it included.
@@ -71,7 +71,7 @@ impl StageTimes {
         self.0.iter().sum()
     }
 
-    /// The same, with this time in a stage.
+    /// These times, with `time` in one stage.
     #[must_use]
     pub fn with(mut self, stage: Stage, time: Duration) -> Self {
         self.0[stage as usize] = time;
@@ -88,7 +88,7 @@ impl StageTimes {
         self.0.iter_mut().zip(more.0).for_each(|(time, more)| *time += more);
     }
 
-    /// This time, divided as these times are. All of it goes to `otherwise` if they are zero.
+    /// The given time, divided like these times. All of it goes to `otherwise` if they are zero.
     fn share(&self, time: Duration, otherwise: Stage) -> Self {
         let sum = self.sum();
         let mut left = time;
@@ -97,13 +97,13 @@ impl StageTimes {
             *share = time.mul_f64(part.as_secs_f64() / sum.as_secs_f64().max(1e-9)).min(left);
             left -= *share;
         }
-        // What is left by rounding, too.
+        // Includes the remainder of the rounding.
         shares.0[otherwise as usize] += left;
         shares
     }
 }
 
-/// A wait for a core that is longer is forgotten in part.
+/// A longer wait for a core is forgotten in part.
 const MAX_OWED: Duration = Duration::from_secs(1);
 
 /// The threads that a channel's thread waits for.
@@ -118,15 +118,16 @@ pub(crate) struct Helpers {
 /// Divides the time of a channel's thread, from one reading of its timer to the next.
 #[derive(Default)]
 pub(crate) struct StageDivider {
-    /// What was divided before.
+    /// The readings at the last division.
     last: Readings,
-    /// The time without a core that was counted too late to be divided with the time it is of.
+    /// Time without a core that the kernel has counted too late to be divided with its own
+    /// interval.
     owed: Duration,
     /// The stages so far.
     stages: StageTimes,
 }
 
-/// What the times of a channel are made of, at one moment.
+/// The times of a channel before they are divided, at one moment.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Readings {
     /// The activities of its thread.
@@ -152,7 +153,7 @@ impl StageDivider {
         let cores = delay.min(busy.sum());
         self.owed = (delay - cores).min(MAX_OWED);
         self.stages.add(&busy.share(busy.sum() - cores, Stage::Decoder));
-        // A worker that waits, waits for the channel's thread.
+        // A worker that waits is waiting for the channel's thread.
         let workers = now.workers.since(&self.last.workers).with(Stage::Consumer, Duration::ZERO);
         let waited = times.of(Activity::ReadingWorkers) + times.of(Activity::Workers);
         self.stages.add(&workers.share(waited, Stage::Decoder));
@@ -212,7 +213,7 @@ mod tests {
         };
         // Four workers decode, each for most of its time.
         assert_eq!(wait([200, 3800, 0, 0, 0]), [50, 950, 0, 0, 0]);
-        // What workers wait for, is the channel's thread.
+        // Workers that wait are waiting for the channel's thread.
         assert_eq!(wait([900, 100, 0, 60_000, 0]), [900, 100, 0, 0, 0]);
         assert_eq!(wait([0, 1000, 0, 0, 3000]), [0, 250, 0, 0, 750]);
         assert_eq!(wait([0; 5]), [0, 1000, 0, 0, 0]);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(delay(Activity::Batch, 1000), [0, 0, 0, 0, 1000]);
         // The kernel may have counted more than the activity took.
         assert_eq!(delay(Activity::Source, 5000), [0, 0, 0, 0, 1000]);
-        // Nobody waits for a core while he waits for consumers.
+        // A thread that waits for consumers does not wait for a core.
         assert_eq!(delay(Activity::Consumer, 800), [0, 0, 0, 1000, 0]);
     }
 
@@ -257,8 +258,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the readings are: the stages add up to the time of the thread, and none of them
-        /// ever becomes less.
+        /// For any readings, the stages add up to the time of the thread, and no stage becomes
+        /// less.
         #[test]
         fn the_stages_add_up(
             steps in prop::collection::vec(

@@ -111,7 +111,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_millis(50);
 
-    /// Each call lasts until the statistics have counted it as what it is.
+    /// Each call lasts until the statistics have counted it in its stage.
     struct SlowSink<'a>(&'a ChannelStats);
 
     impl SlowSink<'_> {

@@ -1,4 +1,4 @@
-//! Which objects are current, how far workers of others may be ahead, and who waits for what.
+//! Decides which objects are current and how far workers of others may be ahead, and wakes threads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,72 +9,72 @@ use pipemill_types::Field;
 
 use crate::StopReason;
 
-/// What the threads of a channel with workers wait for. Each of them is woken for what it waits for
-/// and for nothing else: with short objects, a wake-up costs more than to decode one.
+/// Everything that the threads of a channel with workers wait for. Each thread is woken only for
+/// its own condition: with short objects, a wake-up costs more than to decode one.
 pub(super) struct AheadLimiter {
     state: Mutex<LimiterState>,
-    /// For the planner.
+    /// Wakes the planner.
     plan_changed: Condvar,
-    /// For workers without a job.
+    /// Wakes workers without a job.
     jobs_changed: Condvar,
-    /// For workers whose records have to wait.
+    /// Wakes workers whose records have to wait.
     room_changed: Condvar,
-    /// For the copier.
+    /// Wakes the copier.
     copies_changed: Condvar,
-    /// Bytes that may wait for their turn.
+    /// Limit of the bytes of objects that are not current.
     limit: AheadLimit,
     wakeups: Mutex<Wakeups>,
     woken: Condvar,
-    /// A section has gone on where the one before had ended.
+    /// Whether a section has begun where the one before had ended.
     has_joined: AtomicBool,
-    /// Sections were decoded in vain.
+    /// Whether sections were decoded in vain.
     has_wasted: AtomicBool,
 }
 
-/// How many bytes may wait for their turn.
+/// The largest number of bytes of objects that are not current.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct AheadLimit {
-    /// While the channel's thread waits for the object whose turn it is.
+    /// While the channel's thread waits for the current object.
     pub(super) while_waiting: usize,
-    /// While it has something to do. What waits longer than that for its turn has left the caches
-    /// of the cores when it comes, and is not needed before.
+    /// While the channel's thread is busy. More bytes would have left the caches of the cores
+    /// before they are needed.
     pub(super) while_busy: usize,
 }
 
-/// What came for the channel's thread.
+/// Events that the channel's thread waits for.
 #[derive(Default)]
 struct Wakeups {
-    /// How often something came.
+    /// Number of events so far.
     count: u64,
-    /// It waits for the next time.
+    /// Whether the channel's thread waits for the next event.
     is_awaited: bool,
-    /// It also waits for what is planned.
+    /// Whether it also waits for planned objects.
     awaits_plan: bool,
 }
 
-/// What the planner waits for.
+/// A condition that the planner waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum PlannerWait {
     #[default]
     Nothing,
     /// Fewer than this many jobs that no worker is free for.
     Jobs(usize),
-    /// The fields of the records, or the end of what is decoded.
+    /// The fields of the records, or the end of the objects that are being decoded.
     Fields,
 }
 
-/// What a worker does next.
+/// The next work of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkKind {
-    /// It makes a copy.
+    /// The worker makes a copy.
     Copy,
-    /// It decodes an object or a section.
+    /// The worker decodes an object or a section.
     Job,
     /// Nothing: no more jobs come.
     End,
 }
 
-/// What a worker waits for before it hands over records.
+/// The room that a worker waits for before it hands over records.
 #[derive(Debug, Clone, Copy)]
 struct RoomWait {
     epoch: u32,
@@ -83,21 +83,21 @@ struct RoomWait {
 
 #[derive(Default)]
 struct LimiterState {
-    /// The channel's thread waits for records.
+    /// Whether the channel's thread waits for records.
     is_awaited: bool,
     planner: PlannerWait,
     /// Workers whose records have to wait, by the numbers of their objects.
     waiting: BTreeMap<u64, RoomWait>,
-    /// Bytes that wait for their turn.
+    /// Bytes of objects that are not current.
     held: usize,
-    /// Bytes of them that are of each object, by its number.
+    /// The same bytes by the number of the object.
     of_object: HashMap<u64, usize>,
-    /// Numbers of the objects whose turn it is: one in strict order.
+    /// Numbers of the current objects: one in strict order.
     due: BTreeSet<u64>,
     /// Objects of epochs before this one are not wanted any more.
     first_epoch: u32,
     stopped: bool,
-    /// The fields of the records, once an object has said them.
+    /// The fields of the records, once an object has declared them.
     fields: Option<Arc<[Field]>>,
     /// Objects that are decoded now, or that the planner is about to hand to a worker.
     running: usize,
@@ -107,9 +107,9 @@ struct LimiterState {
     idle: usize,
     /// Copies that wait for a thread.
     copies: usize,
-    /// The copier waits for one.
+    /// Whether the copier waits for a copy.
     copier_is_idle: bool,
-    /// No more jobs come.
+    /// Whether no more jobs come.
     all_planned: bool,
     /// Numbers of sections that belong to the section before them: nobody wants their records.
     dropped: BTreeSet<u64>,
@@ -127,7 +127,7 @@ impl LimiterState {
         self.stopped || epoch < self.first_epoch || self.dropped.contains(&object)
     }
 
-    /// Whether this object may have `bytes` more bytes that wait for its turn.
+    /// Whether this object may hold `bytes` more bytes.
     fn may_hold(&self, object: u64, bytes: usize, limit: AheadLimit) -> bool {
         let AheadLimit { while_waiting, while_busy } = limit;
         let limit = if self.is_awaited { while_waiting } else { while_busy };
@@ -140,11 +140,12 @@ impl LimiterState {
         self.jobs < self.idle.saturating_add(most)
     }
 
-    /// Whether the planner's wait may be over. Then it is woken, and says it if it waits again.
+    /// Whether the planner's wait may be over. Then its condition is removed: the planner sets it
+    /// again if it has to wait further.
     fn wakes_planner(&mut self) -> bool {
         let wakes = match self.planner {
             PlannerWait::Nothing => false,
-            // Not for each single job.
+            // Several jobs at a time, not each single one.
             PlannerWait::Jobs(most) => self.has_few_jobs(most.div_ceil(2)),
             PlannerWait::Fields => self.fields.is_some() || self.running == 0,
         };
@@ -154,7 +155,8 @@ impl LimiterState {
         wakes
     }
 
-    /// Whether the wait of a worker for room may be over. As above.
+    /// Whether the wait of a worker for room may be over. Then its condition is removed: the worker
+    /// sets it again if it has to wait further.
     fn wakes_for_room(&mut self, limit: AheadLimit) -> bool {
         let mut waiting = std::mem::take(&mut self.waiting);
         let before = waiting.len();
@@ -179,7 +181,7 @@ impl Drop for EndWorkersAtDrop<'_> {
 }
 
 impl AheadLimiter {
-    /// `limit`: how many bytes wait for their turn at most.
+    /// `limit`: the largest number of bytes of objects that are not current.
     pub(super) fn new(limit: AheadLimit) -> Self {
         let (state, wakeups, woken) = Default::default();
         let (plan_changed, jobs_changed, room_changed, copies_changed) = Default::default();
@@ -235,7 +237,7 @@ impl AheadLimiter {
         self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something came, which wakes the channel's thread if that waits for it.
+    /// Counts an event. Wakes the channel's thread if it waits for this one.
     fn wake_sequencer(&self, waits_for_it: impl FnOnce(&Wakeups) -> bool) {
         let mut wakeups = self.lock_wakeups();
         wakeups.count += 1;
@@ -246,50 +248,50 @@ impl AheadLimiter {
         }
     }
 
-    /// There is something for the channel's thread.
+    /// Tells the channel's thread that there is something for it.
     pub(super) fn tell(&self) {
         self.wake_sequencer(|_| true);
     }
 
-    /// Something was planned.
+    /// Tells the channel's thread that something was planned.
     pub(super) fn tell_planned(&self) {
         self.wake_sequencer(|wakeups| wakeups.awaits_plan);
     }
 
-    /// Something of this object was handed over to the channel's thread. If its turn has not come,
-    /// that looks for it when it comes.
+    /// Tells the channel's thread that something of this object was handed over. If the object is
+    /// not current, the thread looks for it when it is.
     pub(super) fn tell_of(&self, object: u64) {
         if self.is_due(object) {
             self.tell();
         }
     }
 
-    /// How often something came for the channel's thread.
+    /// Number of events so far for the channel's thread.
     pub(super) fn wakeups(&self) -> u64 {
         self.lock_wakeups().count
     }
 
-    /// Waits until something has come since there was this wakeups, or for this time. `for_plan`:
-    /// also for what is planned.
+    /// Waits until there is an event after the first `since` ones, or for the time `most`.
+    /// `for_plan`: also for planned objects.
     pub(super) fn wait_for_wakeup(&self, since: u64, for_plan: bool, most: Duration) {
         let mut state = self.state();
         state.is_awaited = true;
         self.wake(state);
         let mut wakeups = self.lock_wakeups();
         (wakeups.is_awaited, wakeups.awaits_plan) = (wakeups.count == since, for_plan);
-        // Whether something came shows where it is looked for.
+        // The caller sees for itself whether there was an event.
         let waited = self.woken.wait_timeout_while(wakeups, most, |wakeups| wakeups.is_awaited);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_awaited = false;
         self.state().is_awaited = false;
     }
 
-    /// Whether it is the turn of this object.
+    /// Whether this object is current.
     pub(super) fn is_due(&self, object: u64) -> bool {
         self.state().due.contains(&object)
     }
 
-    /// Waits until this object may have `bytes` more bytes that wait for its turn. Meanwhile
-    /// `run_copy` makes a copy that this thread has taken.
+    /// Waits until this object may hold `bytes` more bytes. Meanwhile, `run_copy` makes a copy that
+    /// this thread has taken.
     ///
     /// # Errors
     /// Nobody wants them any more.
@@ -320,7 +322,7 @@ impl AheadLimiter {
         Ok(())
     }
 
-    /// Bytes of this object were taken.
+    /// Notes that bytes of this object were taken.
     pub(super) fn taken(&self, object: u64, bytes: usize) {
         let mut state = self.state();
         state.held -= bytes;
@@ -330,7 +332,7 @@ impl AheadLimiter {
         self.wake(state);
     }
 
-    /// A section has gone on where the one before had ended.
+    /// Notes that a section has begun where the one before had ended.
     pub(super) fn section_joined(&self) {
         self.has_joined.store(true, Ordering::Relaxed);
     }
@@ -340,7 +342,7 @@ impl AheadLimiter {
         self.has_joined.load(Ordering::Relaxed)
     }
 
-    /// Several sections of an object were decoded in vain.
+    /// Notes that several sections of an object were decoded in vain.
     pub(super) fn sections_were_wasted(&self) {
         self.has_wasted.store(true, Ordering::Relaxed);
     }
@@ -350,14 +352,14 @@ impl AheadLimiter {
         self.has_wasted.load(Ordering::Relaxed) && !self.has_joined()
     }
 
-    /// It is the turn of this object.
+    /// Makes this object current.
     pub(super) fn begin(&self, object: u64) {
         let mut state = self.state();
         state.due.insert(object);
         self.wake(state);
     }
 
-    /// Nothing more of this object is taken.
+    /// Ends this object: nothing more of it is taken.
     pub(super) fn end(&self, object: u64) {
         let mut state = self.state();
         state.due.remove(&object);
@@ -366,7 +368,7 @@ impl AheadLimiter {
         self.wake(state);
     }
 
-    /// Nothing more of this epoch is wanted.
+    /// Ends this epoch: nothing more of it is wanted.
     pub(super) fn end_epoch(&self, epoch: u32) {
         let mut state = self.state();
         state.first_epoch = state.first_epoch.max(epoch + 1);
@@ -384,7 +386,7 @@ impl AheadLimiter {
         self.state().is_unwanted(object, epoch)
     }
 
-    /// Nobody wants the records of this section any more.
+    /// Drops this section: nobody wants its records any more.
     pub(super) fn drop_job(&self, number: u64) {
         let mut state = self.state();
         state.dropped.insert(number);
@@ -393,7 +395,7 @@ impl AheadLimiter {
         self.wake(state);
     }
 
-    /// Waits until this is so for the planner, which waits for `what`.
+    /// Lets the planner wait for `what`, until `is_so` is true.
     ///
     /// # Errors
     /// No object is wanted any more.
@@ -420,7 +422,7 @@ impl AheadLimiter {
         self.wait_as_planner(PlannerWait::Jobs(ahead), has_few).map(drop)
     }
 
-    /// One more job waits for a worker.
+    /// Adds a job that waits for a worker.
     pub(super) fn add_job(&self) {
         let mut state = self.state();
         state.jobs += 1;
@@ -455,11 +457,11 @@ impl AheadLimiter {
         }
     }
 
-    /// One more copy waits for a thread: wakes one that has nothing else to do.
+    /// Adds a copy that waits for a thread: wakes a thread that has nothing else to do.
     pub(super) fn add_copy(&self) {
         let mut state = self.state();
         state.copies += 1;
-        // It is woken once for each wait.
+        // The copier is woken once for each wait.
         let copier = std::mem::take(&mut state.copier_is_idle);
         let worker = state.idle > 0;
         let waits_for_room = !state.waiting.is_empty();
@@ -469,7 +471,7 @@ impl AheadLimiter {
         } else if worker {
             self.jobs_changed.notify_one();
         } else if waits_for_room {
-            // Whichever it is: it takes the copy before it waits again.
+            // Any of them takes the copy before it waits again.
             self.room_changed.notify_one();
         }
     }
@@ -495,19 +497,19 @@ impl AheadLimiter {
         self.state().stopped
     }
 
-    /// No more jobs come.
+    /// Notes that no more jobs come.
     pub(super) fn all_planned(&self) {
         let mut state = self.state();
         state.all_planned = true;
         self.wake(state);
     }
 
-    /// The fields of the records, if objects have said them.
+    /// The fields of the records, if an object has declared them.
     pub(super) fn fields(&self) -> Option<Arc<[Field]>> {
         self.state().fields.clone()
     }
 
-    /// A section of an object is decoded while others are.
+    /// Counts a section that is decoded while others of its object are.
     pub(super) fn begin_section(&self) {
         self.state().running += 1;
     }
@@ -524,14 +526,14 @@ impl AheadLimiter {
         Ok(state.fields.clone())
     }
 
-    /// An object was decoded to its end.
+    /// Notes that an object was decoded to its end.
     pub(super) fn end_decoding(&self) {
         let mut state = self.state();
         state.running -= 1;
         self.wake(state);
     }
 
-    /// An object said the fields of its records.
+    /// Keeps the fields of the records, which an object has declared.
     pub(super) fn know_fields(&self, fields: &Arc<[Field]>) {
         let mut state = self.state();
         state.fields.get_or_insert_with(|| fields.clone());
@@ -593,7 +595,7 @@ mod tests {
     fn who_waits_for_room_makes_copies() {
         let limiter = AheadLimiter::new(LIMIT);
         thread::scope(|scope| {
-            // It has room only after the copy.
+            // The object has room only after the copy.
             let held = scope.spawn(|| limiter.hold(2, 0, 11, || limiter.begin(2)));
             limiter.add_copy();
             held.join().expect("it does not panic").expect("it is wanted");

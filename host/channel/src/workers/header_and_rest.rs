@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pipemill_source::{Input, ReadOutcome, SourceError};
 
-/// The bytes of a header, and then others.
+/// The bytes of a header, followed by those of an input.
 pub(super) struct HeaderAndRest {
     header: Arc<Vec<u8>>,
     /// Bytes of the header that were read.

@@ -1,5 +1,5 @@
-//! Gathers the portions that workers decoded to batches of a fixed size, in their order. It plans
-//! which records go into which batch, and other threads copy them there: see `fill`.
+//! Gathers the portions of workers into batches of a fixed size, in their order. It plans which
+//! records go into which batch, and other threads copy them there: see `fill`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::stats::monitor::Monitor;
 use crate::{Sink, SinkDelivery, StopReason};
 
 /// Bytes of a portion. The records of a decoder's last call may not fit and are copied: they should
-/// be few of a portion's.
+/// be a small part of the portion.
 const PORTION_BYTES: usize = 4 << 20;
-/// Bytes of portions of a batch that is not full, from which on they are copied already.
+/// A batch that is not full is copied in part once its portions have this many bytes.
 const PART_BYTES: usize = PORTION_BYTES;
 
 /// The batch that gets the next records.
@@ -29,12 +29,12 @@ struct OpenBatch<S: Sink> {
     start: BatchStart,
     /// Number of its records.
     records: usize,
-    /// Those of them that nobody was asked to copy.
+    /// The records that no thread was asked to copy.
     runs: VecDeque<Run>,
-    /// Bytes of their portions, and those of their values.
+    /// Bytes of their portions, and bytes of their values.
     portions: usize,
     values: usize,
-    /// Where they are copied, once it has memory.
+    /// Copies the records, once the batch has memory.
     job: Option<Job<S, Run>>,
 }
 
@@ -98,8 +98,8 @@ impl<'s, S: Sink> InBatchesSink<'s, S> {
         self.cut_at(CutPoint::Decoded)
     }
 
-    /// Has the records copied that the batch has so far. For one that is not complete, nothing is
-    /// copied if there is no memory while others are filled.
+    /// Has the records copied that the batch has so far. Of a batch that is not complete, nothing
+    /// is copied if there is no memory while others are filled.
     fn copy_open(&mut self, is_complete: bool) -> Result<(), StopReason> {
         self.out.count_index(self.open.records, is_complete)?;
         let job = match self.open.job.take() {
@@ -120,7 +120,7 @@ impl<'s, S: Sink> InBatchesSink<'s, S> {
         Ok(())
     }
 
-    /// Waits until portions that wait to be copied take no more than they may.
+    /// Waits until the portions that wait to be copied take no more memory than allowed.
     fn limit_portions(&mut self) -> Result<(), StopReason> {
         if self.open.portions >= PART_BYTES {
             self.copy_open(false)?;

@@ -1,6 +1,6 @@
-//! Makes batches of the portions that workers decoded, in their order, where batches have no fixed
-//! number of records. Each portion becomes a batch: as it is, if it lies in memory of the sink,
-//! else as a copy.
+//! Makes batches of the portions of workers, in their order, where batches have no fixed number of
+//! records. Each portion becomes a batch: without a copy if it lies in memory of the sink,
+//! otherwise as a copy.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{Sink, SinkDelivery, StopReason};
 
 /// A sink of portions.
 pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
-    /// Bytes of records that wait for the turn of their objects, for each worker.
+    /// Bytes of objects that are not current, for each worker.
     const AHEAD_BYTES: usize = AHEAD_BYTES;
     /// Whether other threads copy records for it.
     const HAS_COPIER: bool = false;
@@ -30,7 +30,7 @@ pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
     /// As those of [`Sink::memory`].
     fn portion_bytes(&mut self) -> Result<usize, StopReason>;
 
-    /// The workers begin. `fillers` make the copies that it adds to their queue.
+    /// Called when the workers begin. `fillers` make the copies that this sink adds to their queue.
     fn begin(&mut self, fillers: Fillers, pool: &Arc<MemoryPool>) {
         let _ = (fillers, pool);
     }
@@ -40,17 +40,17 @@ pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
     /// As those of [`Sink::grant`].
     fn give(&mut self, memory: BlockMemory, portion: Batch) -> Result<(), StopReason>;
 
-    /// Gives memory for portions, in the place of that of a portion that it was given.
+    /// Gives memory to the pool, in exchange for the memory of a portion that it has taken.
     fn take_back(&mut self, pool: &MemoryPool) {
         let _ = pool;
     }
 
-    /// Gives memory of batches for portions, if there is some for that now.
+    /// Lends memory of batches to the pool of portions, if some is free now.
     fn lend(&mut self, pool: &MemoryPool) {
         let _ = pool;
     }
 
-    /// Hands over what other threads have filled.
+    /// Hands over the batches that other threads have filled.
     ///
     /// # Errors
     /// As those of [`Sink::grant`].
@@ -58,7 +58,7 @@ pub(crate) trait PortionSink: Sink<Memory = BlockMemory> {
         Ok(())
     }
 
-    /// All portions of an object were given.
+    /// Called when all portions of an object were handed over.
     ///
     /// # Errors
     /// As those of [`Sink::grant`].
@@ -88,7 +88,7 @@ impl<S: Sink> PortionSink for WindowSink<'_, S> {
     }
 
     fn take_back(&mut self, pool: &MemoryPool) {
-        // It has memory at any time.
+        // This sink always has memory.
         if let Ok(memory) = self.block() {
             pool.give_back(memory);
         }
@@ -110,7 +110,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
         Self { out, spare: Vec::new(), spare_batches: Vec::new(), bytes: 0 }
     }
 
-    /// Number of the first `records` records that are left out, because they were given already.
+    /// How many of the first `records` records to skip, because they were delivered already.
     fn skip_records(&mut self, records: usize) -> usize {
         self.out.counts().to_skip.take(records as u64) as usize
     }
@@ -151,7 +151,7 @@ impl<'s, S: Sink> InOrderSink<'s, S> {
 
 impl<S: Sink> PortionSink for InOrderSink<'_, S> {
     fn portion_bytes(&mut self) -> Result<usize, StopReason> {
-        // Then each portion fits into a batch.
+        // So each portion fits into a batch.
         self.bytes = self.out.memory_bytes()?;
         Ok(self.bytes)
     }
@@ -186,7 +186,7 @@ impl<S: Sink> BlockSource for InOrderSink<'_, S> {
 
 impl<S: Sink> SinkDelivery for InOrderSink<'_, S> {
     fn schema(&mut self, fields: &Arc<[Field]>) {
-        // Only other fields than the first ones are refused.
+        // This refuses only other fields than the first ones.
         let _ = self.out.set_schema(fields);
     }
 

@@ -1,4 +1,4 @@
-//! An object, or a section of one, that a worker decodes, and what the worker hands over.
+//! An object, or a section of one, that a worker decodes, and the worker's output.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -13,11 +13,11 @@ use crate::errors::policy::SkippedError;
 use crate::pump::object::Begin;
 use crate::{ChannelStats, StopReason};
 
-/// What a worker hands over.
+/// The output of a worker.
 pub(super) enum WorkerOutput {
     /// The fields of the records. Comes before the first records, if nobody knew the fields.
     Fields(Arc<[Field]>),
-    /// A decode error that was skipped. Comes before records that are after it.
+    /// A decode error that was skipped. Comes before the records that follow it.
     Skipped(SkippedError),
     /// Records.
     Records(BlockMemory, Batch),
@@ -30,7 +30,7 @@ pub(super) struct Ended {
     pub(super) result: Result<(), StopReason>,
     /// Number of the record after the last one, as the worker counts.
     pub(super) records: u64,
-    /// Number of the section that goes on there. `None`: the object is at its end.
+    /// Number of the section that begins there. `None`: the object is at its end.
     pub(super) next: Option<u64>,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Job {
     pub(super) number: u64,
     pub(super) object: Object,
     pub(super) begin: Begin,
-    /// The fields of the records, if objects before have said them.
+    /// The fields of the records, if earlier objects have declared them.
     pub(super) fields: Option<Arc<[Field]>>,
-    /// Gets what is decoded.
+    /// Receives the worker's output.
     pub(super) deliveries: Sender<WorkerOutput>,
     /// The section of the object that is decoded, if it is not all of it.
     pub(super) section: Option<SectionPart>,

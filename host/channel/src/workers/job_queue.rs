@@ -1,4 +1,4 @@
-//! What waits for a worker.
+//! The jobs that wait for a worker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use super::job::Job;
 use crate::StopReason;
 use crate::stats::monitor::Monitor;
 
-/// Jobs in the order of the plan. Their number, and who waits for them, is known to the limiter.
+/// Jobs in the order of the plan. The limiter knows their number and the threads that wait for
+/// them.
 pub(super) struct JobQueue {
     limiter: Arc<AheadLimiter>,
     jobs: Mutex<VecDeque<Job>>,
@@ -25,7 +26,7 @@ impl JobQueue {
     }
 
     /// Hands a job to a worker: as soon as one is free, or fewer than `ahead` jobs wait for one.
-    /// With `usize::MAX`, at once.
+    /// With `usize::MAX`, the job is handed over at once.
     ///
     /// # Errors
     /// No object is wanted any more.

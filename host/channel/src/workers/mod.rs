@@ -1,41 +1,42 @@
-//! Workers: threads that decode the objects of a channel side by side. What leaves is what one
-//! thread would give: in the same order, or in the order in which objects get ready.
+//! Workers: threads that decode the objects of a channel concurrently. The records leave as with
+//! one thread: in the same order, or in the order in which objects get ready.
 //!
 //! **Way**: the planner (`plan`) takes the source's objects in order and gives each one to the next
 //! worker that is free. A worker (`worker`) decodes its object with a stream of its own, into
-//! memory of its own. The channel's thread takes what the workers have, object by object in the
-//! order of the source or from all that have something (`sequence`), and copies it to batches of
-//! the sink (`in_order`) or hands it to a shuffle's window. Of batches of a fixed size it only
-//! plans which records they have (`in_batches`), and other threads fill them (`fill`).
+//! memory of its own. The channel's thread takes the workers' output (`sequence`): object by object
+//! in the order of the source, or from any object that has some. It copies the records to batches
+//! of the sink (`in_order`) or hands them to a shuffle's window. If batches have a fixed size, it
+//! only plans which records go into which batch (`in_batches`), and other threads fill them
+//! (`fill`).
 //!
 //! **Sections**: a long object is divided (`sections`): the planner reads it, and workers look for
-//! the start of a record in their sections (`search`). To all others, a section is an object of its
-//! own that goes on where another one has ended.
+//! the start of a record in their sections (`search`). All others handle a section as an object of
+//! its own that begins where another one has ended.
 //!
 //! **Memory**: without a fixed number of records, a portion may lie in memory of the sink and leave
 //! as a batch without a copy. The sink lends workers extra memory. The memory of the next batch is
-//! separate, so workers never take it. When that memory runs out, a worker uses its own buffer, and
-//! the records are copied.
+//! separate, so workers never take it. When the extra memory runs out, a worker uses its own
+//! buffer, and the records are copied.
 //!
 //! **AheadLimiter**: in strict order one object is current: the first that was not taken to its
 //! end. In any order each object that is being taken is current, but not its later sections.
 //! Workers of other objects wait once all of them together hold [`AHEAD_BYTES`] for each worker
-//! (`ahead_limiter`), or less while the channel's thread has enough to do. The worker of the
-//! current object waits only while something of its object is there to be taken. So each worker
-//! that waits, waits for the consumers or for an object or section before its own, and these chains
-//! end at the consumers. Copies don't wait for anything.
+//! (`ahead_limiter`), or less while the channel's thread is busy. The worker of the current object
+//! waits only while there is output of its object to take. So each worker that waits is waiting for
+//! the consumers, or for an earlier object or section. These chains end at the consumers. Copies
+//! don't wait for anything.
 //!
-//! **Fields**: decoders are told which fields the objects before had. So until an object has said
-//! its fields, one object is decoded at a time.
+//! **Fields**: decoders are told the fields of earlier objects. So until an object has declared its
+//! fields, one object is decoded at a time.
 //!
-//! **Errors** that are skipped come to the channel's thread with the number of the record before
-//! which they are, and the channel's policy decides there, in order.
+//! **Errors** that are skipped go to the channel's thread, each with the number of the record that
+//! follows it. The channel's policy decides there, in order.
 //!
-//! - `ahead_limiter`: which objects are current, how far workers of others may be ahead, and who
-//!   waits for what.
+//! - `ahead_limiter`: decides which objects are current and how far workers of others may be ahead,
+//!   and wakes threads.
 //! - `header_and_rest`: the header of an object before a later part of it.
-//! - `job`: an object, or a section of one, that a worker decodes, and what the worker hands over.
-//! - `job_queue`: what waits for a worker.
+//! - `job`: an object, or a section of one, that a worker decodes, and the worker's output.
+//! - `job_queue`: the jobs that wait for a worker.
 
 mod ahead_limiter;
 pub(super) mod fill;
@@ -72,12 +73,12 @@ use crate::run_context::RunContext;
 use crate::stats::monitor::Monitor;
 use crate::{ChannelStats, Resume, StopReason};
 
-/// Bytes of records that wait for the turn of their objects, for each worker.
+/// Bytes of objects that are not current, for each worker.
 pub(super) const AHEAD_BYTES: usize = 64 << 20;
-/// The same while the channel's thread has enough to do without them.
+/// The same limit while the channel's thread is busy.
 const AHEAD_WHILE_BUSY: usize = 8 << 20;
 /// Bytes of a short section: of a part of an object that a worker of its own decodes. A multiple of
-/// the blocks that formats have.
+/// the block sizes of formats.
 const SECTION_BYTES: usize = 4 << 20;
 /// Upper limit of queued objects. Each of them has a portion of memory or none.
 const MAX_PLANNED: usize = 1_024;
@@ -89,53 +90,53 @@ const OPEN_OBJECTS: usize = 2;
 /// The order in which the records of several objects leave. Those of one object keep theirs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordOrder {
-    /// That of the source: what one worker gives.
+    /// The order of the source, as with one worker.
     #[default]
     Strict,
-    /// That in which they get ready. No place in it says what came before.
+    /// The order in which they get ready. A position in it does not tell which records came before.
     Any,
 }
 
 /// The workers of a channel.
 pub struct Workers {
-    /// What each of them did.
+    /// The statistics of each of them.
     stats: Vec<Arc<ChannelStats>>,
     order: RecordOrder,
     /// Bytes of a short section of an object.
     section_bytes: usize,
-    /// The channel's thread copies fewer bytes than this to a batch itself.
+    /// The channel's thread makes a copy of fewer bytes to a batch itself.
     short_copy: usize,
     copied: Arc<CopiedBytes>,
 }
 
 impl Workers {
-    /// This many, 1 or more. One worker is the channel's thread itself.
+    /// Makes `count` workers, 1 or more. One worker is the channel's thread itself.
     pub fn new(count: usize) -> Self {
         let stats = (0..count.max(1)).map(|_| Arc::default()).collect();
         let (order, copied) = Default::default();
         Self { stats, order, section_bytes: SECTION_BYTES, short_copy: SHORT_COPY, copied }
     }
 
-    /// The same in this order. Any other than [`RecordOrder::Strict`] is not for a shuffle's
-    /// window, and not for batches of one object each.
+    /// These workers, with this order. A shuffle's window needs [`RecordOrder::Strict`], and so do
+    /// batches of one object each.
     pub fn in_order(self, order: RecordOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// Sections of this many bytes, 1 or more.
+    /// These workers, with sections of this many bytes, 1 or more.
     #[doc(hidden)]
     pub fn with_section_bytes(self, section_bytes: usize) -> Self {
         Self { section_bytes, ..self }
     }
 
-    /// Bytes that this many workers hold at most, without their decoders, where records are not
-    /// larger than usual: records, and the bytes of an object that is divided.
+    /// Largest number of bytes that this many workers hold, without their decoders, if records are
+    /// not larger than usual: records, and the bytes of an object that is divided.
     pub fn bytes(count: usize) -> u64 {
         let sections = (count + 1) * LONG_SECTION * SECTION_BYTES;
         if count > 1 { (count * AHEAD_BYTES + sections) as u64 } else { 0 }
     }
 
-    /// The channel's thread copies fewer bytes than this to a batch itself.
+    /// These workers. The channel's thread makes a copy of fewer bytes to a batch itself.
     #[doc(hidden)]
     pub fn with_short_copy(self, short_copy: usize) -> Self {
         Self { short_copy, ..self }
@@ -155,7 +156,7 @@ impl Workers {
 
 impl Workers {
     /// Decodes all objects, several at a time. Returns whether the consumers ended an epoch early.
-    /// `known`: the fields of the records, as far as they are known by now.
+    /// `known`: the fields of the records, if they are known by now.
     pub(super) fn decode<S: PortionSink>(
         &self,
         context: RunContext<'_>,
@@ -250,7 +251,7 @@ impl Workers {
             };
             sequencer.take_all()
         });
-        // A batch has the queue, and the queue has the batch.
+        // Breaks the cycle: a batch refers to the queue, and the queue to the batch.
         copies.clear();
         decoded
     }

@@ -14,20 +14,21 @@ use super::sections::{NextSection, Room, SectionPart, Sections};
 use crate::pump::object::{Begin, Decoding, NoInput, check_opened_again};
 use crate::{ChannelStats, Failure, Resume, StopReason};
 
-/// Bytes of an object that is short: a thread that waits for it to be decoded sleeps longer than
-/// that takes.
+/// Largest size of a short object. A thread that waits for it sleeps longer than it takes to
+/// decode.
 const SHORT_OBJECT: u64 = 256 << 10;
-/// Short objects that wait for a worker, at most. So a worker finds the next one without waiting.
+/// Upper limit of short objects that wait for a worker, so that a worker finds the next one at
+/// once.
 const SHORT_AHEAD: usize = 32;
-/// Sections that an object should have for each worker; else they are shorter.
+/// Sections that an object should have for each worker. Otherwise sections are shorter.
 const SECTIONS_OF_WORKER: usize = 4;
 /// How many times as long as a short section a long one is.
 pub(super) const LONG_SECTION: usize = 2;
-/// The same of an object of which each worker reads its own sections, so that nobody keeps their
-/// bytes. Longer ones were no faster.
+/// The same for an object of which each worker reads its own sections, so that no bytes are kept.
+/// Longer sections were no faster.
 const LONGEST_SECTION: usize = 3;
 
-/// What comes next, in the order of the source.
+/// The next item of the plan, in the order of the source.
 pub(super) enum Planned {
     /// An object.
     Object(PlannedObject),
@@ -52,7 +53,7 @@ pub(super) struct PlannedObject {
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
 }
 
-/// What the planner's thread has.
+/// The state of the planner's thread.
 pub(super) struct Planner<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) source: &'a mut dyn Source,
@@ -62,7 +63,7 @@ pub(super) struct Planner<'a> {
     /// Bytes of a short section. Objects that are not longer than two have one.
     pub(super) section_bytes: usize,
     pub(super) planned: SyncSender<Planned>,
-    /// Has something after each end of an epoch, when the next one may begin.
+    /// Gets an item after each end of an epoch, when the next one may begin.
     pub(super) may_go_on: Receiver<()>,
 }
 
@@ -77,7 +78,7 @@ impl Planner<'_> {
         match planned {
             Ok(()) => self.send(Planned::End),
             Err(StopReason::Failed(failure)) => self.send(Planned::Failed(failure)),
-            // Nobody waits for anything.
+            // Nothing is wanted any more.
             Err(_) => {}
         }
     }
@@ -138,7 +139,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A job for a worker, and what is taken of it.
+    /// A job for a worker, and the planned object whose output the job gives.
     fn job(
         number: u64,
         object: Object,
@@ -196,7 +197,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Begins sections of an object that each worker reads by itself.
+    /// Begins sections of an object of which each worker reads its own.
     fn divide_whole(
         &mut self,
         mut number: u64,
@@ -218,7 +219,7 @@ impl Planner<'_> {
         Ok(number)
     }
 
-    /// Reads an object, and begins sections where it has come to.
+    /// Reads an object, and begins sections at the end of the bytes that were read.
     fn divide_pieces(
         &mut self,
         mut number: u64,
@@ -255,7 +256,7 @@ impl Planner<'_> {
     }
 
     /// Hands a section that has begun to a worker. If it can't be planned, it is dropped for ever:
-    /// no other may have its number.
+    /// its number is not used again.
     fn plan_section(
         &mut self,
         number: u64,
@@ -280,7 +281,7 @@ impl Planner<'_> {
     fn join_header(&mut self, mut object: Object, resume: &Resume) -> Result<Object, StopReason> {
         let header = self.read_header(&mut object, resume.header())?;
         if (header.len() as u64) < resume.header() {
-            // Its worker sees that it ends there, and says so.
+            // Its worker sees that it ends there, and reports it.
             let input = HeaderAndRest::new(Arc::new(header), object.input);
             return Ok(Object { input: Box::new(input), ..object });
         }
@@ -315,16 +316,15 @@ impl Planner<'_> {
     }
 }
 
-/// Bytes of the sections of an object. Each section costs the same work whatever its records are,
-/// so those of an object that has enough of them are longer: up to `longest` times as long as a
-/// short one.
+/// Bytes of the sections of an object. Each section has a fixed cost. So the sections are longer if
+/// the object has enough of them: up to `longest` times as long as a short one.
 fn step(size: Option<u64>, workers: usize, short: usize, longest: usize) -> usize {
     let of_each_worker = size.unwrap_or(0) / (SECTIONS_OF_WORKER * workers) as u64;
     let times = usize::try_from(of_each_worker / short as u64).unwrap_or(longest);
     short * times.clamp(1, longest)
 }
 
-/// The object, with an input that somebody else reads.
+/// The object, without its input, which another thread reads.
 fn copy(object: &Object) -> Object {
     Object {
         name: object.name.clone(),

@@ -15,8 +15,8 @@ const READ_BYTES: usize = 64 << 10;
 /// How often a wait for bytes is interrupted to see whether anybody wants the section.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where decoding of a section begins: at this byte offset, after the first `header` bytes of the
-/// object. The number of the record there is not known, so its records count from 0.
+/// The place at which decoding of a section begins: this byte offset, after the first `header`
+/// bytes of the object. The number of the record there is not known, so its records count from 0.
 pub(super) fn inside(header: u32, offset: u64, schema: Option<String>) -> Resume {
     let mut resume = Resume { schema, ..Resume::at_start() };
     (resume.position.header, resume.position.offset) = (header, offset);
@@ -24,8 +24,8 @@ pub(super) fn inside(header: u32, offset: u64, schema: Option<String>) -> Resume
 }
 
 /// The byte offset of the first place at or after `from` that looks like the start of a record, if
-/// one of the next `most` bytes does. The decoder is shown no others: so what it finds does not lie
-/// beyond what the search in the next section finds.
+/// it is within the next `most` bytes. The decoder is shown no other bytes. So the place is not
+/// beyond the one that the search in the next section finds.
 ///
 /// # Errors
 /// Nobody wants the section any more.
@@ -58,14 +58,14 @@ pub(super) fn find_start(
                 is_end = true;
                 0
             }
-            // The section before finds it, too.
+            // The search in the section before gives the same error.
             Err(_) => return Ok(None),
         };
         chunk.truncate(len + read);
         if read == 0 && !is_end {
             continue;
         }
-        // The decoder has to decide now.
+        // The decoder has to decide with these bytes.
         is_end |= passed + chunk.len() >= most;
         let bytes = Arc::new(std::mem::take(&mut chunk));
         let shown: Bytes = bytes.clone();
@@ -86,7 +86,7 @@ pub(super) fn find_start(
     }
 }
 
-/// Shows the stream the bytes at the start of the object. Whether it has used all of them.
+/// Shows the stream the bytes at the start of the object. Returns whether it has used all of them.
 fn sees_header(stream: &mut Stream, header: &Arc<Vec<u8>>) -> bool {
     let (bytes, mut at): (Bytes, _) = (header.clone(), 0);
     while at < header.len() {

@@ -1,6 +1,6 @@
-//! The channel's thread: takes what the workers decoded, and applies the channel's error policy. In
-//! strict order it takes object by object, in the order of the source; else from each object that
-//! has something.
+//! The channel's thread: takes the workers' output, and applies the channel's error policy. In
+//! strict order it takes object by object, in the order of the source. Otherwise it takes from each
+//! object that has some.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::{ChannelStats, ErrorPolicy, Failure, Stage, StopReason};
 
-/// How often a wait for a worker is interrupted, to see what it does and what the consumers want.
+/// How often a wait for a worker is interrupted, to ask for its stage and the consumers' wishes.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the channel's thread has.
+/// The state of the channel's thread.
 pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) decoding: Decoding<'a>,
     pub(super) batch: Option<BatchSize>,
@@ -40,25 +40,25 @@ pub(super) struct Sequencer<'a, 'b, 's, S: PortionSink> {
     pub(super) limiter: &'b AheadLimiter,
     pub(super) memory: &'b MemoryPool,
     pub(super) stats: &'b [Arc<ChannelStats>],
-    /// Bytes that the workers read, as far as they were counted.
+    /// Bytes that the workers read, of which the channel's statistics know.
     pub(super) bytes: u64,
-    /// Objects that are taken at the same time, at most: 1 in strict order.
+    /// Upper limit of objects that are taken at the same time: 1 in strict order.
     pub(super) most_open: usize,
     pub(super) progress: SequenceProgress,
 }
 
-/// How far the channel's thread came.
+/// The progress of the channel's thread.
 #[derive(Default)]
 pub(super) struct SequenceProgress {
     /// The objects that are being taken, in the order of the source.
     open: VecDeque<OpenObject>,
-    /// What comes once these were taken to their ends.
+    /// The item that follows these objects in the plan.
     after_open: Option<Planned>,
     /// The epoch of the object that was opened last.
     epoch: u32,
-    /// The consumers want no more of this epoch.
+    /// Whether the consumers want no more of this epoch.
     early: bool,
-    /// The consumers ended an epoch early.
+    /// Whether the consumers ended an epoch early.
     left_early: bool,
 }
 
@@ -68,9 +68,9 @@ struct OpenObject {
     section: PlannedObject,
     /// The sections after it that were planned so far.
     later: VecDeque<PlannedObject>,
-    /// No object was planned after it, so more of its sections may come.
+    /// Whether no object was planned after it, so that more of its sections may come.
     is_last: bool,
-    /// The error that ends the channel, once the records before it were given.
+    /// The error that ends the channel, once the records before it were delivered.
     last_error: Option<SkippedError>,
     /// Number of the section's first record in the object.
     first_record: u64,
@@ -130,8 +130,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                     // Batches that are full don't wait for the source.
                     self.writer.finish()?;
                     self.monitor.enter(Activity::Source);
-                    // If the planner has panicked, the panic goes on where its thread is waited
-                    // for.
+                    // If the planner has panicked, the panic continues where its thread is joined.
                     self.plan.recv().map_err(|_| StopReason::Stopped)?
                 }
             };
@@ -170,7 +169,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         Ok(())
     }
 
-    /// The consumers want no more of the epoch.
+    /// Leaves the epoch, of which the consumers want no more.
     fn leave_epoch(&mut self) {
         (self.progress.early, self.progress.left_early) = (true, true);
         self.limiter.end_epoch(self.progress.epoch);
@@ -188,7 +187,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         self.monitor.object_ends();
     }
 
-    /// Takes from each open object what its worker has next. Returns whether one had something.
+    /// Takes the next output of each open object's worker. Returns whether there was some.
     fn take_round(&mut self) -> Result<bool, StopReason> {
         self.writer.sink().progress()?;
         let (mut has_taken, mut at) = (false, 0);
@@ -199,7 +198,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                     at += 1;
                     continue;
                 }
-                // The worker has panicked; the panic goes on where the thread is waited for.
+                // The worker has panicked. The panic continues where the thread is joined.
                 Err(TryRecvError::Disconnected) => return Err(StopReason::Stopped),
             };
             has_taken = true;
@@ -236,7 +235,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         Ok(())
     }
 
-    /// Takes what an object's worker has. Returns whether the object is at its end.
+    /// Takes the output of an object's worker. Returns whether the object is at its end.
     fn take(
         &mut self,
         object: &mut OpenObject,
@@ -244,7 +243,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
     ) -> Result<bool, StopReason> {
         match delivery {
             WorkerOutput::Fields(fields) => {
-                // Nobody has said fields before, so they agree.
+                // No object has declared fields before, so they agree.
                 let _ = self.writer.set_schema(&fields);
             }
             WorkerOutput::Skipped(mut error) => {
@@ -282,13 +281,14 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         Ok(false)
     }
 
-    /// The section of this number, which goes on in the object. Those before it belong to the
-    /// section that has ended there.
+    /// The section of this number, which continues the object. The sections before it belong to the
+    /// one that has ended there.
     fn section(&self, object: &mut OpenObject, number: u64) -> Result<PlannedObject, StopReason> {
         loop {
             let section = match object.later.pop_front() {
                 Some(section) => section,
-                // It was planned before a worker had it, and no other object was planned since.
+                // The section was planned before a worker had it, and no other object was planned
+                // since.
                 None => match self.plan.recv() {
                     Ok(Planned::Object(section)) => section,
                     _ => return Err(StopReason::Stopped),
@@ -301,9 +301,9 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
     }
 
-    /// Waits until a worker or the planner has something, or for a short time.
+    /// Waits until a worker or the planner has something, at most for a short time.
     fn wait(&mut self, wakeups: u64) {
-        // The channel waits for what the workers wait for.
+        // The channel's activity follows from the activities of the workers.
         let reads = |object: &OpenObject| {
             object.section.worker.get().and_then(|worker| worker.stage()) == Some(Stage::Source)
         };
@@ -324,8 +324,8 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
     }
 
-    /// Applies the policy to an error. One that may end the channel waits for the records before
-    /// it, which come later; so no more than one waits.
+    /// Applies the policy to an error. An error that may end the channel waits for the records
+    /// before it, which come later. So at most one error waits.
     fn take_error(
         &mut self,
         object: &mut OpenObject,
@@ -338,7 +338,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         Ok(self.apply(&error)?)
     }
 
-    /// Gives records to the sink: those before the error that ends the channel.
+    /// Hands records over to the sink: those before the error that ends the channel.
     fn give(
         &mut self,
         mut memory: BlockMemory,
@@ -358,7 +358,7 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
         }
         let records = batch.records;
         if self.writer.schema().is_none()
-            // Another object has said them, whose deliveries may come later.
+            // Another object has declared them, whose output may come later.
             && let Some(fields) = self.limiter.fields()
         {
             let _ = self.writer.set_schema(&fields);

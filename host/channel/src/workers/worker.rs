@@ -34,25 +34,25 @@ const INDEX_BYTES: usize = 4 << 10;
 /// A portion of at most this many bytes, with its index, is copied: that takes less time than to
 /// use memory that is in no core's cache.
 const SHORT_PORTION: usize = 128 << 10;
-/// Bytes that a portion counts at least, where portions wait for their turn.
+/// Least number of bytes that are counted for a portion that waits.
 const MIN_PORTION: usize = 1 << 10;
 
-/// What a worker keeps from one job to the next.
+/// Parts that a worker keeps from one job to the next.
 struct Kept<'a> {
     decoder: Decoder<'a>,
-    /// With their memory.
+    /// Columns whose memory is used again.
     columns: Vec<Column>,
 }
 
 /// Memory that is used again and again.
 pub(crate) struct MemoryPool {
-    /// What is lent is at the end: it is used first.
+    /// Lent memory is at the end: it is used first.
     spare: Mutex<VecDeque<BlockMemory>>,
     /// Batches whose columns have memory.
     batches: Mutex<Vec<Batch>>,
     /// Bytes of each piece.
     bytes: usize,
-    /// Pieces that are kept.
+    /// Upper limit of the pieces that are kept.
     most: usize,
 }
 
@@ -98,14 +98,14 @@ impl MemoryPool {
     }
 }
 
-/// What a worker's thread has.
+/// The state of a worker's thread.
 pub(super) struct Worker<'a> {
     pub(super) decoding: Decoding<'a>,
     pub(super) limiter: &'a Arc<AheadLimiter>,
     pub(super) jobs: &'a JobQueue,
     pub(super) copies: &'a Arc<CopyQueue>,
     pub(super) memory: &'a MemoryPool,
-    /// What is done at errors.
+    /// How errors are handled.
     pub(super) policy: ErrorPolicy,
     pub(super) stats: Arc<ChannelStats>,
     /// Bytes of a section, in which its worker looks for the start of a record.
@@ -113,14 +113,14 @@ pub(super) struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Does the jobs that come, until no more do.
+    /// Does jobs until no more come.
     pub(super) fn work(&self) {
-        // If this panics, nobody waits for what it would have found.
+        // If this panics, nobody waits for its result.
         let end = self.limiter.end_at_drop();
         let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
         let monitor = Monitor::new(&self.stats, &[]);
         while let Some(mut job) = self.jobs.next(self.copies, monitor) {
-            // It is set by this thread alone.
+            // Only this thread sets it.
             let _ = job.worker.set(self.stats.clone());
             let ended = match job.section.take() {
                 None => self.decode(&mut job, None, &mut kept),
@@ -130,7 +130,7 @@ impl Worker<'_> {
                     ended
                 }
             };
-            // Who took the records may be gone.
+            // The receiver may be gone.
             let _ = job.deliveries.send(WorkerOutput::Ended(ended));
             self.limiter.tell_of(job.number);
             self.limiter.end_decoding();
@@ -206,7 +206,7 @@ impl Worker<'_> {
         );
         let records = builder.records();
         if matches!(result, Err(StopReason::Failed(_)))
-            // What was decoded before is good.
+            // Records decoded before the failure are good.
             && let Err(stopped) = writer.cut_at(CutPoint::Failed)
         {
             result = Err(stopped);
@@ -218,15 +218,14 @@ impl Worker<'_> {
         Ended { result, records, next: None }
     }
 
-    /// Hands the errors of an object over. It waits as long as what waits already takes too much
-    /// memory.
+    /// Hands over the errors of an object. Waits while the output that waits takes too much memory.
     fn forward_errors(&self, job: &Job) -> impl FnMut(SkippedError) + Send + 'static + use<> {
         let (object, epoch, errors) = (job.number, job.object.epoch, job.deliveries.clone());
         let (limiter, copies) = (self.limiter.clone(), self.copies.clone());
         let stats = self.stats.clone();
         move |error| {
             let run_copy = || copies.run_taken(Monitor::new(&stats, &[]));
-            // If nobody wants them, the worker sees it when it goes on.
+            // If nobody wants them, the worker sees it when it continues.
             if limiter.hold(object, epoch, error.bytes(), run_copy).is_ok() {
                 let _ = errors.send(WorkerOutput::Skipped(error));
                 limiter.tell_of(object);
@@ -235,14 +234,14 @@ impl Worker<'_> {
     }
 }
 
-/// Where a worker's batch builder puts records: each of its batches is a portion.
+/// The sink of a worker's batch builder: each batch is a portion.
 struct PortionOutput<'a> {
     object: u64,
     epoch: u32,
     deliveries: &'a Sender<WorkerOutput>,
     limiter: &'a AheadLimiter,
     copies: &'a CopyQueue,
-    /// That of the worker.
+    /// The monitor of the worker.
     monitor: Monitor<'a>,
     memory: &'a MemoryPool,
 }
@@ -255,9 +254,8 @@ impl PortionOutput<'_> {
         Ok(())
     }
 
-    /// Memory with the records of this batch: if they are few bytes, as many as they need. The
-    /// worker uses the other memory again at once, and what waits for its turn has no more than it
-    /// needs.
+    /// The memory of this batch. Few bytes are copied to memory of their size. So the worker uses
+    /// the other memory again at once, and a portion that waits holds no more memory than it needs.
     fn short_copy(&self, memory: BlockMemory, batch: &Batch) -> BlockMemory {
         let bytes = batch.payload + 8 * batch.records * batch.columns.len();
         if memory.is_dedicated() || bytes > SHORT_PORTION {

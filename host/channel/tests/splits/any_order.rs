@@ -11,7 +11,7 @@ use crate::host::{self, Bad, End, Job, Observed, Setup};
 use crate::sink::Kept;
 use crate::{batches, inputs, plain_way};
 
-/// Several objects of a format whose decoder tells its fields before it reads.
+/// Several objects of a format whose decoder declares its fields before it reads.
 fn job() -> impl Strategy<Value = Job> {
     prop_oneof![
         crate::job("lines", Just(vec![]), inputs::lines()),
@@ -32,7 +32,7 @@ fn way() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// What the objects give one by one.
+/// The result of each object alone.
 fn alone(job: &Job) -> Vec<Observed> {
     let one = |object: &host::Bytes| Job { objects: vec![object.clone()], ..job.clone() };
     job.objects.iter().map(|object| host::run(&one(object), &Setup::in_one_piece())).collect()
@@ -48,7 +48,7 @@ fn by_object(records: &[Kept]) -> BTreeMap<String, Vec<Fields>> {
     objects
 }
 
-/// Without a size of the batches.
+/// Checks the records without a size of the batches.
 fn check_records(job: &Job, seen: &Observed, alone: &[Observed]) -> Result<(), TestCaseError> {
     let objects = by_object(&seen.records);
     for (number, alone) in alone.iter().enumerate() {
@@ -67,7 +67,7 @@ fn check_records(job: &Job, seen: &Observed, alone: &[Observed]) -> Result<(), T
         prop_assert_eq!(seen.decode_errors, errors);
         let mut expected: Vec<_> = alone.iter().flat_map(|one| one.quarantined.clone()).collect();
         let mut found = seen.quarantined.clone();
-        // The object's own name is another one where it is alone.
+        // The object has another name if it is alone.
         for line in expected.iter_mut().chain(&mut found) {
             line["object"] = "".into();
         }
@@ -79,7 +79,7 @@ fn check_records(job: &Job, seen: &Observed, alone: &[Observed]) -> Result<(), T
     Ok(())
 }
 
-/// With a size: all records once, in batches of this size.
+/// Checks batches of a size: all records once, in batches of this size.
 fn check_cuts(way: &Setup, seen: &Observed, alone: &[Observed]) -> Result<(), TestCaseError> {
     let size = way.batch.expect("they have a size");
     let mut all: Vec<Fields> = alone
@@ -99,7 +99,7 @@ fn check_cuts(way: &Setup, seen: &Observed, alone: &[Observed]) -> Result<(), Te
     } else if seen.end == End::Ended {
         prop_assert!(left_out < size.records);
     }
-    // What was left out may be any of them.
+    // Any records may have been dropped.
     all.sort();
     found.sort();
     let mut rest = all.into_iter();
@@ -123,7 +123,7 @@ proptest! {
             Some((format!("object {number}"), *offset, *record, message.clone()))
         }).collect();
         match &seen.end {
-            // Objects that deliver nothing and skip errors fail alone.
+            // Objects that deliver nothing and skip errors fail if they are alone.
             End::Ended => prop_assert!(job.on_error != Bad::Fail || failures.is_empty()),
             End::Failed { object: Some(object), offset, record, message, .. } => {
                 let failure = (object.clone(), *offset, *record, message.clone());

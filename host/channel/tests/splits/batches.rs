@@ -1,4 +1,4 @@
-//! Batches of a fixed size: what each has follows from the records alone.
+//! Batches of a fixed size: their content depends only on the records.
 
 use pipemill_channel::{BatchStart, Resume};
 use pipemill_types::{
@@ -10,10 +10,10 @@ use crate::host::{End, Job, Observed, Setup, run};
 use crate::memory::Memory;
 use crate::sink::Kept;
 
-/// What one batch of a fixed size has.
+/// The content of a batch of a fixed size.
 #[derive(Debug, Clone)]
 pub struct Cut {
-    /// Where the first record comes from.
+    /// The position of the first record.
     pub start: BatchStart,
     /// Start and fields of each record.
     pub records: Vec<(u64, Vec<Option<Vec<u8>>>)>,
@@ -28,7 +28,8 @@ pub fn size() -> impl Strategy<Value = BatchSize> {
 }
 
 impl PartialEq for Cut {
-    /// Whether both have the same records. From where they can be decoded again may differ.
+    /// Whether both have the same records. The places from which they can be decoded again may
+    /// differ.
     fn eq(&self, other: &Self) -> bool {
         let what = |cut: &Self| {
             let BatchStart { position, metadata, .. } = cut.start.clone();
@@ -39,7 +40,7 @@ impl PartialEq for Cut {
 }
 
 impl Cut {
-    /// The state of a program that was given this batch.
+    /// The state of a program after this batch was delivered to it.
     pub fn resume(&self, schema: Option<&[Field]>) -> Resume {
         Resume {
             position: self.start.position.clone(),
@@ -105,7 +106,7 @@ pub fn check_dense(memory: &Memory, batch: &pipemill_channel::Batch, sizes: &[Op
     }
 }
 
-/// Goes on after batch `at` of a run: the rest is the same.
+/// Resumes after batch `at` of a run: the rest is the same.
 fn resumed(job: &Job, way: &Setup, run: &Observed, at: usize) -> Result<Observed, TestCaseError> {
     let resume = run.cuts[at].resume(run.schema.as_deref());
     let rest = crate::host::run(job, &Setup { resume: Some(resume.clone()), ..way.clone() });
@@ -122,7 +123,7 @@ fn resumed(job: &Job, way: &Setup, run: &Observed, at: usize) -> Result<Observed
     Ok(rest)
 }
 
-/// The property itself. `whole` is what the job gives without a size.
+/// The property itself. `whole` is the result of the job without a size.
 pub fn check(
     job: &Job,
     way: &Setup,
@@ -140,9 +141,9 @@ pub fn check(
         )));
     }
     prop_assert_eq!(expected.len(), observed.cuts.len(), "number of batches");
-    // A run that goes on counts its errors anew.
+    // A run that resumes counts its errors from 0.
     if !observed.cuts.is_empty() && job.max_errors >= 1_000_000 {
-        // Twice: at a batch that the sizes choose, and from the run that goes on there.
+        // Twice: at a batch that the sizes choose, and from the run that resumes there.
         let at = (way.slot + size.records) % observed.cuts.len();
         let rest = resumed(job, &way, &observed, at)?;
         if !rest.cuts.is_empty() {

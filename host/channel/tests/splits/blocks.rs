@@ -1,4 +1,4 @@
-//! Inputs of the honest decoder in `bad-plugins/src/blocks.rs`, and what must come of them:
+//! Inputs of the honest decoder in `bad-plugins/src/blocks.rs`, and their expected results:
 //! compressed blocks that take several calls, errors that are reported inside a call, lists and
 //! categories.
 
@@ -14,7 +14,7 @@ use crate::host::{End, Observed};
 #[derive(Debug, Clone)]
 pub enum Item {
     Record(Vec<u8>),
-    /// Reported while the decoder goes on.
+    /// Reported while the decoder continues.
     Bad(usize),
     /// Returned as an error.
     Error(usize),
@@ -63,7 +63,7 @@ fn deflated(records: &[Vec<u8>]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// The fields of a record: its bytes, its words as a list, and where it is from.
+/// The fields of a record: its bytes, its words as a list, and its origin.
 fn fields(data: &[u8], from: u8) -> Vec<Option<Vec<u8>>> {
     let words: Vec<_> = std::str::from_utf8(data).unwrap_or("").split(' ').collect();
     let mut end = 4 * (words.len() as u32 + 1);
@@ -76,7 +76,7 @@ fn fields(data: &[u8], from: u8) -> Vec<Option<Vec<u8>>> {
     vec![Some(data.to_vec()), Some(list), Some(vec![from])]
 }
 
-/// All records and errors came, in order, each as it should be.
+/// All records and errors came, in order, each with the right content.
 pub fn check(items: &[Item], seen: &Observed) -> Result<(), TestCaseError> {
     let (mut records, mut errors) = (Vec::new(), Vec::new());
     let mut start = 0;

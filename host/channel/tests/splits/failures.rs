@@ -1,5 +1,5 @@
-//! A decoder that dies, hangs or lies in one worker: the channel ends as with one worker, and
-//! nothing of what other workers decoded after that place leaves.
+//! A decoder that dies, hangs or lies in one worker: the channel ends as with one worker, and no
+//! record after that place leaves that other workers have decoded.
 
 use std::time::Duration;
 

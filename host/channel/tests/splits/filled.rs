@@ -1,5 +1,5 @@
-//! Batches of a fixed size that several threads fill: who copies the bytes, and what happens to
-//! batches that are being filled when the channel ends.
+//! Batches of a fixed size that several threads fill: the threads that copy the bytes, and the end
+//! of the channel while batches are being filled.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Source for Objects {
     }
 }
 
-/// What happens once several batches are being filled.
+/// The event after several batches are being filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,
@@ -174,7 +174,7 @@ impl BatchMemory for Gated {
 struct Lines {
     gate: Arc<Gate>,
     then: Then,
-    /// Bytes of a memory, and how many there are.
+    /// Bytes of a memory, and the number of memories.
     bytes: usize,
     memories: usize,
     filled: Arc<()>,

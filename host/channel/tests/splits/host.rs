@@ -1,4 +1,4 @@
-//! Runs a channel of the host over objects in memory, and says all that can be seen of it.
+//! Runs a channel of the host over objects in memory, and returns all that can be seen of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::batches::Cut;
 use crate::sink::{Collector, Kept};
 use crate::source::Objects;
 
-/// What is decoded, and how.
+/// The input of a decoder, and the channel's settings.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// A built-in's name, or a path.
@@ -41,7 +41,7 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// What happens to bad places.
+/// How decode errors are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
     Fail,
@@ -49,40 +49,40 @@ pub enum Bad {
     Quarantine,
 }
 
-/// How the bytes come in, and the memories that records go to.
+/// How the bytes arrive, and the memories that records go to.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub pieces: Vec<usize>,
-    /// Whether each piece is there as soon as the one before was read, so that nobody waits for it.
+    /// Whether each piece is there as soon as the one before was read, so that no read waits.
     pub come_at_once: bool,
     pub slot: usize,
     pub index_inside: bool,
     /// Whether decoders may map the memories.
     pub is_shared: bool,
     pub has_demand: bool,
-    /// How many objects are decoded at the same time.
+    /// Number of objects that are decoded at the same time.
     pub workers: usize,
-    /// In which order several workers' records leave.
+    /// The order in which several workers' records leave.
     pub order: RecordOrder,
     /// With several workers: bytes of the sections that each object is divided into. 0: it has one.
     pub section: usize,
-    /// Whether objects can be read side by side.
+    /// Whether objects can be read concurrently.
     pub rereads: bool,
     /// Whether an object can be read in several places at a time.
     pub has_places: bool,
-    /// Memories that may be filled beside the next batch.
+    /// Number of memories that may be filled concurrently with the next batch.
     pub beside: usize,
-    /// Where in each object reading fails.
+    /// Offset in each object at which reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
     pub leaves_after: Option<usize>,
-    /// CPU time of a call of the decoder, if it is not that of a configuration without one.
+    /// CPU time of a call of the decoder. `None`: the default of a configuration.
     pub call_timeout: Option<Duration>,
     /// The number of records of each batch.
     pub batch: Option<BatchSize>,
     /// The window in which records are shuffled, if batches have a size.
     pub shuffle: Option<Shuffle>,
-    /// Where to go on.
+    /// The place to resume at.
     pub resume: Option<Resume>,
 }
 
@@ -112,21 +112,21 @@ impl Setup {
     }
 }
 
-/// All that can be seen from outside, except for how records were shared out to batches.
+/// All that can be seen from outside, except how records were divided among batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     pub schema: Option<Vec<Field>>,
     pub records: Vec<Kept>,
     /// The batches of a fixed size. Their records are not in `records`.
     pub cuts: Vec<Cut>,
-    /// The epochs that ended, and whether early.
+    /// The epochs that ended, and whether each ended early.
     pub epochs: Vec<(u32, bool)>,
     pub decode_errors: u64,
     pub quarantined: Vec<Value>,
     pub end: End,
 }
 
-/// How it ended.
+/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     Ended,
@@ -140,7 +140,7 @@ pub enum End {
     },
 }
 
-/// Plugins are compiled once, and what was compiled is kept for the next run.
+/// Plugins are compiled once, and the machine code is kept for the next run.
 pub fn plugin(name: &str) -> Plugin {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static PLUGINS: Mutex<BTreeMap<String, Plugin>> = Mutex::new(BTreeMap::new());
@@ -159,7 +159,7 @@ pub fn run(job: &Job, way: &Setup) -> Observed {
     run_counted(job, way).0
 }
 
-/// Runs the job. Gives the number of calls of the decoder, too.
+/// Runs the job. Also returns the number of calls of the decoder.
 pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
     let mut sink = Collector::new(way);
     let folder = tempfile::tempdir().expect("a folder for the quarantine");
@@ -191,7 +191,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         workers: Workers::new(way.workers)
             .in_order(way.order)
             .with_section_bytes(way.section.max(1))
-            // Also batches of a few bytes are filled by others, or not.
+            // With demand, other threads make even copies of a few bytes.
             .with_short_copy(if way.has_demand { 0 } else { 1_000 }),
         inflates_in_background: false,
         observers: Vec::new(),
@@ -200,7 +200,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
     let outcome = channel.run(&mut sink, &stats);
     let totals = stats.snapshot();
     if sink.epochs != [(0, true)] && way.batch.is_none() {
-        // Else some were decoded and not wanted any more.
+        // Otherwise some were decoded and not wanted any more.
         assert_eq!(totals.records, sink.records.len() as u64, "the count of records");
     }
     assert_eq!(totals.batches, sink.batches as u64, "the count of batches");
@@ -217,9 +217,9 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
     (observed, stats.calls().iter().sum())
 }
 
-/// A message of the `csv` decoder without what only a decoder knows that saw the first lines: the
-/// number of the line, what the row is compared with, whether it is the first, and whether it is
-/// near the first.
+/// A message of the `csv` decoder without the facts that only a decoder knows which has seen the
+/// first lines: the number of the line, the row that it is compared with, whether it is the first,
+/// and whether it is near the first.
 fn without_lines(message: &str) -> String {
     let mut message = message.replace("; if this row is the header, set header = true", "");
     for hint in ["; if the first ", "; a delimiter in a value needs quotes"] {
@@ -247,7 +247,7 @@ fn end(outcome: Outcome) -> End {
     match outcome {
         Outcome::Ended => End::Ended,
         Outcome::Stopped | Outcome::Restart => panic!("nobody asked for that"),
-        // The excerpt of the bytes there is left out: how long it can be depends on what had come.
+        // The excerpt of the bytes is left out: its length depends on the bytes that had arrived.
         Outcome::Failed(failure) => End::Failed {
             object: failure.position.object,
             offset: failure.position.offset,
@@ -273,7 +273,7 @@ impl Job {
 }
 
 impl Observed {
-    /// With the messages that a decoder gives that has not seen the first lines.
+    /// With the messages of a decoder that has not seen the first lines.
     pub fn without_lines(mut self) -> Self {
         if let End::Failed { message, .. } = &mut self.end {
             *message = without_lines(message);
@@ -286,7 +286,7 @@ impl Observed {
         self
     }
 
-    /// What differs first, if anything does.
+    /// The first difference, if there is one.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pair = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {
             let (a, b) = (format!("{a:?}"), format!("{b:?}"));

@@ -1,4 +1,4 @@
-//! Inputs of each format, sound and damaged, with records from nothing to many memories long.
+//! Inputs of each format, sound and damaged, with records from no byte to many memories long.
 
 use pipemill_parsing::testing::near_middle;
 use proptest::prelude::*;
@@ -199,7 +199,7 @@ pub fn jsonl() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Records behind lengths of four bytes, the lowest first.
+/// Records after lengths of four bytes, the lowest byte first.
 pub fn length_prefixed() -> impl Strategy<Value = Vec<u8>> {
     payloads().prop_map(|payloads| {
         let mut file = Vec::new();
@@ -211,7 +211,7 @@ pub fn length_prefixed() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The same behind varints.
+/// Records after lengths as varints.
 pub fn delimited() -> impl Strategy<Value = Vec<u8>> {
     payloads().prop_map(|payloads| {
         let mut file = Vec::new();
@@ -284,7 +284,7 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
         Just(String::new()),
     ];
     if numbers {
-        // Mostly those for which the decoder has a way of its own.
+        // Most numbers are of the form for which the decoder has a fast path.
         let plain = "-?[0-9]{1,5}\\.[0-9]{1,9}";
         return prop_oneof![60 => plain, 20 => number, 1 => "[a-z\"]{1,3}"].boxed();
     }
@@ -307,9 +307,9 @@ fn cell(numbers: bool) -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Rows of numbers next to the middle between two float32s: so near that some are read wrong where
-/// the product of digits and a power of ten is not looked at. Short ones are between them, because
-/// the decoder has its quick way only for four numbers of up to 48 bytes.
+/// Rows of numbers close to the middle between two float32s: so close that some are read wrong
+/// without a check of the product of digits and power of ten. Short numbers are between them,
+/// because the decoder has its fast path only for four numbers of up to 48 bytes.
 pub fn csv_near_middle() -> impl Strategy<Value = Vec<u8>> {
     let row = |random: &[u8]| {
         let (numbers, _) = random.as_chunks::<4>();
@@ -332,7 +332,7 @@ pub fn csv(columns: usize, numbers: bool) -> impl Strategy<Value = Vec<u8>> {
     (prop::collection::vec(rows, 0..3), any::<bool>()).prop_map(|(sections, ended)| {
         let mut text = String::new();
         for (rows, times) in sections {
-            // The long ones once, or a table would take megabytes.
+            // The long rows only once, because a table would otherwise take megabytes.
             let times = if rows.iter().flat_map(|(row, _)| row).any(|cell| cell.len() > 99) {
                 1
             } else {
@@ -350,7 +350,7 @@ pub fn csv(columns: usize, numbers: bool) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What can happen to a file.
+/// A damage of a file.
 #[derive(Debug, Clone)]
 pub enum Damage {
     Flip(Index, u8),
@@ -359,7 +359,7 @@ pub enum Damage {
     CutShort(Index),
 }
 
-/// None for half of the files.
+/// No damage for half of the files.
 pub fn damages() -> impl Strategy<Value = Vec<Damage>> {
     let small = || prop::collection::vec(any::<u8>(), 1..9);
     let damage = prop_oneof![

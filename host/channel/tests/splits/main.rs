@@ -1,6 +1,6 @@
 //! Any split, same records: through the host, with the real plugins, in all kinds of pieces and
-//! into memories of all sizes. What comes out is what the whole input in one memory gives, and what
-//! the decoder's native core says.
+//! into memories of all sizes. The result is that of the whole input in one memory, and that of the
+//! decoder's native core.
 
 mod any_order;
 mod batches;
@@ -26,11 +26,11 @@ use proptest::sample::Index;
 use proptest::test_runner::Config;
 
 fn config() -> Config {
-    // Minimal cases that were found stand in `regressions`.
+    // Minimal cases that were found are in `regressions`.
     Config { failure_persistence: None, cases: 96, max_shrink_iters: 4000, ..Config::default() }
 }
 
-/// Without a size of the batches.
+/// Settings without a size of the batches.
 fn plain_way() -> impl Strategy<Value = Setup> {
     let piece = prop_oneof![
         1 => Just(0usize),
@@ -53,7 +53,7 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     ];
     let workers = prop_oneof![2 => Just(1usize), 3 => 2usize..5];
     let section = prop_oneof![1 => Just(0usize), 2 => 1usize..100, 2 => 100usize..3_000];
-    // Only workers, of which each reads an object, need to read side by side.
+    // Only workers that read an object each need concurrent reads.
     let sections = (workers, section, any::<bool>(), any::<bool>(), 0usize..6).prop_map(
         |(workers, section, rereads, has_places, beside)| Setup {
             workers,
@@ -79,7 +79,7 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     )
 }
 
-/// With a size of the batches, or without.
+/// Settings with a size of the batches, or without.
 fn way() -> impl Strategy<Value = Setup> {
     let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
     (plain_way(), batch).prop_map(|(way, batch)| {
@@ -114,7 +114,7 @@ fn job(
 }
 
 /// The property of the host alone: pieces, memories and sizes of batches change nothing else.
-/// Returns what the whole input in one piece gives.
+/// Returns the result of the whole input in one piece.
 fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseError> {
     let with_lines = host::run(job, &Setup::in_one_piece());
     let whole = with_lines.clone();
@@ -240,7 +240,7 @@ proptest! {
             ],
             inputs::fixed(),
         )
-        // Records that can't be are refused before anything is read.
+        // A maximum that no record can have is refused before anything is read.
         .prop_map(|job| Job { max_record: job.max_record.max(700), ..job }),
         way in way(),
     ) {
@@ -351,8 +351,8 @@ proptest! {
         same::<pipemill_csv::Csv>(&job, &way)?;
     }
 
-    /// The sandboxed decoder reads four numbers at once with instructions that the native one has
-    /// not.
+    /// The sandboxed decoder reads four numbers at once with instructions that the native one does
+    /// not have.
     #[test]
     fn csv_near_middle(
         job in job("csv", fixed(&[("emit", "dense")]), inputs::csv_near_middle()),
@@ -391,7 +391,7 @@ proptest! {
         blocks::check(&items, &same_in_pieces(&job, &way)?)?;
     }
 
-    /// The same, damaged, and with any policy: what comes out does not depend on the split.
+    /// The same, damaged, and with any policy: the result does not depend on the split.
     #[test]
     fn damaged_blocks(
         job in job(
@@ -421,10 +421,11 @@ proptest! {
         }
     }
 
-    /// What lies whole before the place where reading fails is delivered, however it came.
+    /// Records that are complete before the place where reading fails are delivered, however they
+    /// arrived.
     #[test]
     fn a_source_that_fails_gives_all_records_before_it(
-        // Else the decoder gives nothing before it has seen whether the object is of another
+        // Otherwise the decoder gives nothing before it has seen whether the object is of another
         // format.
         job in job("lines", fixed(&[("utf8", "false"), ("sniff", "false")]), inputs::lines()),
         way in plain_way(),

@@ -9,14 +9,14 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
 use pipemill_types::{ChunkMemory, SharedFile, SharedPart};
 
-/// What the last batch left in a memory, so to speak.
+/// Content of memory that was used before.
 const DIRT: u8 = 0xdb;
 /// Slots of the file.
 const SLOTS: usize = 3;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
-/// Memory of a batch. What nobody wrote reads as [`DIRT`].
+/// Memory of a batch. Bytes that nobody wrote read as [`DIRT`].
 pub enum Memory {
     Private { bytes: Vec<u8>, large: bool },
     Slot(Slot),
@@ -28,7 +28,7 @@ pub struct Slot {
     of: Arc<Slots>,
 }
 
-/// Where a slot lies.
+/// The place of a slot.
 #[derive(Default)]
 struct Place {
     bytes: Option<MmapMut>,
@@ -83,12 +83,12 @@ impl Memory {
         Self::Private { bytes: vec![DIRT; len], large: false }
     }
 
-    /// Memory for what fits into no other.
+    /// Memory for a batch that fits into no other.
     pub fn large(len: usize) -> Self {
         Self::Private { bytes: vec![DIRT; len], large: true }
     }
 
-    /// Whether it is for what fits into no other.
+    /// Whether it is for a batch that fits into no other.
     pub fn is_large(&self) -> bool {
         matches!(self, Self::Private { large: true, .. })
     }

@@ -1,5 +1,5 @@
-//! Inputs of the strange but honest decoder in `bad-plugins/src/mix.rs`, and what must come of
-//! them.
+//! Inputs of the strange but honest decoder in `bad-plugins/src/mix.rs`, and their expected
+//! results.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ impl Object {
     }
 }
 
-/// All records came, in order, each as it should be.
+/// All records came, in order, each with the right content.
 pub fn check(objects: &[Object], seen: &Observed) -> Result<(), TestCaseError> {
     prop_assert_eq!(&seen.end, &End::Ended);
     let mut kept = seen.records.iter();

@@ -1,6 +1,6 @@
-//! A mix of channels: which record comes next follows from the inputs, the weights, the seed and
-//! the epoch alone; the order is the one that the documentation promises, and a run that goes on
-//! gives exactly the rest.
+//! A mix of channels: the next record depends only on the inputs, the weights, the seed and the
+//! epoch. The order is the one that the documentation promises, and a run that resumes gives
+//! exactly the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ struct Lines {
     name: String,
     weight: u64,
     sizes: Vec<usize>,
-    /// Sizes of reads, 0 for one that gives nothing; then all at once.
+    /// Sizes of reads, 0 for a read without bytes. Then one read gives all the rest.
     pieces: Vec<usize>,
 }
 
 impl Lines {
     fn line(&self, epoch: u32, object: usize, line: usize) -> String {
-        // Of different lengths.
+        // Lines differ in length.
         let tail = "x".repeat(line * 7 % 40);
         format!("{} epoch {epoch} object {object} line {line} {tail}", self.name)
     }
@@ -133,14 +133,14 @@ struct Job {
     leaves_after: Option<usize>,
 }
 
-/// What a consumer gets.
+/// The batches that a consumer gets.
 #[derive(Debug, Clone, PartialEq)]
 enum Given {
     Batch { epoch: u32, lines: Vec<String>, padding: usize },
     EpochEnd { epoch: u32, early: bool },
 }
 
-/// Keeps what it is granted, and where it comes from.
+/// Keeps the batches that it is granted, and their positions.
 struct Kept<'a> {
     job: &'a Job,
     given: Vec<(Given, Option<BatchStart>)>,
@@ -211,7 +211,7 @@ impl Ran {
         self.given.iter().map(|(given, _)| given.clone()).collect()
     }
 
-    /// The state of a program that was given all up to this place.
+    /// The state of a program to which all batches up to this place were delivered.
     fn resume(&self, at: usize) -> Resume {
         let schema = Some("utf8 line\n".to_owned());
         match &self.given[at] {
@@ -327,7 +327,7 @@ fn mixed(job: &Job) -> Vec<Vec<String>> {
     all
 }
 
-/// What a consumer gets of these records.
+/// The batches that a consumer gets of these records.
 fn expected(job: &Job) -> Vec<Given> {
     let mut given = Vec::new();
     for (epoch, records) in (0..).zip(mixed(job)) {
@@ -422,7 +422,7 @@ proptest! {
         let whole = run(&job, None);
         prop_assert!(whole.end.is_ok(), "{:?}", whole.end);
         compare("all", &expected(&job), &whole.seen())?;
-        // Again and again: each time at another place of the run before.
+        // Repeatedly: each time at another place of the run before.
         let mut before = whole;
         for place in places {
             if before.given.is_empty() {

@@ -1,5 +1,5 @@
-//! The same input through the decoder's native core, shown as a whole: what the host must agree
-//! with.
+//! The same input through the decoder's native core, shown as a whole: the host must give the same
+//! result.
 
 use pipemill_plugin::Decoder;
 use pipemill_plugin::testing::{
@@ -10,16 +10,16 @@ use proptest::prelude::*;
 
 use crate::host::{Bad, End, Job, Observed};
 
-/// How both begin to say that the input is cut short; the host says more.
+/// The beginning of both messages about an input that is cut short. The host says more.
 const CUT: &str = "the input ends inside a record";
 
-/// How the host begins to say that it skipped errors and has no record.
+/// The beginning of the host's message that it skipped errors and has no record.
 const NOTHING: &str = "no record was delivered";
 
-/// How the host begins to say that objects have different schemas.
+/// The beginning of the host's message that objects have different schemas.
 const OTHER_FIELDS: &str = "its records have the fields";
 
-/// Compares what the host made of a job with what the native core makes of each object.
+/// Compares the result of the host with the results of the native core for each object.
 pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseError> {
     // One object alone can't show it.
     if matches!(&seen.end, End::Failed { message, .. } if message.starts_with(OTHER_FIELDS)) {
@@ -36,7 +36,7 @@ pub fn compare<D: Decoder>(job: &Job, seen: &Observed) -> Result<(), TestCaseErr
     });
     let mut records = seen.records.iter();
     let (mut errors, mut refused) = (Vec::new(), false);
-    // It has the place of the first error, but all objects were read.
+    // This failure has the place of the first error, but all objects were read.
     let nothing = matches!(&seen.end, End::Failed { message, .. } if message.starts_with(NOTHING));
     for (number, outcome) in outcomes.enumerate() {
         let object = format!("object {number}");
@@ -78,18 +78,18 @@ fn setup(job: &Job) -> Setup {
     Setup { skip, max_record: job.max_record, ..Setup::new(&options) }
 }
 
-/// Places at which decoding begins again, of each object.
+/// Number of places of each object at which decoding begins again.
 const RESTARTS: usize = 1;
 
 /// Begins again at places that the decoder names while an object arrives in these pieces, and
-/// compares what comes from there on with what the whole gives.
+/// compares the rest with the rest of the whole.
 pub fn compare_restarts<D: Decoder>(job: &Job, pieces: &[usize]) {
     let setup = setup(job);
     let reversed: Vec<_> = pieces.iter().rev().copied().collect();
     for object in &job.objects {
         let places = restarts::<D>(&setup, &object.0, pieces);
         let whole = decode_whole::<D>(&setup, &object.0);
-        // Which ones follows from the random pieces.
+        // The random pieces determine which places.
         let step = places.len().div_ceil(RESTARTS).max(1);
         for place in places.iter().step_by(step).chain(places.last()) {
             assert_restart::<D>(&setup, &object.0, &reversed, place, &whole);
@@ -128,7 +128,7 @@ fn check_failure(seen: &Observed, error: Option<&Error>) -> Result<(), TestCaseE
     let of_object = seen.records.iter().filter(|kept| kept.object == *object).count();
     prop_assert_eq!((found.as_ref(), *offset), (Some(object), Some(*at)));
     prop_assert_eq!(*record, Some(of_object as u64));
-    // The host escapes what a terminal would obey.
+    // The host escapes characters that control a terminal.
     let text = &printable(text);
     let alike = message == text || (text == CUT && message.starts_with(CUT));
     prop_assert!(alike, "host: {}; native: {}", message, text);
@@ -147,7 +147,7 @@ fn check_skipped(job: &Job, seen: &Observed, errors: &[Error]) -> Result<(), Tes
         prop_assert_eq!(line["offset"].as_u64(), Some(*offset));
         let number = object.trim_start_matches("object ").parse::<usize>().expect("our own name");
         let rest = &job.objects[number].0[*offset as usize..];
-        // The native host does not pass over what follows the last whole record.
+        // The native host does not skip the bytes after the last whole record.
         let length = if message == CUT { rest.len() } else { *length as usize };
         prop_assert_eq!(line["length"].as_u64(), Some(length as u64));
         let bytes = line["bytes"].as_str().expect("text");

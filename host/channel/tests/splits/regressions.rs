@@ -1,4 +1,4 @@
-//! Minimal cases of what was wrong once, with the reason, so that they are tried every time.
+//! Minimal cases of former bugs, with the reason, so that they are tried every time.
 
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
@@ -16,8 +16,8 @@ fn job(decoder: &'static str, object: &[u8]) -> Job {
     }
 }
 
-/// A field that was made and is empty, in a call that made nothing else, was placed as if it stood
-/// in the chunk, two gigabytes behind its start.
+/// A field that was made and is empty, in a call that made nothing else, was placed as if it were
+/// in the chunk, two gigabytes after its start.
 #[test]
 fn a_made_field_that_is_empty() {
     let first_and_last_part = b"\x0a\x23\xd7\xce\0\0\0\x20\x0a\x23\xd7\xce\0\0\0\x60";
@@ -53,8 +53,8 @@ fn the_end_of_a_long_line_right_before_reading_fails() {
     );
 }
 
-/// A run that went on at the start of an object that was not the first one found the types of
-/// fields out again, from this object; or from the one after it, if this one was empty.
+/// A run resumed at the start of an object that was not the first one. It found the types of fields
+/// again from this object, or from the one after it if this one was empty.
 #[test]
 fn the_types_of_a_run_that_goes_on_at_the_start_of_a_later_object() {
     let data = (&b"1,1\n2,2\n"[..], &b"3,3\n4,4.5\n5,5\n6,6\n"[..]);
@@ -79,15 +79,15 @@ fn types_go_on(objects: &[&[u8]]) {
     let last = objects.len() as u64 - 1;
     assert_eq!((resume.position.object_number, resume.position.offset), (last, 0));
     if last > 1 {
-        // As if the program had been given what is before the empty object.
+        // As if the records before the empty object had been delivered to the program.
         (resume.position.object_number, resume.position.object) = (1, String::new());
     }
     let rest = host::run(&job, &Setup { resume: Some(resume), ..way });
     assert_eq!((rest.schema, rest.cuts), (whole.schema, whole.cuts[3..].to_vec()));
 }
 
-/// A worker went on after the error that ended the channel, and the fields that it found then were
-/// said.
+/// A worker continued after the error that ended the channel, and the fields that it found then
+/// were declared.
 #[test]
 fn an_error_too_many_before_the_fields_are_known() {
     let long = b"00.0,0.000,0.000000,-00000.0\n";

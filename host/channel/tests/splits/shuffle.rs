@@ -1,5 +1,5 @@
-//! A window of records: the order follows from the records and the seed alone, it is the one that
-//! the documentation promises, and a run that goes on gives exactly the rest.
+//! A window of records: the order depends only on the records and the seed. It is the one that the
+//! documentation promises, and a run that resumes gives exactly the rest.
 
 use pipemill_channel::{Shuffle, Window};
 use pipemill_types::{BatchAcross, BatchSize, Tail};
@@ -47,7 +47,7 @@ fn shuffled(records: &[Kept], shuffle: Shuffle) -> Vec<&Kept> {
     keyed.into_iter().map(|(_, record)| record).collect()
 }
 
-/// What batches must be: starts and fields of their records, and their padding.
+/// Expected batches: starts and fields of their records, and their padding.
 type Content = (u32, Vec<(u64, Vec<Option<Vec<u8>>>)>, usize);
 
 fn contents(cuts: &[Cut]) -> Vec<Content> {
@@ -79,7 +79,7 @@ fn compare(what: &str, expected: &[Content], found: &[Content]) -> Result<(), Te
     Ok(())
 }
 
-/// Goes on after batch `at` of a run: the rest is the same.
+/// Resumes after batch `at` of a run: the rest is the same.
 fn resumed(
     job: &Job,
     way: &Setup,
@@ -93,7 +93,7 @@ fn resumed(
     Ok(rest)
 }
 
-/// The property itself. `whole` is what the job gives without batches of a size.
+/// The property itself. `whole` is the result of the job without batches of a size.
 pub fn check(
     job: &Job,
     way: &Setup,
@@ -108,7 +108,7 @@ pub fn check(
     prop_assert_eq!(&whole.quarantined, &observed.quarantined);
     let (mut expected, found) = (expected(whole, size, shuffle), contents(&observed.cuts));
     if whole.end != End::Ended {
-        // Whole batches of what is due: the same ones however the input came.
+        // Whole batches of due records: the same ones however the input arrived.
         let in_one_piece =
             Setup { batch: Some(size), shuffle: Some(shuffle), ..Setup::in_one_piece() };
         let same = run(job, &in_one_piece);
@@ -119,9 +119,9 @@ pub fn check(
         expected.truncate(found.len());
     }
     compare("all", &expected, &found)?;
-    // A run that goes on counts its errors from 0.
+    // A run that resumes counts its errors from 0.
     if job.max_errors >= 1_000_000 {
-        // Again and again: each time at another batch of the run before.
+        // Repeatedly: each time at another batch of the run before.
         let mut before = observed;
         for step in 0..3 {
             if before.cuts.is_empty() {

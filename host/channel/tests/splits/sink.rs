@@ -67,7 +67,7 @@ impl BatchMemory for Filled {
     }
 }
 
-/// Keeps what it is granted.
+/// Keeps the batches that it is granted.
 pub struct Collector {
     /// Bytes of a memory, as a ring's slot has.
     slot: usize,
@@ -77,9 +77,9 @@ pub struct Collector {
     index_inside: bool,
     has_demand: bool,
     leaves_after: Option<usize>,
-    /// As many clones as memories are filled, each for the next batch.
+    /// Has a clone for each memory that is filled for the next batch.
     next: Arc<()>,
-    /// As many clones as memories are filled beside it, and how many may be.
+    /// Has a clone for each memory that is filled concurrently, and the largest number of these.
     beside: (Arc<()>, usize),
     pub batches: usize,
     pub schema: Option<Arc<[Field]>>,
@@ -118,7 +118,8 @@ impl Collector {
         self.slots.as_ref().map_or_else(|| Memory::private(self.slot), Slots::take)
     }
 
-    /// Memory for the next batch. Nobody keeps any for others, or a ring would have none left.
+    /// Memory for the next batch. Nobody keeps any for other batches, or a ring would have none
+    /// left.
     fn for_next(&self, memory: Memory) -> Filled {
         assert!(Arc::strong_count(&self.next) <= 2, "two memories beyond those beside");
         Filled { memory, index: None, _filled: self.next.clone() }
@@ -148,7 +149,7 @@ impl Collector {
         });
     }
 
-    /// What every batch must be, however it came about.
+    /// Checks that hold for every batch.
     fn check(&self, memory: &Filled, batch: &Batch) {
         let fields = self.schema.as_ref().expect("the schema comes before the first batch").len();
         assert!(batch.records > 0, "an empty batch");

@@ -19,8 +19,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The way's pieces are sizes of the reads of each object, 0 for one that gives nothing; then
-    /// all the rest comes at once.
+    /// The pieces in `way` are sizes of the reads of each object, 0 for a read without bytes. Then
+    /// one read gives all the rest.
     pub fn new(objects: &[Bytes], way: &Setup) -> Self {
         let all = Vec::from(objects);
         let objects = all.clone().into_iter();
@@ -86,7 +86,7 @@ struct Pieces {
 
 impl Input for Pieces {
     fn is_stored(&self) -> bool {
-        // Of what is stored, nobody asks whether more is there already.
+        // Nobody asks of stored bytes whether more are there already.
         !self.come_at_once
     }
 

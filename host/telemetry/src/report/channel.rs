@@ -187,8 +187,8 @@ fn write_epoch(page: &mut String, number: u32, note: &str, totals: &StatsSnapsho
     page.push_str("</tr>\n");
 }
 
-/// Writes how long each consumer waited for its batches: those that are connected, and the last
-/// ones that were.
+/// Writes how long each consumer waited for its batches: the connected consumers, and the last ones
+/// that have disconnected.
 fn write_consumers(page: &mut String, view: &ChannelView<'_>) {
     let consumers = view.now.left_consumers.iter().chain(&view.now.ring.consumers);
     let mut consumers: Vec<_> = consumers.filter(|one| one.waits.count > 0).collect();
@@ -268,7 +268,7 @@ fn write_decode_errors(page: &mut String, view: &ChannelView<'_>) {
     page.push_str("</tbody></table>\n");
 }
 
-/// What a person reads for a kind of decode error.
+/// A kind of decode error, in words for a person.
 fn meaning(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Decode => "the input does not fit its format",

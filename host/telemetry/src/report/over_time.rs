@@ -16,10 +16,10 @@ use crate::{Sample, SlotCounts};
 const MAX_STEPS: usize = 120;
 /// Largest number of rows of the table.
 const MAX_ROWS: usize = 20;
-/// Largest number of epochs whose borders are drawn; of more epochs none are.
+/// Largest number of epochs whose borders are drawn. With more epochs, no border is drawn.
 const MAX_MARKS: usize = 60;
 
-/// What a channel did between two samples.
+/// A channel's totals between two samples.
 struct Interval {
     totals: StatsSnapshot,
     /// The slots at its end.
@@ -95,13 +95,13 @@ pub(super) fn write(page: &mut String, view: &ChannelView<'_>) {
     table(page, &Steps::of(&view.samples, MAX_ROWS));
 }
 
-/// Where epochs begin. Empty if there is only one epoch.
+/// The beginnings of epochs. Empty if there is only one epoch.
 fn marks(view: &ChannelView<'_>) -> Vec<Mark> {
     let rest =
         view.unfinished_epoch().map(|_| view.now.epochs.last().map_or(0, |epoch| epoch.number + 1));
     let numbers: Vec<_> = view.now.epochs.iter().map(|epoch| epoch.number).chain(rest).collect();
     let whole = numbers.iter().zip(&numbers[1.min(numbers.len())..]).all(|(a, b)| a + 1 == *b);
-    // If the first epochs are not kept, nothing says where the others began.
+    // If the first epochs are not kept, the beginnings of the others are not known.
     if !(2..=MAX_MARKS).contains(&numbers.len()) || !whole {
         return Vec::new();
     }

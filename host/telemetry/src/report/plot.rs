@@ -28,7 +28,7 @@ pub(super) struct Layer<'a> {
 pub(super) struct Mark {
     /// Seconds from the start.
     pub(super) at: f64,
-    /// Names what begins here.
+    /// The name of the epoch or object that begins here.
     pub(super) label: String,
 }
 

@@ -33,10 +33,10 @@ pub(super) fn scaled(number: f64, unit: &str) -> String {
     if unit.is_empty() { number } else { format!("{number}{SPACE}{unit}") }
 }
 
-/// What stands before a unit.
+/// The prefix of a unit.
 pub(super) struct Prefix {
     name: &'static str,
-    /// What it multiplies the unit by.
+    /// The factor by which it multiplies the unit.
     pub(super) factor: f64,
 }
 

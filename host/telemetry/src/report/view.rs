@@ -24,7 +24,7 @@ impl ChannelView<'_> {
         }
     }
 
-    /// What it waited for when the run ended: a sentence without its period.
+    /// The channel's wait when the run ended: a sentence without its period.
     pub(super) fn waited(&self) -> Option<String> {
         let over = matches!(self.now.state, ChannelState::Ended | ChannelState::Failed(_));
         let wait = self.now.last_wait.as_ref().filter(|_| !over || self.now.is_unread())?;

@@ -100,7 +100,7 @@ impl TraceFile {
     }
 }
 
-/// What an event without a thread is: the id names it within its category.
+/// Identifies an event without a thread: the id is unique within the category.
 pub(super) struct AsyncEvent<'a> {
     pub(super) row: Row,
     pub(super) category: &'static str,
@@ -108,7 +108,7 @@ pub(super) struct AsyncEvent<'a> {
     pub(super) name: &'a str,
 }
 
-/// JSON for a file that people look into: names come from the input.
+/// JSON for a file that people read: it escapes names from the input.
 struct Json<'a>(&'a Value);
 
 impl std::fmt::Display for Json<'_> {

@@ -1,4 +1,5 @@
-//! `--trace`: a trace of what the channels do, for chrome://tracing and ui.perfetto.dev.
+//! `--trace`: a trace of the channels' stages and batches, for chrome://tracing and
+//! ui.perfetto.dev.
 //!
 //! Observers put events of the channels' threads and of the rings into a `buffer`. The writer's
 //! thread, in this file, makes trace events of them: `track` those of a channel's thread, `slots`
@@ -45,7 +46,7 @@ enum TraceState {
     Writing {
         stop: Sender<()>,
         writer: JoinHandle<io::Result<()>>,
-        /// What it writes to.
+        /// The file that it writes to.
         to: File,
     },
     /// The writer's thread could not be started.
@@ -135,18 +136,18 @@ impl Trace {
     }
 }
 
-/// Creates or empties a file. A FIFO without a reader is an error: the host would wait for one, and
-/// obey no signal.
+/// Creates or empties a file. A FIFO without a reader is an error: the host would wait for a
+/// reader, and handle no signal.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
     let file = options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    // Only the thread that writes waits for who reads.
+    // From here on, writes wait for the reader: only the writer's thread writes.
     fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
     Ok(file)
 }
 
-/// A channel in the trace: its buffers, and the state of what is written.
+/// A channel in the trace: its buffers, and the state of its tracks.
 struct TracedChannel {
     channel_events: Arc<ChannelBuffer>,
     batch_events: Arc<BatchBuffer>,

@@ -79,13 +79,13 @@ impl SlotTrack {
         }
     }
 
-    /// Writes that this number of events was dropped. All that was going on ends here.
+    /// Writes that this number of events was dropped. All events that are open end here.
     pub(super) fn write_gap(&mut self, events: u64, at: u64, out: &mut TraceFile) {
         out.instant(self.row, "events of slots were dropped", at, &json!({ "events": events }));
         self.close("unknown", at, out);
     }
 
-    /// Ends all that is going on, at the end of the run.
+    /// Ends all events that are open, at the end of the run.
     pub(super) fn finish(&mut self, at: u64, out: &mut TraceFile) {
         self.close("the run is over", at, out);
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::buffer::Buffer;
 use super::json::{Row, TraceFile};
 
-/// An [`Event`] of a channel's thread, with only what the writer needs.
+/// An [`Event`] of a channel's thread, with only the parts that the writer needs.
 pub(super) enum ChannelEvent {
     StageBegins(Stage),
     Stopped,
@@ -107,7 +107,7 @@ impl ChannelTrack {
                 self.end_object(at, out);
             }
             ChannelEvent::BytesRead(bytes) => {
-                // These bytes are of the next call.
+                // These bytes belong to the next call.
                 self.end_call(0, out);
                 self.read += bytes as u64;
                 self.undecoded += bytes as u64;
@@ -135,15 +135,15 @@ impl ChannelTrack {
         }
     }
 
-    /// Writes that this number of events after the last one was dropped. What is going on is not
-    /// known after that, so no span is made of it.
+    /// Writes that this number of events after the last one was dropped. The open spans are not
+    /// written, because their ends are not known.
     pub(super) fn write_gap(&mut self, events: u64, out: &mut TraceFile) {
         out.instant(self.row, "events were dropped", self.last, &json!({ "events": events }));
         self.end_call(0, out);
         (self.stage, self.object, self.read, self.undecoded) = (None, None, 0, 0);
     }
 
-    /// Ends all that is going on, at the end of the run.
+    /// Ends all spans that are open, at the end of the run.
     pub(super) fn finish(&mut self, at: u64, out: &mut TraceFile) {
         self.end_stage(at, out);
         self.end_object(at, out);
@@ -157,7 +157,7 @@ impl ChannelTrack {
                 let bytes = std::mem::take(&mut self.read);
                 out.span(self.row, stage.word(), from, at, &json!({ "bytes": bytes }));
             }
-            // The event with the number of its records comes later, also after other stages.
+            // The event with the number of its records comes later, perhaps after other stages.
             Stage::Decoder => {
                 self.end_call(0, out);
                 self.call = Some((from, at));

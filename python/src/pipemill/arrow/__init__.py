@@ -1,19 +1,20 @@
-"""Batches and streams for all that reads Arrow: pyarrow, polars, DuckDB and others.
+"""Batches and streams for all libraries that read Arrow: pyarrow, polars, DuckDB and others.
 
 They take a :class:`pipemill.Batch`, :class:`pipemill.Stream` or :class:`pipemill.Epoch` as it is,
 by Arrow's PyCapsule interface. `types` says which Arrow type a field becomes, `columns` makes the
 arrays over the shared memory, `reader` makes a stream of them.
 
-This needs pyarrow, whose C++ releases the arrays. A consumer may release them while an exception is
-on its way, in a thread that Python does not know, or while the interpreter shuts down. A callback
-that is made with `ctypes` does harm in all of these cases: with pyarrow 26 it ended the process.
+This needs pyarrow, whose C++ code releases the arrays. A consumer may release them while an
+exception is propagating, in a thread that Python does not know, or while the interpreter shuts
+down. A callback made with `ctypes` is harmful in all of these cases: with pyarrow 26 it ended the
+process.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: The first version that has all types which fields become.
+#: The first version that has all types of fields.
 _OLDEST = 19
 
 

@@ -1,5 +1,5 @@
-"""Makes Arrow's arrays of a batch. Values stay where they are in the slot as far as Arrow can say
-where that is; docs/libraries.md lists what is copied."""
+"""Makes Arrow's arrays of a batch. Values stay in the slot if Arrow can refer to them there.
+docs/libraries.md lists the values that are copied."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ try:
 except ImportError:
     from . import plain_buffers as buffers
 
-#: What a 32-bit offset or length of Arrow can count.
+#: The largest value of a 32-bit offset or length of Arrow.
 _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: Strings are copied with all that lies between them if that is at most a part of this size.
+#: Strings are copied with all bytes between them if these are at most a part of this size.
 _SMALL_PART = 0.2
 
 
@@ -37,8 +37,8 @@ def record_batch(batch: Batch, copy: bool = False) -> Any:
     """The batch as a ``pyarrow.RecordBatch``. It holds the batch's memory as long as one of its
     buffers lives, unless all of them are a `copy`.
 
-    Raises :class:`UnicodeDecodeError` where text is not UTF-8, :class:`ProtocolError` where the
-    host's offsets or codes are wrong, and :class:`ValueError` where Arrow can't hold a value.
+    Raises :class:`UnicodeDecodeError` if text is not UTF-8, :class:`ProtocolError` if the
+    host's offsets or codes are wrong, and :class:`ValueError` if Arrow can't hold a value.
     """
     columns = _Columns(batch, copy)
     arrays = [columns.array(number) for number in range(len(batch.fields))]
@@ -131,7 +131,7 @@ class _Columns:
         return self._data(column, unit, size)
 
     def _data(self, column: Column, unit: int, alignment: int) -> Any:
-        """The buffer of all values of a column, one after the other."""
+        """The buffer of all values of a column, which are adjacent."""
         data, first = self._joined(column, unit)
         if first is None:
             return pa.py_buffer(data)
@@ -140,8 +140,8 @@ class _Columns:
         return self._in_slot(first, len(data))
 
     def _joined(self, column: Column, unit: int) -> tuple[Any, int | None]:
-        """The bytes of all values, and where they begin in the payload, if they are not a copy. A
-        value has `unit` bytes, or a multiple of it."""
+        """The bytes of all values, and their offset in the payload, if they are not a copy. A value
+        has `unit` bytes, or a multiple of it."""
         offsets, lengths = column.offsets, column.lengths
         if not len(offsets):
             return buffers.from_bytes(b""), None
@@ -171,7 +171,7 @@ class _Columns:
         return pa.Array.from_buffers(kind, len(offsets), [valid, views, *parts], nulls)
 
     def _compact(self, offsets: Any, lengths: Any) -> tuple[Any, Any]:
-        """A copy of the strings, and the offsets of them in it."""
+        """A copy of the strings, and their offsets in it."""
         total = buffers.total(lengths)
         first, last = buffers.extent(offsets, lengths)
         if total > _MAX or last - first - total <= _SMALL_PART * (last - first):
@@ -182,7 +182,7 @@ class _Columns:
         size = column.field.shape[0]
         found = buffers.list_elements(self._raw, column.offsets, column.lengths, size)
         if found is None:
-            list(column.values())  # raises, and says which list is wrong
+            list(column.values())  # raises, and names the wrong list
             raise AssertionError(f"the lists of field {column.field.name!r} are sound")
         counts, offsets, lengths = found
         self._check_texts(column, offsets, lengths)
@@ -193,7 +193,7 @@ class _Columns:
         )
 
     def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
-        """Refuses bytes that are not UTF-8: what reads Arrow relies on it."""
+        """Refuses bytes that are not UTF-8: programs that read Arrow rely on it."""
         if column.field.scalar == "utf8" and not self._texts.are_sound(offsets, lengths):
             for row in range(len(column.offsets)):
                 try:

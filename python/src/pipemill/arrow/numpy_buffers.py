@@ -13,15 +13,16 @@ import numpy as np
 
 from ..protocol import ABSENT
 
-#: Strings of at most this many bytes lie in the view itself.
+#: Strings of at most this many bytes are in the view itself.
 _INLINE = 12
 _CELL = f"V{_INLINE}"
 _MASKS = (255 * np.tri(_INLINE + 1, _INLINE, -1, "u1")).view("<u4")
-#: Mean bytes of values beyond which they are copied one by one.
+#: If the mean length of values is above this many bytes, they are copied one by one.
 _FEW_BYTES = 64
 #: The whole payload is checked at once if the texts of a field are at least 1/32 of it.
 _PART = 32
-#: Mean bytes of texts beyond which they are checked one by one: to join them saves no time then.
+#: If the mean length of texts is above this many bytes, they are checked one by one: to join them
+#: saves no time then.
 _MAX_MEAN = 1024
 
 
@@ -31,7 +32,7 @@ def from_bytes(data: bytes | bytearray) -> Any:
 
 
 def adjacent(offsets: Any, lengths: Any) -> bool:
-    """Whether each value begins where the one before ends, and none is absent."""
+    """Whether each value begins at the end of the one before, and none is absent."""
     return bool((offsets[1:] == offsets[:-1] + lengths[:-1]).all()) and ABSENT not in offsets[:1]
 
 
@@ -46,7 +47,7 @@ def pack_bits(data: Any) -> Any:
 
 
 def gather_fixed(raw: Any, offsets: Any, size: int) -> Any:
-    """The values of `size` bytes one after the other. Absent ones are 0."""
+    """The values of `size` bytes, adjacent. Absent ones are 0."""
     present = np.flatnonzero(offsets != ABSENT)
     out = np.zeros(len(offsets), f"V{size}")
     if len(present):
@@ -55,7 +56,7 @@ def gather_fixed(raw: Any, offsets: Any, size: int) -> Any:
 
 
 def gather(raw: Any, offsets: Any, lengths: Any) -> Any:
-    """The values of any length one after the other."""
+    """The values of any length, adjacent."""
     sum = total(lengths)
     if sum <= _FEW_BYTES * len(offsets):
         # Byte i of the result is byte i + shift of the payload.
@@ -79,18 +80,18 @@ def counts(lengths: Any, unit: int) -> Any:
 
 
 def repeated(numbers: Any, times: int) -> Any:
-    """Each number so many times."""
+    """Each number repeated `times` times."""
     return np.repeat(numbers, times) if times > 1 else numbers
 
 
 def total(numbers: Any) -> int:
-    """Their sum."""
+    """The sum of the numbers."""
     return int(numbers.sum(dtype="i8"))
 
 
 def ends(numbers: Any) -> Any:
-    """0 and the sums of the first, of the first two, and so on, as int32. The caller has checked
-    that they fit."""
+    """0 and the sums of the first number, of the first two, and so on, as int32. The caller has
+    checked that they fit."""
     out = np.zeros(len(numbers) + 1, "<i4")
     np.cumsum(numbers, dtype="i4", out=out[1:])
     return out
@@ -132,7 +133,7 @@ def some_long(lengths: Any) -> bool:
 
 
 class Texts:
-    """Says whether strings of a payload are UTF-8. What it finds of the whole payload serves all
+    """Checks whether strings of a payload are UTF-8. The result for the whole payload serves all
     fields."""
 
     def __init__(self, raw: Any) -> None:
@@ -157,7 +158,7 @@ class Texts:
         return self._are_each_sound(starts, sizes, sum)
 
     def _kind_of_whole(self) -> str:
-        """What all bytes of the payload are, with what lies between the strings."""
+        """The kind of all bytes of the payload, including those between the strings."""
         if self._whole is None:
             if int(self._raw.max()) < 0x80:
                 self._whole = "ASCII"
@@ -170,14 +171,14 @@ class Texts:
         return self._whole
 
     def _is_inside(self, places: Any) -> bool:
-        """Whether one of these places is inside of a character."""
+        """Whether one of these offsets is inside of a character."""
         return bool((self._raw[places] & 0xC0 == 0x80).any())
 
     def _are_each_sound(self, starts: Any, sizes: Any, sum: int) -> bool:
         raw = self._raw
         first, last = extent(starts, sizes)
         if last - first <= 2 * sum and int(raw[first:last].max()) < 0x80:
-            return True  # ASCII, with all that lies between the strings
+            return True  # ASCII, including the bytes between the strings
         try:
             if sum > _MAX_MEAN * len(starts):
                 bytes_of = memoryview(raw)
@@ -187,7 +188,7 @@ class Texts:
             str(gather(raw, starts, sizes), "utf-8")
         except UnicodeDecodeError:
             return False
-        # All of them together are UTF-8. So each of them is if none begins inside of a character.
+        # All strings together are UTF-8. So each of them is, if none begins inside of a character.
         return not self._is_inside(starts)
 
 
@@ -217,9 +218,9 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
 
 def _first_bytes(raw: Any, offsets: Any, lengths: Any) -> Any:
     """The bytes of strings of at most 12, as 3 uint32."""
-    offsets = np.where(lengths, offsets, 0)  # nothing is read of an absent row
+    offsets = np.where(lengths, offsets, 0)  # nothing is read for an absent row
     cells: Any = np.empty(len(offsets), _CELL)
-    late = offsets > len(raw) - _INLINE  # fewer than 12 bytes are left there
+    late = offsets > len(raw) - _INLINE  # fewer than 12 bytes follow there
     if late.any():
         at = max(0, len(raw) - _INLINE)
         tail = np.concatenate((raw[at:], np.zeros(_INLINE, "u1")))
@@ -234,8 +235,9 @@ def _first_bytes(raw: Any, offsets: Any, lengths: Any) -> Any:
 
 
 def list_elements(raw: Any, offsets: Any, lengths: Any, length: int) -> tuple[Any, Any, Any] | None:
-    """The number of elements of each list, and the offset and the length of each element. None
-    where the bytes of a list are not sound; a `length` other than 0 is that of each list."""
+    """The number of elements of each list, and the offset and the length of each element. None if
+    the bytes of a list are not sound. A `length` other than 0 is the number of elements of each
+    list."""
     present = np.flatnonzero(offsets != ABSENT)
     starts, sizes = offsets[present].astype("i8"), lengths[present].astype("i8")
     if len(starts) == 0:

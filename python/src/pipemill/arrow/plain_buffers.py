@@ -1,4 +1,4 @@
-"""Arrow's buffers from spans of a payload, where numpy is not installed.
+"""Arrow's buffers from spans of a payload, without numpy.
 
 This has the same functions as `numpy_buffers`, and makes the same bytes in Python.
 """

@@ -2,8 +2,9 @@
 
 The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the next,
 as DuckDB does. A batch whose arrays live holds a credit. If a table could take all of them, it
-would never be whole; if it took all but one, no loop over batches would run at the same time. So a batch
-is copied, and given back, where it would leave fewer credits than a loop has by default.
+would never be whole; if it took all but one, no loop over batches would run at the same time. So a
+batch is copied, and given back, if it would otherwise leave fewer credits than a loop has by
+default.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from ..schema import Field
 
 
-#: Those that a stream has by default.
+#: The default credits of a stream.
 _DEFAULT_CREDITS = 4
 
 
 def reader(
     batches: Iterator[Batch], fields: tuple[Field, ...], free_credits: Callable[[], int]
 ) -> Any:
-    """A reader of these batches. `free_credits` says how many credits are free while the current
+    """A reader of these batches. `free_credits` returns how many credits are free while the current
     batch is held."""
 
     def arrays() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Which Arrow type a field becomes: the same as in ``pipemill cat --output arrow``, but views of
+"""The Arrow type of each field: the same as in ``pipemill cat --output arrow``, but with views of
 strings instead of copies."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBERS = {
 }
 _STRINGS = {"bytes": pa.binary_view(), "utf8": pa.string_view()}
 _UNITS = ("s", "ms", "us", "ns")
-#: Logical types that Arrow has, each with the scalar that it belongs to.
+#: Logical types that Arrow has, each with its scalar.
 _LOGICAL = {
     "date": ("int32", pa.date32()),
     **{f"timestamp[{unit}]": ("int64", pa.timestamp(unit, "UTC")) for unit in _UNITS},
@@ -45,8 +45,8 @@ def element_type(field: Field) -> Any:
 
 def shape(field: Field) -> tuple[int, ...]:
     """The number of elements in each dimension, as Arrow has it; 0 for any. The length of a value
-    does not tell several dimensions of any size: they become one. So do those of lists of strings,
-    which have their number in the value."""
+    does not determine several dimensions of any size, so they become one. So do those of lists of
+    strings, whose values contain their number."""
     if field.scalar in STRINGS:
         return (0,) if field.shape else ()
     return (0,) if field.shape.count(0) > 1 else field.shape
@@ -82,8 +82,8 @@ def arrow_field(field: Field) -> Any:
 
 
 def plain_type(kind: Any) -> Any:
-    """The type without views, dictionaries and extensions, for what knows no others. Values can be
-    cast to it."""
+    """The type without views, dictionaries and extensions, for libraries that know no others.
+    Values can be cast to it."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if kind == pa.string_view() or pa.types.is_dictionary(kind):
@@ -96,7 +96,7 @@ def plain_type(kind: Any) -> Any:
 
 
 def plain_scalar(field: Field, value: Any) -> Any:
-    """A value of a field, as a program says it, as a scalar of the field's plain type."""
+    """A value of a field, as a program gives it, as a scalar of the field's plain type."""
     kind = plain_type(arrow_field(field).type)
     if is_uuid(field):
         return pa.scalar(bytes(value), kind)

@@ -5,9 +5,9 @@
     for batch in Loader("data/*.tar", "webdataset", fields="jpg,cls", batch=256, tail="drop"):
         train(batch["jpg"], batch["cls"])
 
-:class:`Loader` takes the place of a ``DataLoader``. :class:`Dataset` is for programs that need a
-``DataLoader`` or torchdata's ``StatefulDataLoader`` all the same, and :func:`tensors` is for those
-that read a :class:`pipemill.Stream` themselves.
+:class:`Loader` replaces a ``DataLoader``. :class:`Dataset` is for programs that nevertheless need a
+``DataLoader`` or torchdata's ``StatefulDataLoader``, and :func:`tensors` is for programs that read
+a :class:`pipemill.Stream` themselves.
 """
 
 try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..stream import Stream
 
 _VERSION = 2
-#: Words of PyTorch, for what its DataLoader does around a Dataset.
+#: Words of PyTorch, for features of its DataLoader.
 _OTHER_WORDS = {
     "num_workers": (
         "give it to the DataLoader around this Dataset; or say workers={value!r}, and the host "
@@ -53,44 +53,43 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         for batch in StatefulDataLoader(data, batch_size=None, num_workers=2):
             train(batch["jpg"], batch["cls"])
 
-    Each pass is one epoch. A pass that is left early ends its epoch, for all ranks.
+    Each pass is one epoch. If a pass is left early, its epoch ends for all ranks.
 
     Pass ``batch_size=None`` to the DataLoader: the host makes the batches. Its workers decode
-    nothing, and each batch is copied from worker to program, so they only help where the program
+    nothing, and each batch is copied from worker to program, so they only help if the program
     transforms batches in Python. A Dataset can be pickled. With workers, each of them reads its
     share of the batches, in an order that is the same in each run, and a state is that of all of
     them.
 
-    :param source: a channel's name where `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
-        program that ``pipemill run`` has started; else a source, as for :func:`pipemill.open`.
+    :param source: a channel's name if `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
+        program that ``pipemill run`` has started; otherwise a source, as for :func:`pipemill.open`.
     :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle`,
         `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record`,
         `limits` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
     :param rank: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
-        None. With workers, rank
-        r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
-    :param accept: what may differ from what it was when a state was taken: see
+        None. With workers, rank r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
+    :param accept: differences from the time of a state that are accepted: see
         :func:`pipemill.connect`.
-    :param copy: whether the tensors are this program's own memory. Else they are where the program
-        holds as many batches as it may, so it may keep any number of batches.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
-        see :func:`pipemill.torch.tensors`. Without one, an absent number is an error.
+    :param copy: whether the tensors are this program's own memory. Otherwise they are copied only
+        if the program holds as many batches as it may, so it may keep any number of batches.
+    :param absent: the values for records that do not have a field, by the names of fields: see
+        :func:`pipemill.torch.tensors`. Without one, an absent number is an error.
     :param dense: the names of fields of any length that are one tensor: see the same.
     :param credits: as for :func:`pipemill.connect`, and 4 by default; so are `timeout`,
         `hold_timeout` and, for a channel, `wait` and `allow_other_users`.
-    :param equal_steps: where the process group of ``torch.distributed`` has several ranks and these
-        have hosts of their own, passes that end after different steps are a
-        :class:`pipemill.PipemillError`, before a rank waits for another one in vain. False: nobody
-        asks, as where ranks never wait for each other. Not in the workers of a DataLoader.
+    :param equal_steps: if the process group of ``torch.distributed`` has several ranks with hosts
+        of their own, passes that end after different steps are a :class:`pipemill.PipemillError`,
+        before a rank waits for another one in vain. False: the ends are not compared, for ranks
+        that never wait for each other. Not in the workers of a DataLoader.
 
-    A source is opened at once: the errors are those of :func:`pipemill.open`. The host is this
-    process's, also where workers read from it. Where it is killed, and this process alone reads
-    from it, another one goes on after the last batch.
+    A source is opened at once: the errors are those of :func:`pipemill.open`. The host belongs to
+    this process, even if workers read from it. If it is killed, and this process alone reads from
+    it, another one continues after the last batch.
     """
 
-    #: The slots of its host: enough for 20 workers, whose number is not known yet. Only as many
-    #: take memory as consumers leave unread.
+    #: The slots of its host: enough for 20 workers, whose number is not known yet. Slots take
+    #: memory only while consumers leave batches in them unread.
     _SLOTS = 64
 
     @answering(_OTHER_WORDS)
@@ -141,7 +140,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._absent = None if absent is None else AbsentValues(absent)
         self._dense = dense
         self._stream: Stream | None = None
-        #: The batches of a pass, where that is not an epoch.
+        #: The batches of a pass, if that is not an epoch.
         self._steps: int | None = None
         #: The pass that reads the stream.
         self._current: Progress | None = None
@@ -161,7 +160,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         #: The epoch of which the state that was loaded is the beginning.
         self._first_epoch: int | None = None
         self._waits = Waits()
-        #: What copies batches from the ring to a GPU. None where nothing does.
+        #: Copies batches from the ring to a GPU. None if they stay in this process's memory.
         self._direct: Direct | None = None
         self._equal_steps = equal_steps
         #: The number of passes that have begun in this process.
@@ -171,25 +170,25 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return Pass(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is over this epoch, from 0. Trainers call this. Passes do without it: each
-        goes on with the next epoch. Without effect where the data are past that epoch, because
-        trainers that go on from a state count from 0 again."""
+        """The next pass is over this epoch, from 0. Trainers call this. Passes do not need it: each
+        continues with the next epoch. Without effect if the data are past that epoch, because
+        trainers that resume from a state count from 0 again."""
         self._set_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: after the last batch that was yielded in this process. It is small, of
-        text, numbers and dicts."""
+        """The place to resume at: after the last batch that was yielded in this process. It is
+        small, of text, numbers and dicts."""
         with errors_travel():
             return self._state(self._current or Progress())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on there, with the next pass.
+        """Resumes there, with the next pass.
 
         The state may be that of another rank, with as many ranks, whose passes have taken as many
-        steps: trainers save the state of rank 0, and give it to all. Where this rank's host reads
-        other objects than that one's, it reads again what was delivered, and leaves it out: of the
+        steps: trainers save the state of rank 0, and give it to all. If this rank's host reads
+        other objects than that one's, it reads delivered batches again, and skips them: of the
         epoch of the state, and with `steps` from the first epoch on. This needs `batch`. A rank's
-        own state spares that. The number of ranks can change where an epoch begins.
+        own state avoids that. The number of ranks can change at the start of an epoch.
         """
         _check(state)
         self._reading.of_this_host(state, _workers()[1])
@@ -208,8 +207,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     @property
     def waits(self) -> Waits:
-        """How long this process has waited for each of its batches: see :class:`pipemill.Waits`. The
-        workers of a DataLoader wait for themselves, and are not counted."""
+        """How long this process has waited for each of its batches: see :class:`pipemill.Waits`.
+        The waits of a DataLoader's workers are not counted."""
         return self._waits
 
     def close(self) -> None:
@@ -223,8 +222,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
     # --- for `Pass`
 
     def _begins_pass(self) -> Ends | None:
-        """A pass begins. Returns what compares its end with those of the other ranks, where they
-        may differ."""
+        """Begins a pass. Returns the object that compares its end with those of the other ranks, if
+        they may differ."""
         number, self._passes = self._passes, self._passes + 1
         if not self._equal_steps:
             return None
@@ -237,7 +236,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             self._stream = self._current = None  # of the process that has forked this one
         if self._stream is None:
             worker = torch.utils.data.get_worker_info()
-            # PyTorch does not say it any more when a worker ends.
+            # PyTorch does not report it any more when a worker ends.
             self._is_worker = worker is not None
             at, count = _workers()
             number = None if worker is None else _pass_number(worker)
@@ -255,10 +254,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         return self._stream
 
     def _start_again(self, error: HostDied) -> None:
-        """Starts another host, which goes on after the batches of one that was killed.
+        """Starts another host, which continues after the batches of one that was killed.
 
-        Raises `error` where no other host can do that: it is not this process's alone, or there is
-        no place to go on at.
+        Raises `error` if no other host can do that: the host is shared with other processes, or
+        there is no place to continue at.
         """
         self._lost += 1
         if not self._reading.can_start_again or self._lost > MAX_LOST:
@@ -293,8 +292,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         self._restored, self._lost = None, 0
 
     def _rest(self) -> None:
-        """After a pass. A worker hangs up, because a DataLoader may start the next workers before
-        it ends this one. If it does not, this one goes on from its state."""
+        """Called after a pass. A worker hangs up, because a DataLoader may start the next workers
+        before it ends this one. If it does not, this worker continues from its state."""
         self._restored = None
         if self._is_worker:
             state = self._connected().state_dict()
@@ -329,7 +328,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
 
 def _check(state: Any) -> None:
-    """Refuses what is no state of a `Dataset`."""
+    """Refuses values that are no state of a `Dataset`."""
     parts = [(state, _KEYS, "")]
     if isinstance(state, Mapping) and "since" in state:
         parts.append((state["since"], set(SINCE), " in `since`"))
@@ -343,13 +342,13 @@ def _check(state: Any) -> None:
 
 
 def _workers() -> tuple[int, int]:
-    """This process among those that read for its program."""
+    """The number of this process among those that read for its program, and how many there are."""
     worker = torch.utils.data.get_worker_info()
     return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def _pass_number(worker: Any) -> int:
-    """Higher for the workers of a newer pass: a process numbers those that it starts."""
+    """Higher for the workers of a newer pass: a process numbers the workers that it starts."""
     identity: tuple[int, ...] = multiprocessing.current_process()._identity
     return max(identity[-1] - int(worker.id), 0)
 

@@ -1,11 +1,11 @@
-"""Batches that a GPU copies right from the ring, while the program works on the batch before.
+"""Batches that a GPU copies directly from the ring, while the program uses the batch before.
 
-The mapping of the ring, which is for reading alone, is registered once for each connection. A copy
-goes on after the call that begins it. So a batch is held until the event after its copy: the host
+The mapping of the ring, which is read-only, is registered once for each connection. A copy
+continues after the call that begins it. So a batch is held until the event after its copy: the host
 writes nothing there before that. The next batch is copied, too, if it has come already. It is not
 delivered yet, and the state does not have it.
 
-Where the driver can't register the mapping, `staging` has the way through pinned memory.
+If the driver can't register the mapping, `staging` copies through pinned memory.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Direct:
         absent: Mapping[str, Any] | AbsentValues | None = None,
         dense: Sequence[str] | str = (),
     ) -> None:
-        """`driver`: makes the driver with the first batch, for the device of that time. The others
-        are those of :func:`tensors`."""
+        """`driver`: makes the driver at the first batch, for the device of that moment. The other
+        arguments are those of :func:`tensors`."""
         self._make_driver = driver
         self._absent, self._dense = absent, dense
-        #: The connection that was looked at last, and its ring where that is registered.
+        #: The connection that was checked last, and its ring if that is registered.
         self._connection: weakref.ref[Connection] | None = None
         self._ring: Ring | None = None
-        #: Copies that may still be under way, and the memory that each of them holds.
+        #: Copies that may still be in progress, and the memory that each of them holds.
         self._under_way: deque[tuple[Event, Any]] = deque()
         self._ahead: Copied | None = None
         self._pid = os.getpid()
@@ -73,7 +73,7 @@ class Direct:
         return self._ring is not None
 
     def placed(self, batch: Batch, stream: Stream) -> Tensors | None:
-        """The batch on the device. None where its ring is not registered."""
+        """The batch on the device. None if its ring is not registered."""
         connection = stream._connection
         if not self._is_registered(connection):
             return None
@@ -94,7 +94,7 @@ class Direct:
         return copied.tensors
 
     def finish(self) -> None:
-        """Waits until no copy is under way, and holds nothing any more."""
+        """Waits until no copy is in progress, and releases all memory."""
         self._ahead = None
         self._let_go(keep=0)
 
@@ -119,7 +119,7 @@ class Direct:
             copies = found._mapped(moved)
             event = self._driver.event()
         except BaseException:
-            # Some of its copies may be under way, and its memory goes back now.
+            # Some of its copies may be in progress, and its memory goes back now.
             self._driver.event().synchronize()
             raise
         self._under_way.append((event, window))
@@ -134,8 +134,8 @@ class Direct:
         return self._driver.copy(span, lambda copy: copy.as_strided(shape, strides))
 
     def _span(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """All from the first number of this tensor to the last, in a row. None where it is not in
-        the ring, or where most of that is something else."""
+        """All numbers from the first of this tensor to the last, in a row. None if it is not in the
+        ring, or if most of these numbers do not belong to it."""
         ring = self._ring
         if ring is None or tensor.numel() == 0:
             return None
@@ -150,8 +150,8 @@ class Direct:
         return tensor.as_strided((count,), (1,))
 
     def _let_go(self, keep: int | None = None) -> None:
-        """Lets go of the memory whose copy has ended. `keep`: waits for the copies before the last
-        ones of this number, too."""
+        """Releases memory whose copy has ended. `keep`: also waits for all copies but this number
+        of the last ones."""
         while self._under_way:
             event, _ = self._under_way[0]
             if keep is not None and len(self._under_way) > keep:
@@ -163,7 +163,7 @@ class Direct:
     # --- the ring
 
     def _is_registered(self, connection: Connection) -> bool:
-        """Whether the device reads this connection's ring. Registers it where it is a new one."""
+        """Whether the device reads this connection's ring. Registers a new ring."""
         known = self._connection and self._connection()
         if known is not connection:
             self._connection, self._ring = weakref.ref(connection), None
@@ -202,6 +202,6 @@ class _Registration:
 
 def _shared_payload(batch: Batch, window: Any) -> memoryview:
     """The payload in the shared memory, in the form in which tensors take it: as if it could be
-    written to. Nothing but copies from it may be done."""
+    written to. It must only be copied from."""
     layout = batch._layout
     return memoryview(window).cast("B")[layout.payload_at : layout.payload_end]

@@ -1,4 +1,4 @@
-"""What copies to a GPU, as `direct` needs it: that of CUDA, and in the tests one without a GPU."""
+"""The interface that `direct` needs to copy to a GPU: with CUDA, and in the tests without a GPU."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Event(Protocol):
     """The end of all copies that were begun before it."""
 
     def query(self) -> bool:
-        """Whether it has passed."""
+        """Whether these copies have ended."""
 
     def synchronize(self) -> None:
-        """Waits until it has passed."""
+        """Waits until these copies have ended."""
 
 
 class Driver(Protocol):
     """Copies to one device, in an order of its own: its stream."""
 
     def register(self, address: int, size: int) -> bool:
-        """Lets the device read this memory, which is mapped for reading alone. False where it
-        can't."""
+        """Lets the device read this memory, which is mapped read-only. False if it can't."""
 
     def unregister(self, address: int) -> None:
-        """Ends that. No copy from it is under way."""
+        """Ends the registration. No copy from the memory may be in progress."""
 
     def copy(
         self, source: torch.Tensor, shown: Callable[[torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
-        """Begins to copy `source`, which lies in a row in registered memory. Returns what `shown`
-        makes of the copy, in a row. `source` has to stay as it is until an event after this."""
+        """Begins to copy `source`, which is contiguous and in registered memory. Returns the result
+        of `shown` for the copy, which is contiguous. `source` must stay as it is until an event
+        after this."""
 
     def stage(self, source: torch.Tensor) -> torch.Tensor:
         """Begins to copy any memory. `source` is not needed after this."""
@@ -48,12 +48,12 @@ class Driver(Protocol):
         """The end of the copies up to now."""
 
     def hand_over(self, event: Event, copies: Sequence[torch.Tensor]) -> None:
-        """What the program does with these copies from now on, it does after the event."""
+        """Orders all further work of the program with these copies after the event."""
 
 
 class CudaDriver:
-    """The one of CUDA, by PyTorch; memory is registered by the library of the driver itself, which
-    leaves no error behind for PyTorch where it refuses."""
+    """The driver of CUDA, by PyTorch. Memory is registered by the library of the driver itself,
+    which leaves no error for PyTorch if it refuses."""
 
     def __init__(self, device: torch.device) -> None:
         index = torch.cuda.current_device() if device.index is None else device.index
@@ -107,5 +107,6 @@ class CudaDriver:
         current = torch.cuda.current_stream(self._device)
         current.wait_event(event)
         for one in copies:
-            # Its memory is of the other stream, which must not use it again before this one has.
+            # Its memory belongs to the other stream, which must not use it again before this one
+            # has.
             one.record_stream(current)

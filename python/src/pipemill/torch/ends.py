@@ -1,13 +1,14 @@
-"""Compares where the passes of the ranks end. A rank that has a batch more than another one waits
-for it in its next collective operation: here it gets an error before that.
+"""Compares the ends of the ranks' passes. A rank that has a batch more than another one waits for
+it in its next collective operation. This module raises an error before that.
 
 Ranks that share a host get equally many batches. Ranks with hosts of their own may not, and no host
-knows of another one. So the ranks use the key-value store of their process group. They call no
-collective operation: a program whose ranks do not all read would wait in it.
+knows the others. So the ranks use the key-value store of their process group. They call no
+collective operation: it would hang if not all ranks of the program read.
 
-A pass has two keys. Each rank adds 1 to `count` before each batch, and `_ENDED` at its end. What
-that returns says whether a rank has ended, and how many batches all have taken: one round trip for
-a batch. The rank that ends first writes `first`: itself, and how many batches it has taken.
+A pass has two keys. Each rank adds 1 to `count` before each batch, and `_ENDED` at its end. The sum
+that this returns shows whether a rank has ended, and how many batches all have taken: one round
+trip for a batch. The first rank that ends writes `first`: itself, and how many batches it has
+taken.
 
 A rank raises
 
@@ -16,7 +17,7 @@ A rank raises
 3. at its end, if all ranks together have taken more batches than this rank for each of them.
 
 If the ranks' ends are unequal, at least one of them raises, and no rank waits for ever before that,
-also if ranks synchronise only at some steps. Let m be the least number of batches of a rank. No
+even if ranks synchronise only at some steps. Let m be the least number of batches of a rank. No
 rank waits for ever before step m + 1, so all ranks with m batches reach their ends. A rank with
 more that asks for batch m + 1 after the first of these ends raises by 1 (or that end by 2). If all
 of them have asked before it, they have taken more than m each at the last of these ends, and the
@@ -34,14 +35,14 @@ import torch.distributed
 from ..errors import PipemillError
 from ..log import warn_once
 
-#: What an end adds to `count`. No pass has as many batches.
+#: The number that an end adds to `count`. No pass has as many batches.
 _ENDED = 1 << 40
-#: What tells two runs apart that use one store.
+#: Variables that distinguish two runs that use one store.
 _RUN = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
     "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
 )  # fmt: skip
-#: Passes whose keys are kept. A rank that is two passes behind is in no step with the others.
+#: Passes whose keys are kept. No rank is two passes behind the others.
 _KEPT = 2
 _REMEDY = (
     "The ranks read different parts of the objects, or have different steps=. Give all ranks the "
@@ -49,13 +50,13 @@ _REMEDY = (
     'tail="drop" or "pad". Where ranks may end after different steps, say equal_steps=False'
 )
 
-#: How many datasets of this process have read the same.
+#: How many datasets of this process have read the same input.
 _made: dict[str, int] = {}
 
 
 def number_of(what: str) -> int:
-    """The number of a dataset among those that read the same, from 0: equal on all ranks, which
-    make them in the same order."""
+    """The number of a dataset among those that read the same input, from 0. It is equal on all
+    ranks, because they make the datasets in the same order."""
     number = _made.get(what, 0)
     _made[what] = number + 1
     return number
@@ -65,7 +66,7 @@ class Ends:
     """A pass of this rank, and those of the other ranks."""
 
     def __init__(self, store: Any, name: str, number: int, rank: int, world: int) -> None:
-        """`name`: of the dataset, the same on all ranks. `number`: that of the pass, from 0."""
+        """`name`: of the dataset, the same on all ranks. `number`: of the pass, from 0."""
         run = "/".join(os.environ.get(word, "") for word in _RUN)
         self._key = f"pipemill/{run}/{name}/{{}}/{{}}"
         self._store: Any = store
@@ -80,8 +81,8 @@ class Ends:
                     store.delete_key(self._key.format(number - _KEPT, key))
 
     def takes_batch(self) -> None:
-        """Before a batch is delivered. Raises :class:`PipemillError` where another rank has ended
-        with fewer."""
+        """Called before a batch is delivered. Raises :class:`PipemillError` if another rank has
+        ended with fewer."""
         if self._is_over:
             return
         self._taken += 1
@@ -96,16 +97,16 @@ class Ends:
             self._raise(f"is to take step {self._taken} of {self._pass()}, and rank {rank} {ended}")
 
     def at_end(self, why: str = "") -> None:
-        """After the last batch. `why`: the error that has ended the pass, if one has. Raises
-        :class:`PipemillError` where another rank has ended with another number of batches, or has
-        taken more."""
+        """Called after the last batch. `why`: the error that has ended the pass, if there is one.
+        Raises :class:`PipemillError` if another rank has ended with another number of batches, or
+        has taken more."""
         if self._is_over:
             return
         self._is_over = True
         rank, batches, other = self._first_end(f"{self._rank} {self._taken} {why[:2000]}")
         total = self._added(_ENDED) % _ENDED
         if why or other:
-            return  # a rank that fails says so itself
+            return  # a rank that fails reports it itself
         ended = f"has ended {self._pass()} after step {self._taken}, and "
         if batches != self._taken:
             self._raise(f"{ended}rank {rank} after step {batches}")
@@ -116,12 +117,12 @@ class Ends:
             self._raise(ended + found)
 
     def _added(self, number: int) -> int:
-        """The sum of what all ranks have added to `count`, with this number."""
+        """Adds this number to `count`. Returns the sum of the numbers of all ranks."""
         found = self._asked("add", "count", number)
         return 0 if found is None else int(found)
 
     def _first_end(self, own: str | None) -> tuple[int, int, str]:
-        """The first end of a rank. `own`: that of this rank, if it may be the first one."""
+        """The first end of a rank. `own`: the end of this rank, if it may be the first one."""
         found = self._asked("get", "first") if own is None else (
             self._asked("compare_set", "first", "", own)
         )  # fmt: skip
@@ -131,7 +132,7 @@ class Ends:
         return int(rank), int(batches), why
 
     def _asked(self, what: str, key: str, *words: Any) -> Any:
-        """What the store answers. None where it does not: then it is not asked again."""
+        """The answer of the store. None if it does not answer: then it is not asked again."""
         if self._store is None:
             return None
         try:
@@ -157,13 +158,13 @@ class Ends:
 
 
 def world() -> int:
-    """The number of ranks of the process group of this process; 1 where it has none."""
+    """The number of ranks of the process group of this process; 1 without a group."""
     distributed = torch.distributed
     return int(distributed.get_world_size()) if _has_group() else 1
 
 
 def ends_of_pass(name: str, number: int) -> Ends | None:
-    """For a new pass; None where there is no process group of several ranks, or it has no store."""
+    """For a new pass. None if there is no process group of several ranks, or it has no store."""
     if not _has_group() or world() < 2:
         return None
     store = _store()

@@ -1,4 +1,4 @@
-"""What takes the place of a DataLoader: a plain iterable, which no trainer takes apart."""
+"""Replaces a DataLoader: a plain iterable, which no trainer takes apart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .replay import Replay
 from .tensors import Tensors
 
 
-#: Words of PyTorch's DataLoader, for what this does not need.
+#: Words of PyTorch's DataLoader, for features that a Loader does not need.
 _OTHER_WORDS = {
     "dataset": "say source=: a path, a pattern, an address in S3, or the name of a channel",
     "collate_fn": (
@@ -37,8 +37,8 @@ _MAX_KEPT = 1_000_000
 
 
 class _Data(Dataset):
-    """What a Loader reads. It has no workers, and batches that were read far ahead are no longer in
-    the processor's caches: with 64 slots instead of 16, records of 1 KiB take a fifth longer."""
+    """The input of a Loader. It has no workers, and batches that were read far ahead are no longer
+    in the processor's caches: with 64 slots instead of 16, records of 1 KiB take a fifth longer."""
 
     _SLOTS = 16
 
@@ -52,23 +52,24 @@ class Loader:
                 train(batch["jpg"], batch["cls"])
 
     It reads in this process and has no workers: the host reads ahead and decodes. accelerate,
-    Lightning and transformers take it as it is, without a DataLoader around it. Each rank gets its
-    own batches, and with ``tail="drop"`` or ``"pad"`` and one host, all get equally many.
+    Lightning and transformers take it directly, without a DataLoader around it. Each rank gets its
+    own batches. With ``tail="drop"`` or ``"pad"`` and one host, all ranks get equally many.
 
-    A pass is over with its last batch: a state from there goes on with the next pass. No pass is
-    empty: where all epochs were delivered, it raises :class:`pipemill.PipemillError`.
+    A pass is over with its last batch: a state from there resumes with the next pass. No pass is
+    empty: if all epochs were delivered, it raises :class:`pipemill.PipemillError`.
 
-    :param steps: a pass has this number of batches, and the next one goes on after them, across the
-        ends of epochs. Then the loader has a length. By default a pass is an epoch. After a stop it
-        may be another number: the batches go on, and the rest of the pass is as long as that says.
-    :param device: where the tensors go. A GPU copies them right from the shared memory, or through
-        pinned memory where its driver can't. The copy is still under way when a batch is yielded;
-        the GPU's own order of work takes care of that. The next batch is under way, too, if the
-        host has it.
+    :param steps: a pass has this number of batches, and the next one continues after them, across
+        the ends of epochs. Then the loader has a length. By default a pass is an epoch. After a
+        stop it may be another number: the batches continue, and the rest of the pass has the new
+        length.
+    :param device: the device of the tensors. A GPU copies them directly from the shared memory, or
+        through pinned memory if its driver can't. The copy is still in progress when a batch is
+        yielded; the GPU's own order of work takes care of that. The next batch is copied meanwhile,
+        too, if the host has it.
     :param pin_memory: whether the tensors are in pinned memory, for a trainer that moves them.
-    :param replay: to measure: the first N batches again and again. They are read once and copied,
-        so training never waits for data, and is as fast as endless data would let it be. A pass
-        then has `steps`, or no end. There is no state.
+    :param replay: to measure: the first N batches repeatedly. They are read once and copied, so
+        training never waits for data: this is its speed with infinitely fast data. A pass then has
+        `steps`, or no end. There is no state.
     :param source: as for :class:`Dataset`, as are all others.
     """
 
@@ -113,7 +114,7 @@ class Loader:
     ) -> None:
         if steps is not None and steps < 1:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
-        #: What it reads.
+        #: The dataset that it reads.
         self.dataset: Dataset = _Data(
             source, decoder, socket=socket, options=options, fields=fields, batch=batch, tail=tail,
             batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
@@ -139,7 +140,7 @@ class Loader:
         return map(self._placed, batches)
 
     def __len__(self) -> int:
-        """`steps`. Raises :class:`TypeError` where there are none: then nobody knows the number of
+        """`steps`. Raises :class:`TypeError` if there are none: then nobody knows the number of
         batches before it has read them."""
         if self.dataset._steps is None:
             raise TypeError("this Loader has no length; give it steps= for a number of batches")
@@ -161,13 +162,13 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over this epoch, from 0; without effect with `steps`. Trainers call
-        this. Passes do without it: each goes on with the next epoch."""
+        this. Passes do not need it: each continues with the next epoch."""
         self.dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: after the last batch that was yielded. Save it with the model.
+        """The place to resume at: after the last batch that was yielded. Save it with the model.
 
-        Raises :class:`pipemill.StateError` with `replay`: there is no place to go on at."""
+        Raises :class:`pipemill.StateError` with `replay`: there is no place to resume at."""
         if self._replay is not None:
             raise StateError(
                 "a Loader with replay= delivers the same batches again and again, so it has no "
@@ -176,14 +177,14 @@ class Loader:
         return self.dataset.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on there: the next pass is the rest of the one that the state was taken in, or a
-        whole one where nothing is left of that. See :meth:`Dataset.load_state_dict`."""
+        """Resumes there: the next pass is the rest of the one in which the state was taken, or a
+        whole one if nothing is left of that. See :meth:`Dataset.load_state_dict`."""
         self.dataset.load_state_dict(state)
 
     @property
     def skipped(self) -> int:
-        """How many places of the input were left out so far as errors, because `on_error` or
-        `on_plugin_error` say so: as :attr:`pipemill.Stream.skipped`."""
+        """How many places of the input were skipped so far as errors, because of `on_error` or
+        `on_plugin_error`: as :attr:`pipemill.Stream.skipped`."""
         return self.dataset.skipped
 
     @property
@@ -200,7 +201,7 @@ class Loader:
     def _placed(self, batch: Tensors) -> Tensors:
         direct = self.dataset._direct
         if direct is not None and direct.is_registered:
-            return batch  # it is there
+            return batch  # it is there already
         if self._device is not None:
             return batch.to(self._device, non_blocking=True)
         return batch.pin_memory() if self._pin_memory else batch

@@ -1,4 +1,5 @@
-"""One pass over the data: an epoch, or a number of batches. It knows what it has yielded."""
+"""One pass over the data: an epoch, or a number of batches. It counts the batches that it
+yielded."""
 
 from __future__ import annotations
 
@@ -22,28 +23,28 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """How far a pass has come. The dataset has that of its current pass, and not the pass itself: a
-    pass that a program drops has to end at once."""
+    """The progress of a pass. The dataset holds that of its current pass, but not the pass itself:
+    a pass that a program drops has to end at once."""
 
     def __init__(self) -> None:
         #: The epoch that is read. None before the first batch and after the last one.
         self.epoch: Epoch | None = None
-        #: Batches that were yielded, also before a stop.
+        #: Batches that were yielded, including those before a stop.
         self.step = 0
-        #: Whether anything of it was asked for.
+        #: Whether any batch of it was requested.
         self.has_begun = False
         #: Whether a batch was yielded since the stop.
         self.has_yielded = False
         self.finished = False
-        #: Where the other ranks' passes end. None where nobody asks.
+        #: The ends of the other ranks' passes. None if they are not compared.
         self.ends: Ends | None = None
 
 
 class Pass:
     """An iterator over batches as tensors. It connects with the first one, not before.
 
-    A pass is over with its last batch. So a state from there goes on with the next pass, and no
-    pass is empty: where there is no further batch, it raises an error.
+    A pass is over with its last batch. So a state from there resumes with the next pass. No pass is
+    empty: if there is no further batch, it raises an error.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -62,7 +63,7 @@ class Pass:
         except PipemillError as error:
             self._tell_others(error)
             if isinstance(error, Refused):
-                # A newer pass has begun. The host keeps what this one holds until it hangs up.
+                # A newer pass has begun. The host keeps the batches of this one until it hangs up.
                 self._dataset._hang_up()
             if torch.utils.data.get_worker_info() is not None:
                 travelling(error)
@@ -78,10 +79,12 @@ class Pass:
                 died = self._go_on(died)
 
     def _go_on(self, died: HostDied) -> HostDied | None:
-        """Goes on in this epoch with another host; returns the error of one that was killed, too."""
+        """Continues in this epoch with another host. Returns the error of a host that was killed
+        again."""
         at, dataset = self._progress, self._dataset
         if dataset._restored is not None or (at.has_begun and at.epoch is None):
-            # It has left out batches, or the rest of an epoch, and would have to do that again.
+            # The pass has skipped batches, or the rest of an epoch, and would have to do that
+            # again.
             raise died
         dataset._start_again(died)
         try:
@@ -119,7 +122,7 @@ class Pass:
                 dataset._delivers(batch.epoch)
                 at.has_yielded = True
                 at.step += 1
-                # Who knows the length does not ask for the end.
+                # A program that knows the length does not ask for the end.
                 at.finished = at.step == self._steps
                 return self._made(batch)
             at.epoch = self._epoch_after(at.epoch)
@@ -141,8 +144,8 @@ class Pass:
         return tensors(batch, copy, dataset._absent, dataset._dense)
 
     def _tell_others(self, error: PipemillError) -> None:
-        """Says an error to the other ranks that ends the pass of this one, as that of an empty
-        part of the objects does."""
+        """Tells the other ranks the error that ends the pass of this one, such as that of an empty
+        part of the objects."""
         ends = self._progress.ends
         if ends is not None and (
             type(error) is PipemillError or isinstance(error, (DecodeError, HostDied))
@@ -153,7 +156,7 @@ class Pass:
         dataset, at = self._dataset, self._progress
         other = dataset._current
         if dataset._reading.can_start_again and (other is None or other.epoch is None):
-            # Whether the host was killed since the last pass is seen before anything has begun.
+            # A host that was killed since the last pass is noticed before anything has begun.
             stream = dataset._connected()
             stream._finish_batch()
             stream._receiver.peek()
@@ -167,7 +170,7 @@ class Pass:
             return
         if at.step >= self._steps:
             at.step = 0  # a pass of this number of batches is over there
-        # It goes on in the middle of an epoch.
+        # It continues in the middle of an epoch.
         at.epoch = stream._epoch or next(stream.epochs(), None)
 
     def _whole_epoch(self, stream: Stream, other: Progress | None) -> Epoch | None:
@@ -185,19 +188,20 @@ class Pass:
         elif self._may_be_empty and self._progress.step and first is not None:
             # The state is after a batch without records, which is the last one of its epoch.
             if wanted is None or wanted < first:
-                # All ranks are there then, so that those in the epoch before have got its end.
+                # All ranks are there then, so that those in the epoch before have received its end.
                 stream._receiver.peek()
                 return None
         if wanted is not None and not _is_past(stream, wanted):
             stream.set_epoch(wanted)
         elif first is not None:
-            # A host that goes on after an epoch says first that this one is over.
+            # A host that resumes after an epoch first sends that this one is over.
             with contextlib.suppress(ValueError):  # there is no further epoch
                 stream.set_epoch(first)
         return next(stream.epochs(), None)
 
     def _epoch_after(self, epoch: Epoch) -> Epoch | None:
-        """The epoch in which this pass goes on after one that has ended. None: the pass is over."""
+        """The epoch in which this pass continues after one that has ended. None: the pass is
+        over."""
         dataset, at = self._dataset, self._progress
         stream = dataset._connected()
         check_not_empty(epoch, stream, dataset._count)
@@ -209,17 +213,17 @@ class Pass:
         return next(stream.epochs(), None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: after the last batch that this has yielded."""
+        """Where to resume: after the last batch that this pass has yielded."""
         with errors_travel():
             return self._dataset._state(self._progress)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on there. Call this before the first batch is asked for."""
+        """Resumes there. Call this before the first batch is requested."""
         self._dataset.load_state_dict(state)
         self._may_be_empty = True
         self._progress.finished = state["finished"]
         if torch.utils.data.get_worker_info() is not None:
-            # A DataLoader may end this process now, and start others without a state: they go on
+            # A DataLoader may end this process now, and start others without a state. They continue
             # where this one has put the host.
             with errors_travel():
                 self._dataset._connected()
@@ -234,8 +238,8 @@ class Pass:
 
 
 def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
-    """What comes first in a stream that has no state, and has got nothing yet. Passes over the end of
-    an epoch whose batches were given to processes that read for this program before."""
+    """The first message of a stream that has no state, and has received nothing yet. Skips the end
+    of an epoch whose batches went to processes that read for this program before."""
     first, began = stream._receiver.peek(), stream._connection.welcome.resumed
     if not isinstance(first, EpochEnd):
         return first
@@ -248,7 +252,8 @@ def pass_over_left_epoch(stream: Stream) -> Grant | EpochEnd | None:
 
 
 def _has_batch(epoch: Epoch) -> bool:
-    """Whether the epoch has a further batch. It waits for it as `next` does, and takes nothing."""
+    """Whether the epoch has a further batch. It waits for the batch as `next` does, and takes
+    nothing."""
     stream = epoch._stream
     if stream._epoch is not epoch or epoch._skipped:
         return False
@@ -257,8 +262,8 @@ def _has_batch(epoch: Epoch) -> bool:
 
 
 def coming_epoch(stream: Stream) -> int | None:
-    """The epoch of the next batch that a program is delivered. None after the last one. Waits for
-    the host."""
+    """The epoch of the next batch that is delivered to a program. None after the last one. Waits
+    for the host."""
     epoch = stream._epoch
     if epoch is not None and epoch._skipped:
         return epoch.number + 1
@@ -269,7 +274,7 @@ def coming_epoch(stream: Stream) -> int | None:
 
 
 def _data_are_over(stream: Stream) -> str:
-    """Says that a pass has no batch, because all epochs were delivered."""
+    """The error text of a pass without a batch, because all epochs were delivered."""
     return (
         f"the data are over: channel {stream.channel!r} has delivered all of its epochs, and "
         "another pass was begun. Make no further pass, or read the source more often: epochs=, "
@@ -286,14 +291,14 @@ def _takes_last_credit(batch: Batch) -> bool:
 
 
 def _is_past(stream: Stream, epoch: int) -> bool:
-    """Whether a later epoch than this one comes. Trainers that go on count from 0 again."""
+    """Whether a later epoch than this one comes. Trainers that resume count from 0 again."""
     coming = stream._receiver.peek() if stream._epoch is None else None
     now = stream._epoch.number if stream._epoch else coming and coming.epoch
     return now is not None and now > epoch
 
 
 def _leave(progress: Progress) -> None:
-    """A pass that is left before its end ends its epoch, so that the next one is whole."""
+    """Ends the epoch of a pass that is left before its end, so that the next one is whole."""
     if progress.epoch is not None:
         progress.epoch.end()
         progress.epoch = None

@@ -1,5 +1,5 @@
-"""What a `Dataset` or a `Loader` reads, in whatever process: a channel of a host that runs, or a
-source, for which the process that made it starts a host.
+"""The input of a `Dataset` or a `Loader`, in any process: a channel of a running host, or a source.
+The process that made it starts a host for a source.
 
 It can be pickled and forked. Each process connects for itself.
 """
@@ -30,16 +30,16 @@ from .resume import LeftOut
 #: Batches that a program may hold. Trainers look one batch ahead, and a worker's batch is held
 #: until a thread has sent it.
 _CREDITS = 4
-#: The objects that a host reads, as the settings of a state say it: part, parts, how dealt.
+#: The settings of a state for the objects that a host reads: part, parts, how they are dealt.
 _PART = re.compile(r"none|(?P<part>\d+)/(?P<parts>\d+) by (?P<how>.*)")
 #: Arguments that only a channel has.
 _OF_CHANNEL = {"wait", "allow_other_users"}
-#: How objects are dealt where nobody says it.
+#: How objects are dealt by default.
 _BALANCE = "count"
 
 
 class Place(NamedTuple):
-    """Where a rank goes on."""
+    """The place where a rank resumes."""
 
     #: The state of its stream.
     stream: dict[str, Any]
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 def _other_ranks(stream: Mapping[str, Any], hosts: int, now: int, world: int) -> str:
-    """Says that the number of ranks has changed in the middle of an epoch."""
+    """The error text for a number of ranks that has changed in the middle of an epoch."""
     before = f"{stream['world'] * hosts} ranks" if stream["world"] * hosts > 1 else "one rank"
     after = f"{world * now} ranks" if world * now > 1 else "one rank"
     if stream["world"] * hosts == world * now:
@@ -67,29 +67,30 @@ class Reading:
     def __init__(
         self, source: Any, decoder: Any, socket: Any, rank: Any, how: dict[str, Any], slots: int
     ) -> None:
-        """Starts the host where `source` is one, with at least as many slots. `how`: the other
+        """Starts the host if `source` is given, with at least as many slots. `how`: the other
         arguments, without those that are None."""
         given = {name: value for name, value in how.items() if value is not None}
         self._wishes: dict[str, Any] = {"credits": given.pop("credits", _CREDITS)}
         for name in ("timeout", "hold_timeout"):
             if name in given:
                 self._wishes[name] = given.pop(name)
-        #: What may differ from what it was when a state was taken.
+        #: Accepted differences from the time of a state.
         self._accept = check_accept(given.pop("accept"))
         self._program = uuid.uuid4().hex
         #: The count of the host's last stream in this process.
         self._skips: SkippedCount | None = None
         self._may_skip = may_skip(how["on_error"], how["on_plugin_error"])
-        #: Of the host. None where no host was named.
+        #: The address of the host. None if no host was named.
         self._address: Address | None = None
         self._host: Host | None = None
         #: The process that has started the host, for texts in other processes.
         self._owner: str | None = None
-        #: The part of the objects that the host reads, where it does not read all.
+        #: The part of the objects that the host reads, if it does not read all.
         self._own_part: dict[str, int] | None = None
-        #: Whose part that is, for error texts.
+        #: The name of that part, for error texts.
         self._part: str | None = None
-        #: What is read, the same on all ranks that read parts of it. None where no part is read.
+        #: The name of the input, the same on all ranks that read parts of it. None if no part is
+        #: read.
         self._name: str | None = None
         own = rank_of(rank)
         self._is_channel = is_channel(source, decoder, socket)
@@ -98,7 +99,7 @@ class Reading:
             self._rank, self._world = own or (0, 1)
             if own is not None:
                 self._name = _name_of(f"channel {source}")
-            #: Whether the host deals out batches to this program alone.
+            #: Whether the host's batches go only to this program.
             self._alone = own is None or (rank == "auto" and own[1] == 1)
             return
         for name in _OF_CHANNEL & set(given):
@@ -139,8 +140,8 @@ class Reading:
         self._owner = f"process {os.getpid()}"
 
     def name_of_unequal(self, world: int) -> str | None:
-        """What the `world` ranks of a process group call what they read, where they may get
-        different numbers of batches: they read parts of it, by several hosts. Else None."""
+        """The name of the input for the `world` ranks of a process group, if they may get different
+        numbers of batches: they read parts of it, by several hosts. Otherwise None."""
         is_one_host = self._is_channel and self._world >= world
         return None if is_one_host else self._name
 
@@ -150,8 +151,8 @@ class Reading:
         return self._host is not None and self._alone and self._host._owner == os.getpid()
 
     def start_again(self) -> None:
-        """Starts the host again, where it is this process's alone. One that has read all epochs
-        does not go back."""
+        """Starts the host again, if it belongs to this process alone. A host that has read all
+        epochs does not go back."""
         if self._host is not None and self.can_start_again:
             self._host.close()
             self._start()
@@ -171,11 +172,11 @@ class Reading:
         self._wishes.update(given)
 
     def of_this_host(self, state: Mapping[str, Any], workers: int) -> Place:
-        """Where this rank goes on from a state of a `Dataset`, which may be another rank's.
+        """Where this rank resumes from a state of a `Dataset`, which may be another rank's.
 
         :param workers: how many processes read for this program.
 
-        Raises :class:`ValueError` where the state does not say this rank's place.
+        Raises :class:`ValueError` if the state does not determine this rank's place.
         """
         stream, since = check_state(self._channel, state["stream"]), state["since"]
         if self._is_channel:
@@ -183,7 +184,7 @@ class Reading:
         settings = stream["settings"]
         found = _PART.fullmatch(settings.get("part", "none"))
         if found is None:
-            return Place(stream, LeftOut())  # the host says what it lacks
+            return Place(stream, LeftOut())  # the host says which settings it lacks
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
         own, count = (self._own_part["index"], self._own_part["count"]) if self._own_part else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
@@ -205,8 +206,9 @@ class Reading:
     def _of_other_part(
         self, stream: dict[str, Any], state: Mapping[str, Any], part: int, own: int
     ) -> Place:
-        """The place in this part of the objects where the rank of another part was at `stream`. It
-        is found by reading: nobody knows yet which of this part's batches were delivered."""
+        """The place in this part of the objects when the rank of another part was at `stream`. It
+        is found by reading, because it is not known yet which of this part's batches were
+        delivered."""
         since, whose = state["since"], f"this is the state of a rank that reads part {part} of "
         whose += f"the objects, and this rank reads part {own}"
         if stream["settings"].get("batch") == "none":
@@ -225,7 +227,7 @@ class Reading:
                 "batches (one was ended early, or the objects have changed), so nobody knows how "
                 "many those of this part had. Give each rank the state that it has saved"
             )
-        # That it is where the other rank's numbers begin matters to no record.
+        # The record numbers of the other rank have no meaning here.
         end = stream["batch"]
         if stream["delivered"]:
             end += stream["world"] - stream["rank"]
@@ -241,8 +243,9 @@ class Reading:
         )
 
     def connect(self, worker: int, workers: int, number: int | None, state: Any) -> Stream:
-        """The stream of one of `workers` processes that read for this program. `number`: that of their
-        pass. The host hangs up on those of an older one, which a DataLoader may end only later."""
+        """The stream of one of `workers` processes that read for this program. `number` is the
+        number of their pass. The host hangs up on processes of an older pass, which a DataLoader
+        may end only later."""
         asked = dict(self._wishes)
         times = {name: asked.pop(name) for name in ("timeout", "wait", "hold_timeout") if name in asked}
         rank = None if self._alone and workers == 1 else (
@@ -278,7 +281,7 @@ class Reading:
         return self._skips.now()
 
     def close(self) -> None:
-        """Ends the host, where it is this program's."""
+        """Ends the host, if it is this program's."""
         if self._host is not None:
             self._host.close()
 

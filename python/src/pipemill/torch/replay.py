@@ -1,4 +1,4 @@
-"""The first batches again and again: how fast training is where it never waits for data."""
+"""Repeats the first batches, to measure how fast training is if it never waits for data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Reads the first batches of a dataset once, keeps copies of them, and gives these."""
+    """Reads the first batches of a dataset once, keeps copies of them, and yields these
+    repeatedly."""
 
     def __init__(self, dataset: Dataset, batches: int, steps: int | None) -> None:
         """`batches`: how many are kept. `steps`: of a pass; None: a pass does not end."""
@@ -37,8 +38,8 @@ class Replay:
         self.passes += 1
 
     def _read(self) -> list[Tensors]:
-        """The first batches, or all where there are fewer. The host keeps what it has read ahead,
-        and then reads nothing more."""
+        """The first batches, or all if there are fewer. The host keeps the batches that it has read
+        ahead, and then reads nothing more."""
         dataset = self._dataset
         before = dataset._copy, dataset._steps
         dataset._copy, dataset._steps = True, self._batches

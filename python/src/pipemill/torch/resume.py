@@ -1,4 +1,4 @@
-"""Passes over batches that were delivered before a stop, where a rank has to read them again."""
+"""Skips batches that were delivered before a stop, if a rank has to read them again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class LeftOut:
         crosses_epochs: bool = False,
         is_each_epoch_equal: bool = False,
     ) -> None:
-        """`epoch`: the first of the batches is the first one of this epoch. `crosses_epochs`:
-        whether they may be those of several epochs. `is_each_epoch_equal`: whether all epochs have
-        as many batches."""
+        """`epoch`: the batches begin with the first one of this epoch. `crosses_epochs`: whether
+        they may belong to several epochs. `is_each_epoch_equal`: whether all epochs have as many
+        batches."""
         self._epoch = epoch
         self._all = self._batches = batches
         self._crosses_epochs = crosses_epochs
@@ -37,19 +37,20 @@ class LeftOut:
         return self._all > 0
 
     def pass_over(self, stream: Stream, count: Count) -> None:
-        """Reads them. If an error such as a timeout ends that, the next call goes on."""
+        """Reads and skips them. If an error such as a timeout interrupts this, the next call
+        continues."""
         while self._batches:
             epoch = stream._epoch or next(stream.epochs(), None)
             if epoch is None:
-                return  # the pass says that the data are over
+                return  # the pass reports that the data are over
             if next(epoch, None) is not None:
                 self._batches -= 1
                 count.passed(epoch.number)
-            elif epoch.number >= self._epoch:  # a host may say first that the one before is over
+            elif epoch.number >= self._epoch:  # a host may first send that the one before is over
                 self._go_on_after(epoch, stream, count)
 
     def _go_on_after(self, epoch: Epoch, stream: Stream, count: Count) -> None:
-        """The epoch has ended before all of them were read."""
+        """Continues after an epoch that has ended before all of them were read."""
         check_not_empty(epoch, stream, count)
         count.ended(epoch.number, bool(epoch.ended_early))
         if not self._crosses_epochs:
@@ -80,8 +81,8 @@ class LeftOut:
 
 
 def check_not_empty(epoch: Epoch, stream: Stream, count: Count) -> None:
-    """Refuses an epoch that has ended and had no batch from its beginning on: passes over such ones
-    would all be empty, and a number of steps would never come together."""
+    """Refuses an epoch that has ended and had no batch from its beginning on: passes over such
+    epochs would all be empty, and would never reach a number of steps."""
     began = stream._connection.welcome.resumed
     last = max(-1 if count.epoch is None else count.epoch, began["epoch"] if began else -1)
     if epoch.batches == 0 and not epoch.ended_early and epoch.number > last:

@@ -1,9 +1,9 @@
-"""Copies to a GPU through a few buffers of pinned memory, which are used again and again.
+"""Copies to a GPU through a few buffers of pinned memory, which are used again.
 
-It is for what `direct` can't copy from the ring: the mapping that a program may write to, which
-can't be pinned without a copy of it, memory of this process, and machines whose CUDA refuses memory
-that is mapped for reading. New pinned memory costs milliseconds. So a batch is copied into a buffer, from
-which the GPU fetches it while the program goes on.
+It copies memory that `direct` can't copy from the ring: the mapping that a program may write to,
+which can't be pinned without a copy of it; memory of this process; and all memory on machines whose
+CUDA refuses read-only mappings. New pinned memory costs milliseconds. So a batch is copied into a
+buffer, from which the GPU fetches it while the program continues.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import torch
 
-#: Buffers that are kept. A loop has one on its way to the GPU while it fills the next one.
+#: Buffers that are kept. A loop has one that the GPU reads while it fills the next one.
 _MAX_KEPT = 16
 
 
@@ -22,7 +22,7 @@ def _pinned(size: int) -> torch.Tensor:
 
 
 class Staging:
-    """A pool of buffers. One that the GPU still reads is not used again."""
+    """A pool of buffers. A buffer that the GPU still reads is not used again."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Staging:
         buffer = self._take(size)
         staged = buffer[:size].view(tensor.dtype).view(tensor.shape)
         staged.copy_(tensor)
-        # A copy in any case: the buffer is used again.
+        # A copy in any case, because the buffer is used again.
         moved = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
         moved.copy_(staged, non_blocking=non_blocking)
         with self._lock:
@@ -59,7 +59,7 @@ class Staging:
         return moved
 
     def _take(self, size: int) -> torch.Tensor:
-        """A buffer of at least `size` bytes that nobody reads."""
+        """A buffer of at least `size` bytes that the GPU does not read."""
         with self._lock:
             for at, (buffer, event) in enumerate(self._buffers):
                 if size <= len(buffer) <= 4 * size + 4096 and (event is None or event.query()):

@@ -1,7 +1,7 @@
 """Tensors over a batch, without a copy of its payload.
 
-The tensors can be written to. What a program writes stays with it: neither the host nor another
-consumer ever sees it, and the next batch in the same memory does not show it. See `memory`.
+The tensors can be written to. The changes stay in the program: neither the host nor another
+consumer ever sees them, and the next batch in the same memory does not show them. See `memory`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .staging import Staging
 if TYPE_CHECKING:
     from ..batch import Batch
 
-#: What follows a field's name in the name of the tensor that says which records have it.
+#: Suffix of a field's name in the name of the tensor that says which records have the field.
 PRESENT = ".present"
 
 
@@ -43,8 +43,8 @@ class Tensors(dict):  # type: ignore[type-arg]  # PyTorch wants a mapping that i
     def to(self, device: Any, non_blocking: bool = False) -> Tensors:
         """The same with all tensors on `device`.
 
-        From memory to a GPU, the copy goes through pinned memory that is used again and again. So
-        the batch's own memory is free as soon as this returns, also where `non_blocking` is true.
+        From memory to a GPU, the copy goes through pinned memory that is used again. So the batch's
+        own memory is free as soon as this returns, even if `non_blocking` is true.
         """
         return self._mapped(lambda tensor: _staging.to(tensor, torch.device(device), non_blocking))
 
@@ -82,24 +82,24 @@ def tensors(
     ==========================================  ===============================================
 
     The tensors have the field's type, bfloat16 and the unsigned ones too. Whether a field is one
-    tensor or a list follows from its type alone, whatever the lengths in this batch are.
+    tensor or a list depends only on its type, not on the lengths in this batch.
 
     :param dense: names of fields of bytes, or of numbers with a 0 in the shape, that are equally
         long in all records of a batch. Such a field is one tensor, ``(n, length)``, as
         :meth:`pipemill.Batch.dense` gives it, and other lengths are a :class:`ValueError`.
-    :param absent: the values to take where a record does not have a field, by the names of fields:
+    :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": float("nan"), "label": -1}``. Without such a value, a list has None there,
-        and an absent number is an :class:`AbsentError`: a tensor has no place for nothing. A value
-        that the field's type can't hold is an error, too.
+        and an absent number is an :class:`AbsentError`, because a tensor can't represent it. A
+        value that the field's type can't hold is an error, too.
 
-    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. Where
+    A field that records may lack has a second tensor, ``"NAME.present"``, ``(n,)`` of ``bool``. If
     another field has that name, it is a :class:`ValueError`.
 
-    The tensors are views of the shared memory, where its numbers are aligned, and copies where they
-    are not. They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are
-    allowed, and stay in this program: the kernel copies a page when it is first written to. That
-    costs more than a copy does, so pass ``copy=True`` if you write to most of a batch: then the
-    tensors are views of this program's own copy of the payload, and hold nothing of the host's.
+    The tensors are views of the shared memory if its numbers are aligned, and otherwise copies.
+    They hold the batch as arrays do, see :class:`pipemill.Batch`. In-place operations are allowed,
+    and stay in this program: the kernel copies a page when it is first written to. That costs more
+    than a copy does, so pass ``copy=True`` if you write to most of a batch: then the tensors are
+    views of this program's own copy of the payload, and hold no memory of the host.
     """
     payload = None if copy else batch._writable_payload()
     if payload is None:
@@ -179,15 +179,15 @@ def _of_column(column: Column, absent: Any, dense: bool) -> Any:
 
 
 def _uneven(column: Column, absent: Any) -> list[torch.Tensor | None]:
-    """A tensor for each record. All are parts of one, so that it takes one descriptor and not
-    thousands to pass them to another process. None where a record does not have the field."""
+    """A tensor for each record. All are parts of one tensor, so that it takes one descriptor and
+    not thousands to pass them to another process. None if a record does not have the field."""
     field = column.field
     itemsize = SCALARS[field.scalar][0]
     starts, lengths = column.offsets.astype(np.int64), column.lengths.astype(np.int64)
     starts[starts == ABSENT] = 0
     scalar, raw = "uint8" if field.scalar == "bytes" else field.scalar, column.raw
     if itemsize > 1 and (starts % itemsize).any():
-        # Numbers at odd addresses, which tensors can't have: all of them once more, in a row.
+        # Numbers at odd addresses, which tensors can't have: a copy of all of them, in a row.
         raw = np.concatenate([raw[at : at + size] for at, size in zip(starts, lengths)])
         starts = np.cumsum(lengths) - lengths
     whole = _of_array(raw[: len(raw) // itemsize * itemsize].view(dtype_of(scalar)), scalar)
@@ -241,9 +241,9 @@ def _each(value: Any, change: Any) -> Any:
 
 
 def _span(parts: list[Any]) -> tuple[torch.Tensor, int] | None:
-    """A tensor of all that lies from the first of these parts of one tensor to the last, and where
-    it begins: so that it takes one copy and not one for each part. None where they are not such
-    parts, or much else lies between them."""
+    """A tensor from the first of these parts of one tensor to the last, and where it begins: so
+    that it takes one copy and not one for each part. None if they are not such parts, or many other
+    bytes lie between them."""
     some = [one for one in parts if one is not None]
     if not some or not all(isinstance(one, torch.Tensor) for one in some):
         return None

@@ -1,8 +1,8 @@
-"""Errors of a DataLoader's worker, which reach the program as they are.
+"""Lets errors of a DataLoader's worker reach the program unchanged.
 
-PyTorch passes on the type of an error and a text that is made of its traceback, and makes another
+PyTorch passes on the type of an error and a text that contains its traceback, and makes another
 error of these. The attributes would be lost, and the text would be another one. But the type is
-pickled, so a type can bring the error with it.
+pickled, so a type can carry the error with it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from ..errors import PipemillError, made_again
 
 
 class WorkerTraceback(Exception):
-    """The cause of an error that came from a worker: where in the worker it was raised."""
+    """The cause of an error that came from a worker: the place in the worker where it was
+    raised."""
 
 
 class _Bringing(type):
-    """The type of types that bring their only error with them, when they are pickled."""
+    """The type of types that carry their only error with them, when they are pickled."""
 
     _error: tuple[type[PipemillError], tuple[Any, ...], dict[str, Any]]
 
 
 def travelling(error: PipemillError) -> PipemillError:
-    """The same error, of a subclass of its type that brings it with it."""
+    """The same error, of a subclass of its type that carries it."""
     kind = type(error)
     if not isinstance(kind, _Bringing):
         own = {
@@ -43,7 +44,7 @@ def travelling(error: PipemillError) -> PipemillError:
 
 @contextlib.contextmanager
 def errors_travel() -> Iterator[None]:
-    """In a DataLoader's worker, errors of this block reach the program as they are."""
+    """In a DataLoader's worker, errors of this block reach the program unchanged."""
     try:
         yield
     except PipemillError as error:
@@ -53,7 +54,7 @@ def errors_travel() -> Iterator[None]:
 
 
 class _Arrived:
-    """What PyTorch makes the error with in the program, in place of its type."""
+    """Replaces the error's type in the program: PyTorch calls it to make the error."""
 
     def __init__(self, error: PipemillError) -> None:
         self._error = error

@@ -11,7 +11,7 @@ use crate::batch::cut::CutPoint;
 use crate::{Sink, StopReason};
 
 /// The index of a dedicated buffer takes memory of its own. Records whose index takes more than
-/// this, in bytes, go into slots instead.
+/// this many bytes go into slots instead.
 const MAX_DEDICATED_INDEX: usize = 4 << 20;
 
 impl<S: Sink> BatchBuilder<'_, '_, S> {
@@ -119,9 +119,9 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         Ok(())
     }
 
-    /// Adds a part of the records of a call, whose values all lie in the chunk or all in the call's
-    /// payload, by copying all bytes from the first value to the last one. False if these are far
-    /// more than those of the values, or if they don't fit.
+    /// Adds a part of the records of a call, if all their values lie in the chunk, or all lie in
+    /// the call's payload. It copies all bytes from the first value to the last one. Returns false
+    /// if that would copy many more bytes than the values have, or if the records don't fit.
     fn append_together(
         &mut self,
         decoded: &DecodedRecords,

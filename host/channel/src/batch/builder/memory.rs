@@ -1,4 +1,4 @@
-//! Where the next bytes are read to, and how the batch gets room for them and for records.
+//! Finds memory for the next bytes of input, and makes room for records.
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         }
     }
 
-    /// Makes room for `payload` bytes: the batch leaves, or else its memory grows, because it has a
-    /// fixed size.
+    /// Makes room for `payload` bytes: lets the batch leave. A batch of a fixed size stays, and its
+    /// memory grows.
     fn make_room(&mut self, payload: usize) -> Result<(), StopReason> {
         if self.writer.size().is_some() {
             self.grow(payload)
@@ -77,8 +77,8 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         self.writer.grow(payload, used)
     }
 
-    /// Bytes that the payload may take of the batch's memory if it has `records` records. `None` if
-    /// there is no memory, or if not even their index fits.
+    /// Bytes of the batch's memory that the payload may take if the batch has `records` records.
+    /// `None` if there is no memory, or if not even their index fits.
     pub(super) fn room(&self, records: usize) -> Option<usize> {
         let start = if self.has_records() { &self.writer.batch.start } else { &self.object };
         self.writer.room_from(start, records)
@@ -89,7 +89,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         loop {
             self.writer.ensure_memory()?;
             if self.writer.batch.payload > self.at {
-                // Payload lies after the chunk: the next byte can't be written there.
+                // Payload lies after the chunk, so the next byte can't be written there.
                 self.leave_batch_memory();
                 self.enter_batch_memory()?;
             }
@@ -98,7 +98,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             let room = self.room(records).unwrap_or(0);
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
-            // Each byte that is read takes its own room and that of its records' index.
+            // Each byte of input needs room for itself and for the index of its records.
             let index = 8.0 * fields as f64 * self.density.cautious();
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();

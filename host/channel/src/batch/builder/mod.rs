@@ -1,17 +1,15 @@
-//! The bytes of an object on their way through its decoder, in front of the batch that its records
-//! go into.
+//! The bytes of an object on their way through its decoder, and the batch that its records go into.
 //!
 //! **In place**: bytes are read right after the chunk, into the memory of the batch. Records that
 //! the decoder only refers to are never copied. **Copying**: a decoder that makes the bytes of its
-//! records gets its input in a private buffer, and only what it made goes into the batch. The last
-//! call of the decoder selects between the two.
+//! records gets its input in a private buffer, and only the bytes that it made go into the batch.
+//! The last call of the decoder selects between the two.
 //!
-//! **Of a fixed size**: the records of one call of the decoder that belong to the next batch are
-//! copied; reads that end close to the end of a batch make that few.
+//! **Of a fixed size**: records of a call that belong to the next batch are copied. There are few
+//! of them, because reads end close to the end of a batch.
 //!
 //! - `append`: adds the records of a call of the decoder to the batch.
-//! - `memory`: where the next bytes are read to, and how the batch gets room for them and for
-//!   records.
+//! - `memory`: finds memory for the next bytes of input, and makes room for records.
 
 mod append;
 mod memory;
@@ -39,16 +37,17 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     writer: &'w mut BatchWriter<'s, S>,
     /// The private buffer. It holds the chunk while copying.
     input: Arc<Vec<u8>>,
-    /// Where the chunk lies: in the batch's memory, or else in `input`.
+    /// Whether the chunk lies in the batch's memory. Otherwise it lies in `input`.
     in_place: bool,
-    /// Where the next bytes are to be read: into `input`, or else into the batch's memory.
+    /// Whether the next bytes are read into `input`. Otherwise they are read into the batch's
+    /// memory.
     prefers_copying: bool,
-    /// Where the chunk starts, in the batch's memory or in `input`.
+    /// Offset of the chunk in the batch's memory or in `input`.
     at: usize,
     /// Bytes of the chunk.
     len: usize,
-    /// The object, and the last place in it from which its decoder can decode again: the position
-    /// of the record there. Those of batches follow from it.
+    /// The last place in the object from which its decoder can decode again, and the record there.
+    /// The positions of batches are computed from it.
     object: BatchStart,
     /// Byte offset of the chunk in the object.
     position: u64,
@@ -74,12 +73,12 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         }
     }
 
-    /// The batch, and where it goes.
+    /// The writer of the batch.
     pub(crate) fn writer(&self) -> &BatchWriter<'s, S> {
         self.writer
     }
 
-    /// The same. Not to let the batch leave while there are bytes in the chunk.
+    /// The writer of the batch. The batch must not leave while the chunk has bytes.
     pub(crate) fn writer_mut(&mut self) -> &mut BatchWriter<'s, S> {
         self.writer
     }
@@ -99,40 +98,40 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.at = if self.in_place { self.writer.batch.payload.next_multiple_of(ALIGN) } else { 0 };
     }
 
-    /// Takes facts about the object. It must be called before the object's first record.
+    /// Takes the facts about the object. Must be called before the object's first record.
     pub(crate) fn set_metadata(&mut self, facts: &BTreeMap<String, String>) {
         if !facts.is_empty() {
             self.object.metadata = serde_json::json!(facts).to_string();
         }
     }
 
-    /// The decoder can decode again from the start of the chunk, after the object's first `header`
-    /// bytes.
+    /// Notes that the decoder can decode again from the start of the chunk, if it has seen the
+    /// object's first `header` bytes.
     pub(crate) fn mark_restart(&mut self, header: u64) {
-        // A position can't say more. Decoding from an earlier place is slower, but right.
+        // A position holds no larger number. Decoding from an earlier place is slower, but correct.
         let Ok(header) = u32::try_from(header) else { return };
         let restart = &mut self.object.position;
         restart.header = header;
         (restart.offset, restart.first_record) = (self.position, self.records);
     }
 
-    /// Whether the decoder can decode again from the start of the chunk: the bytes of the header
-    /// that it needs for that.
+    /// Number of bytes of the header that the decoder needs to decode again from the start of the
+    /// chunk. `None` if it can't.
     pub(crate) fn restart_here(&self) -> Option<u64> {
         let restart = &self.object.position;
         let is_here = (restart.offset, restart.first_record) == (self.position, self.records);
         (is_here && self.position > 0).then_some(restart.header.into())
     }
 
-    /// The chunk begins at `offset` in the object from now on, with the record of number `record`.
-    /// Must not be called while there are bytes in the chunk.
+    /// Moves the chunk, which must be empty, to `offset` in the object, where record number
+    /// `record` begins.
     pub(crate) fn jump_to(&mut self, offset: u64, record: u64) {
         (self.position, self.records) = (offset, record);
         self.density = Density::of_object_from(offset, record);
     }
 
-    /// Bytes of input that fill the batch, counted from the end of the chunk: an estimate. `None`
-    /// without a size, or before the object's first record.
+    /// Estimate of the bytes of input after the chunk that fill the batch. `None` for a batch
+    /// without a fixed size, or before the object's first record.
     pub(crate) fn bytes_to_cut(&self) -> Option<usize> {
         let density = self.density.likely();
         let size = self.writer.size().filter(|_| density > 0.0)?;
@@ -173,7 +172,8 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.records
     }
 
-    /// The chunk: the bytes that were read and not consumed. For the time of a call of the decoder.
+    /// The chunk: the bytes that were read and not consumed. To be held only during a call of the
+    /// decoder.
     pub(crate) fn chunk(&self) -> (Bytes, Range<usize>) {
         let range = self.at..self.at + self.len;
         match self.writer.memory() {

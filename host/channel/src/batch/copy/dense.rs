@@ -16,7 +16,7 @@ pub(crate) fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {
     fields.iter().map(|field| field.fixed_size().filter(|size| *size > 0)).collect()
 }
 
-/// Whether the column's values lie one after the other from an aligned place on.
+/// Whether the column's values are adjacent and begin at an aligned offset.
 fn is_dense(column: &Column, size: usize) -> bool {
     let first = column.offsets.first().copied().unwrap_or(0) as usize;
     let mut expected = (first..).step_by(size);
@@ -25,7 +25,7 @@ fn is_dense(column: &Column, size: usize) -> bool {
 }
 
 impl Batch {
-    /// Adds copies of the last record until there are `records`. Their values are the last one's.
+    /// Adds copies of the last record until there are `records`. The copies share its values.
     pub(crate) fn pad(&mut self, records: usize) {
         let missing = records.saturating_sub(self.records);
         for column in &mut self.columns {
@@ -40,8 +40,8 @@ impl Batch {
         self.padding = missing;
     }
 
-    /// The fields that have to be moved to become arrays, and the number of bytes of payload with
-    /// them.
+    /// The fields whose values have to be moved to become arrays, and the bytes of payload after
+    /// the move.
     pub(crate) fn scattered(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
         let mut end = self.payload;
         let mut scattered = Vec::new();

@@ -1,8 +1,8 @@
 //! Copies records into batches.
 //!
-//! `pieces` are records in pieces of memory, which are taken one by one; `picked` are those that
-//! were taken out of others and become a batch; `run` copies records that follow each other at
-//! once; `dense` makes arrays of values that have a fixed size.
+//! `pieces` takes records one by one from pieces of memory. `picked` makes a batch of records that
+//! were picked from others. `run` copies records that follow each other at once. `dense` makes
+//! arrays of values that have a fixed size.
 
 pub mod dense;
 pub mod picked;

@@ -1,5 +1,4 @@
-//! Records that are picked out of others and become a batch: how their values lie in it, and how
-//! they are copied.
+//! Makes a batch of records that were picked from others: the layout of their values, and the copy.
 
 use crate::batch::ALIGN;
 use crate::batch::{Batch, push_copy};
@@ -18,9 +17,9 @@ pub(crate) trait PickedRecords {
     /// Byte offset of the record in its object, if offsets are kept.
     fn start_of(&self, at: usize) -> Option<u64>;
 
-    /// Where the values of each field begin, and the bytes of all. The values of a field lie one
-    /// after the other. `row_sizes` has the fields whose values all have one size: they begin at a
-    /// multiple of [`ALIGN`].
+    /// The offset at which the values of each field begin, and the bytes of all. The values of a
+    /// field are adjacent. `row_sizes` has the fields whose values all have one size: they begin at
+    /// a multiple of [`ALIGN`].
     fn layout(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
         let mut end = 0;
         let of_field = |(field, row_size): (usize, &Option<usize>)| {
@@ -34,8 +33,8 @@ pub(crate) trait PickedRecords {
         (row_sizes.iter().enumerate().map(of_field).collect(), end)
     }
 
-    /// Copies the records to an empty batch. Field after field: the copies of one field don't wait
-    /// for each other. `starts` is where the values of each field begin in `memory`.
+    /// Copies the records to an empty batch, field by field: the copies of one field don't wait for
+    /// each other. `starts` has the offset in `memory` at which the values of each field begin.
     fn copy_to(&self, batch: &mut Batch, memory: &mut [u8], starts: &[usize]) {
         for ((field, column), start) in batch.columns.iter_mut().enumerate().zip(starts) {
             let mut to = *start;
@@ -45,7 +44,7 @@ pub(crate) trait PickedRecords {
                 push_copy(column, memory, &mut to, value);
             }
         }
-        // All records have one, or none.
+        // Either all records have a start, or none has.
         if self.len() > 0 && self.start_of(0).is_some() {
             batch.starts.extend((0..self.len()).filter_map(|at| self.start_of(at)));
         }

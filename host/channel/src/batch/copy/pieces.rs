@@ -21,11 +21,10 @@ pub(crate) struct PiecePlace {
     record: usize,
 }
 
-/// Pieces in the order in which they came.
+/// Pieces in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct PieceQueue {
-    /// The last piece has the next record, if there is one. The others have records that were
-    /// taken.
+    /// Only the last piece can have a next record. All records of the others were taken.
     pieces: VecDeque<Piece>,
     /// Number of the first of `pieces`.
     first: u64,
@@ -34,13 +33,13 @@ pub(crate) struct PieceQueue {
 }
 
 impl PieceQueue {
-    /// Adds a piece. All records of those before were taken.
+    /// Adds a piece. All records of the earlier pieces must have been taken.
     pub(crate) fn push(&mut self, memory: BlockMemory, batch: Batch) {
         self.next = 0;
         self.pieces.push_back(Piece { memory, batch });
     }
 
-    /// Whether the next record is there.
+    /// Whether there is a next record.
     pub(crate) fn has_record(&self) -> bool {
         self.pieces.back().is_some_and(|piece| self.next < piece.batch.records)
     }
@@ -50,20 +49,20 @@ impl PieceQueue {
         self.next as u64
     }
 
-    /// Takes the next record, which is there.
+    /// Takes the next record. There must be one.
     pub(crate) fn take(&mut self) -> PiecePlace {
         let piece = self.first + self.pieces.len() as u64 - 1;
         self.next += 1;
         PiecePlace { piece, record: self.next - 1 }
     }
 
-    /// The records that were taken are not needed any more: gives back memory.
+    /// Gives back the memory of records that were taken: they are not needed any more.
     pub(crate) fn release_taken(&mut self, give_back: impl FnMut(BlockMemory)) {
         let is_used_up = self.pieces.back().is_some_and(|piece| self.next == piece.batch.records);
         self.release(usize::from(!is_used_up), give_back);
     }
 
-    /// No record is needed any more: gives back all memory.
+    /// Gives back all memory: no record is needed any more.
     pub(crate) fn clear(&mut self, give_back: impl FnMut(BlockMemory)) {
         self.release(0, give_back);
     }

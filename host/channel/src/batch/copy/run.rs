@@ -1,5 +1,5 @@
-//! Copies records that follow each other. Their values mostly lie close together, so all
-//! of their bytes are copied at once, with what lies between them.
+//! Copies records that follow each other. Their values are usually close together, so one copy
+//! takes all bytes from the first value to the last one.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use pipemill_types::{ABSENT, Column};
 use crate::Batch;
 use crate::batch::push_copy;
 
-/// All bytes from the first value to the last one are copied if they are at most this many times as
-/// many as those of the values, ...
+/// The whole span is copied if it has at most this many times the bytes of the values, plus
+/// [`MAX_BETWEEN`] bytes. Otherwise values are copied one by one.
 const MAX_SPREAD: usize = 2;
-/// ... or this many more than that. Else values are copied one by one.
+/// Bytes that a span may have in addition, so that a span of few values is still copied at once.
 const MAX_BETWEEN: usize = 4 << 10;
 
-/// Where the values of some records lie.
+/// The place of the values of some records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueSpan {
     /// The bytes from the first value to the end of the last one.
@@ -24,14 +24,14 @@ pub(crate) struct ValueSpan {
 }
 
 impl ValueSpan {
-    /// That of these records.
+    /// The span of these records.
     pub(crate) fn of(columns: &[Column], records: &Range<usize>) -> Self {
         Self::in_order(columns, records).unwrap_or_else(|| Self::in_any_order(columns, records))
     }
 
-    /// The span of these records, if their values lie between the first value of the first record
-    /// and the end of the last one's. So it is with most formats, and to see that takes a third of
-    /// the time of the search.
+    /// The span of these records, if all their values lie between the first value of the first
+    /// record and the end of the last record's values. Most formats are like that. This check takes
+    /// a third of the time of the search in any order.
     fn in_order(columns: &[Column], records: &Range<usize>) -> Option<Self> {
         if records.is_empty() {
             return None;
@@ -47,7 +47,7 @@ impl ValueSpan {
         for column in columns {
             let (offsets, lengths) =
                 (&column.offsets[records.clone()], &column.lengths[records.clone()]);
-            // Its highest bit is set if one of them is negative, or 2 GiB or more.
+            // The highest bit is set if a difference is negative, or 2 GiB or more.
             let mut outside = 0;
             for (offset, length) in offsets.iter().zip(lengths) {
                 let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(*offset));
@@ -76,7 +76,7 @@ impl ValueSpan {
         Self { span: first.min(end) as usize..end as usize, values: values as usize }
     }
 
-    /// Whether to copy all of it at once.
+    /// Whether to copy the whole span at once.
     pub(crate) fn is_together(&self) -> bool {
         self.span.len() <= MAX_SPREAD * self.values + MAX_BETWEEN
     }
@@ -111,7 +111,7 @@ impl<'a> CopiedRun<'a> {
         }
         let is_absent = |column: &Column| column.offsets[self.records.clone()].contains(&ABSENT);
         batch.absent |= self.batch.absent && self.batch.columns.iter().any(is_absent);
-        // All records have one, or none.
+        // Either all records have a start, or none has.
         batch.starts.extend_from_slice(self.batch.starts.get(self.records.clone()).unwrap_or(&[]));
         batch.records += self.records.len();
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// The quick way finds the same, and is taken where values are in order.
+        /// The span in order is that in any order. It is found if the values are in order.
         #[test]
         fn both_ways_find_the_same(
             places in prop_oneof![places(), ordered_places()],

@@ -1,5 +1,5 @@
-//! Takes records that were decoded before: those that were picked out of others, and those of other
-//! batches.
+//! Takes records that are decoded already: records that were picked from others, and the records of
+//! other batches.
 
 use super::BatchWriter;
 use crate::batch::BatchStart;
@@ -7,9 +7,8 @@ use crate::batch::copy::picked::PickedRecords;
 use crate::{Batch, Sink, StopReason};
 
 impl<S: Sink> BatchWriter<'_, S> {
-    /// Fills the empty batch with records that were picked, whose first one comes `after` records
-    /// after `start`: each value is copied to the place that it keeps. The batch does not leave
-    /// yet.
+    /// Fills the empty batch with picked records. The first one comes `after` records after
+    /// `start`. Each value is copied to its final place. The batch does not leave yet.
     pub(crate) fn fill(
         &mut self,
         start: &BatchStart,
@@ -34,8 +33,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only without a
-    /// size.
+    /// Hands over a copy of a batch, whose payload is at the start of `memory`. Only where batches
+    /// have no fixed size.
     pub(crate) fn give_copy(&mut self, memory: &[u8], batch: &mut Batch) -> Result<(), StopReason> {
         let payload = batch.payload;
         self.ensure_memory()?;
@@ -50,8 +49,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         granted
     }
 
-    /// Hands over a batch whose payload is at the start of memory that the sink gave. Only without
-    /// a size.
+    /// Hands over a batch whose payload is at the start of memory of the sink. Only where batches
+    /// have no fixed size.
     pub(crate) fn give(&mut self, memory: S::Memory, batch: &mut Batch) -> Result<(), StopReason> {
         if !batch.columns.is_empty() {
             let (fields, texts) = (batch.columns.len(), batch.start.facts());

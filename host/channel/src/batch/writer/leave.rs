@@ -21,8 +21,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         is_cut(fill, point, self.size, is_awaited)
     }
 
-    /// Lets the batch leave, or leaves its records out. Another batch begins. Nothing else may lie
-    /// in its memory.
+    /// Lets the batch leave, or skips its records. Another batch begins. The batch's memory must
+    /// hold nothing else.
     pub(in crate::batch) fn leave(&mut self) -> Result<(), StopReason> {
         match self.size {
             Some(size) if size.tail == Tail::Drop && self.batch.records < size.records => {
@@ -35,8 +35,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         }
     }
 
-    /// Hands over a batch of a fixed size: filled up if it has to be, with the values of a fixed
-    /// size as arrays.
+    /// Hands over a batch of a fixed size. Pads it if necessary, and makes arrays of values of a
+    /// fixed size.
     fn grant_of_size(&mut self, size: BatchSize) -> Result<(), StopReason> {
         if size.tail == Tail::Pad {
             self.count_index(size.records)?;
@@ -58,7 +58,7 @@ impl<S: Sink> BatchWriter<'_, S> {
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         if std::mem::take(&mut self.dedicated) && self.size.is_some() {
             let used = self.batch.payload + 8 * self.batch.records * self.batch.columns.len();
-            // No more: what one batch could take, another one can.
+            // Not more than was used: the next batch can get what this one got.
             self.grown = self.grown.max(used);
         }
         if let Some(memory) = memory {

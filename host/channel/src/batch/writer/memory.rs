@@ -1,4 +1,4 @@
-//! The memory of the batch and how room is made in it.
+//! The memory of the batch: takes it from the sink, and makes room in it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(self.memory.as_ref().map_or(0, |memory| (**memory).as_ref().len()))
     }
 
-    /// Takes the memory of a batch that is not wanted, for another writer.
+    /// Takes the memory of an unwanted batch, for another writer.
     pub(crate) fn take_memory(&mut self) -> Option<S::Memory> {
         self.batch.restart();
         self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok())
@@ -53,15 +53,15 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Counts the index of a batch of a fixed size with this many records, before it has them. It
-    /// is held as columns, whose vectors may have twice their room, and as it is written into the
-    /// batch's memory.
+    /// Counts the index of a batch of a fixed size, before it has these `records` records. The
+    /// index exists twice: as columns, whose vectors may have twice the capacity, and as it is
+    /// written into the batch's memory.
     pub(in crate::batch) fn count_index(&mut self, records: usize) -> Result<(), StopReason> {
         let bytes = 24 * records as u64 * self.batch.columns.len() as u64;
         if bytes <= self.index_bytes {
             return Ok(());
         }
-        // Seldom, because the steps are large.
+        // Rarely more than before, because the steps are large.
         let bytes = bytes.next_multiple_of(FREE_INDEX);
         self.sink.take_memory(&mut self.index_taken, bytes)?;
         self.index_bytes = bytes;
@@ -69,7 +69,7 @@ impl<S: Sink> BatchWriter<'_, S> {
     }
 
     /// Gives the batch memory for at least `payload` bytes. The first `used` bytes of the memory
-    /// stay. The sink takes more than that for what will follow, if it may have more.
+    /// stay. The sink takes more for later records, if it may have more.
     pub(in crate::batch) fn grow(&mut self, payload: usize, used: usize) -> Result<(), StopReason> {
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         let memory = match memory {
@@ -101,16 +101,16 @@ impl<S: Sink> BatchWriter<'_, S> {
         Ok(())
     }
 
-    /// Bytes that the payload may take of the memory of a batch that begins there, if it has
+    /// Bytes of its memory that the payload of a batch that begins at `start` may take, if it has
     /// `records` records. `None` if there is no memory, or if not even their index fits.
     pub(in crate::batch) fn room_from(&self, start: &BatchStart, records: usize) -> Option<usize> {
         let memory = self.memory.as_ref()?;
         self.sink.room(memory, records, self.batch.columns.len(), start.facts())
     }
 
-    /// Makes room for this many more records, with which the payload has `payload` bytes: a batch
-    /// of a fixed size grows. False if one without a size has no room, or should not have more
-    /// records.
+    /// Makes room for more records, with which the payload has `payload` bytes. A batch of a fixed
+    /// size grows. Returns false for a batch without a fixed size that has no room, or should not
+    /// have more records.
     pub(in crate::batch) fn make_room_for(
         &mut self,
         payload: usize,
@@ -119,7 +119,7 @@ impl<S: Sink> BatchWriter<'_, S> {
         self.ensure_memory()?;
         let records = self.batch.records + records;
         if self.size.is_none() && self.dedicated {
-            // It would grow for the index of however many records.
+            // The memory would grow for the index of any number of records.
             return Ok(false);
         }
         let room = self.room_from(&self.batch.start, records);

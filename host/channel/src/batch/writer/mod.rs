@@ -2,12 +2,12 @@
 //! decides, by the rule in `cut`, when a batch leaves.
 //!
 //! **Of a fixed size**: a channel may say how many records a batch has. Then a batch never leaves
-//! for want of memory: its memory grows.
+//! because its memory is full: its memory grows.
 //!
-//! - `decoded_before`: takes records that were decoded before: those that were picked out of
-//!   others, and those of other batches.
+//! - `decoded_before`: takes records that are decoded already: records that were picked from
+//!   others, and the records of other batches.
 //! - `leave`: lets the batch leave.
-//! - `memory`: the memory of the batch and how room is made in it.
+//! - `memory`: the memory of the batch: takes it from the sink, and makes room in it.
 
 mod decoded_before;
 mod leave;
@@ -35,17 +35,18 @@ pub(crate) struct BatchWriter<'s, S: Sink> {
     size: Option<BatchSize>,
     /// The fields of the records, once a decoder has declared them.
     schema: Option<Arc<[Field]>>,
-    /// Those of the state that the channel goes on from, as decoders get them.
+    /// The fields of the state that the channel resumes from, in the form that decoders get.
     state_fields: Option<String>,
     /// Bytes of each field's values, where they have a fixed size.
     row_sizes: Vec<Option<usize>>,
     /// The batch's memory. It is cloned only for the time of a call of the decoder.
     memory: Option<Arc<S::Memory>>,
-    /// The memory is a dedicated buffer, for a record or a batch of a fixed size that fits into no
-    /// other memory. Without a size, the batch leaves as soon as it holds a record.
+    /// Whether the memory is a dedicated buffer, for a record or a batch of a fixed size that fits
+    /// into no other memory. A batch without a fixed size leaves such a buffer as soon as it has a
+    /// record.
     dedicated: bool,
-    /// The bytes that the largest batch of a fixed size needed so far that did not fit a slot; 0
-    /// without one. The next batches begin in a dedicated buffer of this size.
+    /// Bytes of the largest batch of a fixed size so far that did not fit a slot; 0 without one.
+    /// The next batches begin in a dedicated buffer of this size.
     grown: usize,
     /// The index of a batch of a fixed size, in the channel's budget.
     index_taken: Option<TakenMemory>,
@@ -54,7 +55,7 @@ pub(crate) struct BatchWriter<'s, S: Sink> {
     pub(super) batch: Batch,
     /// When the batch got its first record.
     began: Instant,
-    /// What has become of the records. Not in use if the sink has counts of its own.
+    /// Delivery counts. Not in use if the sink has counts of its own.
     counts: Arc<DeliveryCounts>,
 }
 
@@ -88,13 +89,13 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         self.size
     }
 
-    /// Objects before had these fields.
+    /// Sets the fields that earlier objects had.
     pub(crate) fn expect_schema(&mut self, fields: &Arc<[Field]>) {
         self.schema = Some(fields.clone());
         self.row_sizes = row_sizes(fields);
     }
 
-    /// The records must have the fields of a state: those that its decoder gets.
+    /// Requires the fields of a state, in the form that decoders get.
     pub(crate) fn expect_state_fields(&mut self, text: Option<String>) {
         self.state_fields = text.filter(|text| !text.is_empty());
     }
@@ -136,9 +137,9 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         }
     }
 
-    /// Notes where the batch's first record comes from, if the batch has none yet. `first_record`
-    /// is its number in the object whose last place to restart `object` has; `object_offset` is an
-    /// offset before it.
+    /// Notes the position of the batch's first record, if the batch has none yet. `first_record` is
+    /// its number in the object. `object` has the object's last place to decode again from.
+    /// `object_offset` is a byte offset before the record.
     pub(super) fn begin_batch(
         &mut self,
         object: &BatchStart,
@@ -154,25 +155,25 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         }
     }
 
-    /// Leaves out this many records from here on: they were given already.
+    /// Skips the next `records` records: they were delivered already.
     pub(crate) fn skip_records(&mut self, records: u64) {
         self.counts().to_skip.set(records);
     }
 
-    /// Records that the caller has to leave out, at most `most`: none if the sink does.
+    /// Records that the caller has to skip, at most `most`. 0 if the sink skips them.
     pub(crate) fn take_to_skip(&mut self, most: u64) -> u64 {
         self.counts.to_skip.take(most)
     }
 
-    /// Records that are still to be left out, and have not been decoded.
+    /// Records that are still to be skipped, and have not been decoded.
     pub(crate) fn left_to_skip(&self) -> u64 {
-        // Without a window, the batch is empty as long as records are left out.
+        // Without a window, the batch is empty as long as records are skipped.
         let in_batch = self.batch.records as u64;
         let counts = self.counts();
         counts.to_skip.get().saturating_sub(counts.in_window.get() + in_batch)
     }
 
-    /// Waits until a window has done with what it was given.
+    /// Waits until a window has processed everything that it got.
     pub(crate) fn finish(&mut self) -> Result<(), StopReason> {
         self.sink.finish()
     }
@@ -188,7 +189,7 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
     }
 
     /// Tells the sink that the epoch is at its end. If it ends early, records that no consumer has
-    /// got are left out.
+    /// got are dropped.
     pub(crate) fn end_epoch(&mut self, epoch: u32, early: bool) -> Result<(), StopReason> {
         if early {
             self.batch.restart();
@@ -198,7 +199,7 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         self.sink.end_epoch(epoch, early)
     }
 
-    /// Records of the last batches that were left out, because they did not fill a batch.
+    /// Records at the end that were dropped because they did not fill a batch. Resets their count.
     pub(crate) fn take_dropped(&self) -> u64 {
         self.counts().dropped.take(u64::MAX)
     }
@@ -213,7 +214,7 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
         self.batch.records > 0
     }
 
-    /// Exchanges the columns of the batch, which has no records, for the sake of their memory.
+    /// Exchanges the columns of the batch, which has no records, to reuse their memory.
     pub(crate) fn swap_columns(&mut self, columns: &mut Vec<Column>) {
         std::mem::swap(&mut self.batch.columns, columns);
         self.batch.restart();

@@ -15,11 +15,12 @@ use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::{Sink, SinkMemory, StopReason};
 
-/// Bytes of records that wait to be copied and nobody else needs, for each worker.
+/// Bytes of records that wait only to be copied, for each worker.
 pub(crate) const COPY_BYTES: usize = 16 << 20;
 /// Bytes of the columns of batches that are filled concurrently with the next one, for each worker.
 pub(in crate::workers) const COLUMN_BYTES: usize = 4 << 20;
-/// The same of each of their values, whose vectors may have twice their room, and which is written.
+/// Bytes of index for each value: vectors may have twice the capacity, and the index is also
+/// written into the batch.
 const VALUE_BYTES: usize = 24;
 /// Batches that are filled concurrently with the next one, at most.
 const MAX_FILLING: usize = 64;
@@ -32,25 +33,25 @@ pub(crate) type Job<S, R> = Arc<BatchJob<<S as SinkMemory>::Memory, R>>;
 /// The threads that fill batches.
 #[derive(Clone)]
 pub(crate) struct Fillers {
-    /// Where they take them.
+    /// The queue from which they take batches.
     pub(crate) copies: Arc<CopyQueue>,
     /// How many workers are among them.
     pub(crate) workers: usize,
 }
 
-/// Has batches of a fixed size filled, and hands them over.
+/// Has batches of a fixed size filled by other threads, and hands them over.
 pub(crate) struct BatchFiller<'s, S: Sink, R> {
     sink: &'s mut S,
-    /// That of the thread that plans.
+    /// The monitor of the thread that plans.
     monitor: Monitor<'s>,
     layout: Layout,
-    /// Without them, the thread that plans fills the batches, too.
+    /// `None`: the thread that plans also fills the batches.
     fillers: Option<Fillers>,
     /// Batches that have all their records, in their order.
     filling: VecDeque<Job<S, R>>,
-    /// Columns that have memory.
+    /// Columns whose memory is used again.
     spare: Vec<Vec<Column>>,
-    /// The bytes that the largest batch needed so far that did not fit a slot; 0 without one.
+    /// Bytes of the largest batch so far that did not fit a slot; 0 without one.
     grown: usize,
     /// The index of a batch, in the channel's budget.
     index_taken: Option<TakenMemory>,
@@ -124,8 +125,8 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         (workers * COLUMN_BYTES / columns.max(1)).min(MAX_FILLING)
     }
 
-    /// A batch that begins at `start`, and has `records` records if that is known. Without that
-    /// number, it does not wait for memory while others are filled: then there is none.
+    /// Begins a batch at `start`, with `records` records if that is known. If it is not known, this
+    /// does not wait for memory while others are filled, and returns `None`.
     pub(crate) fn begin(
         &mut self,
         start: &BatchStart,
@@ -148,7 +149,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
     /// Memory for a batch, and whether it is a dedicated buffer.
     fn memory(&mut self, waits: bool) -> Result<Option<(S::Memory, bool)>, StopReason> {
         loop {
-            // There are few dedicated buffers: the batches before have to leave.
+            // There are few dedicated buffers, so the batches before have to leave.
             if self.grown == 0
                 && let Some(memory) = self.sink.free_memory()
             {
@@ -184,7 +185,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         let records = if is_complete && tail == Tail::Pad { most } else { records };
         let bytes = VALUE_BYTES as u64 * records as u64 * self.fields() as u64;
         if bytes > self.index_bytes {
-            // Seldom, because the steps are large.
+            // Rarely more than before, because the steps are large.
             let bytes = bytes.next_multiple_of(FREE_INDEX);
             self.sink.take_memory(&mut self.index_taken, bytes)?;
             self.index_bytes = bytes;
@@ -201,7 +202,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         self.grant_full()
     }
 
-    /// Does what the batch needs of this thread. Returns it when it is full.
+    /// Does this thread's part of the work on a batch. Returns the batch when it is full.
     fn serve(
         &mut self,
         job: &Job<S, R>,
@@ -215,7 +216,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
                 job.go_on(filling);
                 Ok(None)
             }
-            // Its thread has panicked; the panic goes on where the thread is waited for.
+            // Its thread has panicked. The panic continues where the thread is joined.
             Found::Gone => Err(StopReason::Stopped),
         }
     }
@@ -289,7 +290,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         let Filled { memory, is_dedicated, mut batch, columns } = filled;
         if is_dedicated {
             let used = batch.payload + 8 * batch.records * self.fields();
-            // No more: what one batch could take, another one can.
+            // Not more than was used: the next batch can get what this one got.
             self.grown = self.grown.max(used);
         }
         self.sink.grant(memory, &mut batch)?;

@@ -12,7 +12,7 @@ use crate::Batch;
 /// How often a wait for a copy is interrupted, to see whether there is still a thread for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What all batches of a channel have in common.
+/// Settings that all batches of a channel share.
 #[derive(Clone)]
 pub(crate) struct Layout {
     pub(crate) size: BatchSize,
@@ -20,7 +20,7 @@ pub(crate) struct Layout {
     pub(crate) row_sizes: Arc<[Option<usize>]>,
 }
 
-/// Records of which a batch gets copies, one after the other.
+/// Records that are copied to the end of a batch.
 pub(crate) trait CopiedRecords: Send + Sync + 'static {
     /// Adds them to the end of a batch, whose values may take `room` bytes of its memory. Returns
     /// the bytes of values that it copied.
@@ -57,7 +57,7 @@ pub(crate) struct Filled<M> {
     pub(crate) columns: Option<Vec<Column>>,
 }
 
-/// How far the batch is.
+/// The stage of a batch.
 enum FillStage<M> {
     /// No record waits to be copied.
     Idle(Filling<M>),
@@ -68,23 +68,23 @@ enum FillStage<M> {
     /// It needs memory for this many bytes of values.
     NoRoom(Filling<M>, usize),
     Full(Filled<M>),
-    /// It was taken, nobody wants it, or its thread has panicked.
+    /// The batch was taken, nobody wants it, or its thread has panicked.
     Gone,
 }
 
 struct FillState<M, R> {
     stage: FillStage<M>,
-    /// The records that are still to be copied.
+    /// Records that are still to be copied.
     records: VecDeque<R>,
-    /// No more records come.
+    /// Whether no more records come.
     is_complete: bool,
 }
 
-/// What the channel's thread finds.
+/// The state in which the channel's thread finds a batch.
 pub(crate) enum Found<M> {
     /// All of its records so far were copied.
     Idle,
-    /// Some were not, or that is not known yet.
+    /// Some of its records were not copied yet, or that is not known.
     Busy,
     /// It needs memory for this many bytes of values, to be given back by
     /// [`go_on`](BatchJob::go_on).
@@ -99,7 +99,7 @@ pub(crate) struct BatchJob<M, R> {
     state: Mutex<FillState<M, R>>,
     changed: Condvar,
     layout: Layout,
-    /// Where other threads take it, if there are any.
+    /// The queue from which other threads take the batch, if there are any.
     queue: Option<Arc<CopyQueue>>,
 }
 
@@ -131,7 +131,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         }
     }
 
-    /// Goes on with memory that has room for more.
+    /// Continues with memory that has room for more.
     pub(crate) fn go_on(self: &Arc<Self>, filling: Filling<M>) {
         self.hand_over(self.state(), filling, false);
     }
@@ -150,7 +150,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         }
     }
 
-    /// Nobody wants it any more.
+    /// Discards the batch: nobody wants it any more.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
         let stage = std::mem::replace(&mut state.stage, FillStage::Gone);
@@ -159,7 +159,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         drop((stage, records));
     }
 
-    /// Looks how far it is.
+    /// The batch's state, without waiting.
     pub(crate) fn look(&self) -> Found<M> {
         Self::found(&mut self.state())
     }
@@ -237,7 +237,7 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
     /// Copies these records.
     ///
     /// # Errors
-    /// They don't fit: those that were not copied, and the bytes of values with all of them.
+    /// They don't fit: the records that were not copied, and the bytes of values with all of them.
     fn append(
         &self,
         filling: &mut Filling<M>,
@@ -267,11 +267,11 @@ impl<M: BatchMemory + 'static, R: CopiedRecords> BatchJob<M, R> {
         }
     }
 
-    /// All records are there: fills the batch up if it has to be, makes arrays of values of a fixed
-    /// size, and writes the index.
+    /// Completes a batch that has all its records. Pads it if necessary, makes arrays of values of
+    /// a fixed size, and writes the index.
     fn complete(&self, mut filling: Filling<M>) -> FillStage<M> {
         let Layout { size, row_sizes } = &self.layout;
-        // Not again, after it got more memory.
+        // Not a second time, after the batch got more memory.
         if size.tail == Tail::Pad && filling.batch.records < size.records {
             filling.batch.pad(size.records);
         }
@@ -330,7 +330,8 @@ impl<M> FillStage<M> {
     }
 }
 
-/// Takes the stage, if it is such a one. Else [`FillStage::Gone`], and it stays.
+/// Takes the stage if `is_such` is true of it. Otherwise the stage stays, and this returns
+/// [`FillStage::Gone`].
 fn take<M>(stage: &mut FillStage<M>, is_such: fn(&FillStage<M>) -> bool) -> FillStage<M> {
     if is_such(stage) { std::mem::replace(stage, FillStage::Gone) } else { FillStage::Gone }
 }

@@ -1,8 +1,8 @@
 //! Batches of a fixed size that several threads fill.
 //!
 //! **Plan**: the channel's thread decides which records go into which batch, from their numbers
-//! alone, and takes the memory of each batch. It touches no byte of their values and no place in
-//! their index. Only the copy of a few bytes is cheaper than to wake a thread for it.
+//! alone, and takes the memory of each batch. It reads no values and writes no index. The exception
+//! is a copy of a few bytes, which is cheaper than to wake a thread for it.
 //!
 //! **Copies**: each batch is a job (`job`) in a queue (`queue`): whichever thread is free copies
 //! its records, makes arrays of values of a fixed size, and writes the index. Several batches are
@@ -13,8 +13,8 @@
 //! **Order**: batches are handed over in the order of the plan, whichever is filled first
 //! (`filler`).
 //!
-//! **Memory**: portions (`portion`) that wait to be copied have a limit, which is a part of what
-//! workers have. A batch that is larger than that is filled in parts.
+//! **Memory**: portions (`portion`) that wait to be copied may take a part of the workers' memory.
+//! A batch that is larger than that is filled in parts.
 
 pub(crate) mod filler;
 pub(crate) mod job;

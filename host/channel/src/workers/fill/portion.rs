@@ -10,7 +10,7 @@ use crate::batch::block_memory::BlockMemory;
 use crate::batch::copy::run::CopiedRun;
 use crate::workers::worker::MemoryPool;
 
-/// A portion of a worker. It counts in the queue of copies as long as it is there.
+/// A portion of a worker. It counts in the queue of copies until it is dropped.
 pub(in crate::workers) struct Portion {
     /// `None` only while it is dropped.
     memory: Option<BlockMemory>,
@@ -65,7 +65,7 @@ impl Run {
         CopiedRun::new(&self.portion.batch, memory, self.records.clone())
     }
 
-    /// Its part of the portion's bytes, if all records have as many.
+    /// Its share of the portion's bytes, if all records have the same size.
     pub(in crate::workers) fn likely_bytes(&self) -> usize {
         let Batch { payload, records, .. } = self.portion.batch;
         (payload as u64 * self.records.len() as u64 / records.max(1) as u64) as usize

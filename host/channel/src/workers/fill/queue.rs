@@ -10,45 +10,46 @@ use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
 use crate::workers::ahead_limiter::AheadLimiter;
 
-/// The channel's thread copies fewer bytes than this itself: to wake another thread takes as long.
+/// The channel's thread makes a copy of fewer bytes itself: to wake another thread takes as long.
 pub(in crate::workers) const SHORT_COPY: usize = 16 << 10;
 
 /// A copy of records.
 pub(in crate::workers) trait CopyJob: Send {
-    /// Makes it.
+    /// Makes the copy.
     fn run(&self);
 }
 
 /// Bytes of values that were copied to batches of a fixed size.
 #[derive(Debug, Default)]
 pub struct CopiedBytes {
-    /// By workers and the copier.
+    /// Bytes that workers and the copier copied.
     pub(super) by_others: AtomicU64,
-    /// By the channel's thread, which decides.
+    /// Bytes that the channel's thread copied, which plans the batches.
     pub(super) by_channel: AtomicU64,
 }
 
 impl CopiedBytes {
-    /// Those that workers and the copier copied.
+    /// Bytes that workers and the copier copied.
     pub fn by_others(&self) -> u64 {
         self.by_others.load(Ordering::Relaxed)
     }
 
-    /// Those that the channel's thread copied.
+    /// Bytes that the channel's thread copied.
     pub fn by_channel(&self) -> u64 {
         self.by_channel.load(Ordering::Relaxed)
     }
 }
 
-/// Copies in the order of the plan. Their number, and who waits for them, is known to the limiter.
+/// Copies in the order of the plan. The limiter knows their number and the threads that wait for
+/// them.
 pub(crate) struct CopyQueue {
     limiter: Arc<AheadLimiter>,
     jobs: Mutex<VecDeque<Arc<dyn CopyJob + Sync>>>,
-    /// Bytes of the portions of which records are still to be copied.
+    /// Bytes of the portions with records that are still to be copied.
     held: AtomicUsize,
     /// The channel's thread.
     channel: ThreadId,
-    /// It makes copies of fewer bytes itself.
+    /// The channel's thread makes copies of fewer bytes itself.
     short_copy: usize,
     copied: Arc<CopiedBytes>,
 }
@@ -86,8 +87,8 @@ impl CopyQueue {
         }
     }
 
-    /// Nobody takes a copy any more: gives up what still waits. A batch of which somebody waits for
-    /// the copy is filled there.
+    /// Drops the copies that wait: no thread takes them any more. A thread that waits for one of
+    /// these batches fills it itself.
     pub(in crate::workers) fn clear(&self) {
         let left = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
         drop(left);
@@ -139,7 +140,7 @@ impl CopyQueue {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the portions of which records are still to be copied.
+    /// Bytes of the portions with records that are still to be copied.
     pub(in crate::workers) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }

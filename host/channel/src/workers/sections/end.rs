@@ -1,4 +1,4 @@
-//! The end of a section: whether the next section goes on there.
+//! The end of a section: decides whether the next section begins there.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::pump::section_end::{DecodedTo, SectionEnd};
 /// Bytes after the start of the next section that a decoder is shown at first, if it does not say
 /// how many it wants.
 const MIN_BEYOND: u64 = 512;
-/// The most that it is shown of them. Some decoders see only in the header of a record that the one
+/// The largest number of these bytes. Some decoders know only from the header of a record that the
+/// record before is whole.
 /// before is whole.
 const MAX_BEYOND: u64 = 64 << 10;
 
 impl SectionPart {
-    /// Where it ends.
+    /// The end of this section.
     pub(in crate::workers) fn end(&self) -> EndOfSection {
         EndOfSection { part: self.clone(), next: None }
     }
@@ -23,7 +24,7 @@ impl SectionPart {
 /// The end of a section, for its decoder.
 pub(in crate::workers) struct EndOfSection {
     part: SectionPart,
-    /// Number in the plan of the section that goes on where this one has ended.
+    /// Number in the plan of the section that begins where this one has ended.
     pub(in crate::workers) next: Option<u64>,
 }
 
@@ -88,14 +89,14 @@ impl SectionEnd for EndOfSection {
 }
 
 impl SectionsState {
-    /// Whether a section that begins at `start` goes on where a decoder came to.
+    /// Whether a section that begins at `start` fits to the place that a decoder has come to.
     fn fits(&self, start: u64, decoded: &DecodedTo) -> bool {
         let Header::Known(header) = &self.header else { return false };
         decoded.offset == start && decoded.restart == Some(header.len() as u64)
     }
 
     /// Extends the section's view past the `start` of the next one, up to `MAX_BEYOND`, if the
-    /// decoder has used nothing there. It was shown those before `shown`.
+    /// decoder has used nothing there. It was already shown the bytes before `shown`.
     fn look_beyond(&mut self, index: usize, start: u64, shown: u64, decoded: &DecodedTo) -> bool {
         let to = match decoded.wants {
             wants if wants > shown => wants,

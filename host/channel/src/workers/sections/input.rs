@@ -20,9 +20,9 @@ pub(in crate::workers) struct SectionInput {
     part: SectionPart,
     /// The input itself, once it was handed over.
     rest: Option<Box<dyn Input>>,
-    /// Whether there are no pieces.
+    /// Whether it reads by itself, because there are no pieces.
     reads_itself: bool,
-    /// An input of its own, and the byte offset at which it is.
+    /// An input of its own, and its byte offset.
     own: Option<(u64, Box<dyn Input>)>,
 }
 
@@ -65,7 +65,7 @@ impl SectionInput {
         Ok(outcome)
     }
 
-    /// Bytes that are there, or how the wait for them ended.
+    /// The next bytes, or how the wait for them ended.
     fn take(&self, most: usize, timeout: Option<Duration>) -> Result<Taken, SourceError> {
         let SectionPart { sections, index, .. } = &self.part;
         let mut state = sections.state();

@@ -1,14 +1,14 @@
 //! An object that several workers decode: its bytes as they are read, and the sections that it is
 //! divided into.
 //!
-//! The planner reads the object into pieces; a file, each worker reads by itself. Every now and
-//! then the planner begins a section, at a place that is hardly ever the start of a record. The
-//! worker that takes the section looks for the first place in it that looks like one (`search`) and
-//! decodes from there on. Whether it *is* one, the worker of the section before decides (`end`): it
-//! stops there, and if its decoder has used all bytes up to the place and could begin again there,
-//! the records on both sides fit together. Else it goes on, as if the section had never begun. So
-//! what a section looks for is a guess, and a wrong one costs time, but never gives a wrong record:
-//! each record that leaves was decoded from a place that a decoder had come to from the start of
+//! The planner reads the object into pieces. A file is read by each worker itself. From time to
+//! time the planner begins a section, most likely in the middle of a record. The worker that takes
+//! the section looks for the first place that looks like the start of a record (`search`) and
+//! decodes from there on. The worker of the section before decides whether it *is* one (`end`). It
+//! stops there. If its decoder has used all bytes up to the place and could begin again there, the
+//! records on both sides fit together. Otherwise it continues as if the section had never begun. So
+//! the start of a section is a guess. A wrong guess costs time, but never gives a wrong record:
+//! each record that leaves was decoded from a place that a decoder had reached from the start of
 //! the object.
 //!
 //! - `input`: reads the bytes of a section.
@@ -49,7 +49,7 @@ pub(super) struct Sections {
     changed_for_planner: Condvar,
     limiter: Arc<AheadLimiter>,
     epoch: u32,
-    /// Bytes of the object that are kept, as long as nobody waits for more.
+    /// Limit of the bytes of the object that are kept, unless a worker waits for more.
     most: u64,
 }
 
@@ -60,14 +60,14 @@ struct SectionsState {
     read: u64,
     /// How the object ended.
     end: Option<Result<(), SourceError>>,
-    /// The input, where one worker has to read it by itself from here on.
+    /// The input, if one worker has to read the rest of it by itself.
     rest: Option<Box<dyn Input>>,
-    /// The input, where each worker reads its section by itself. Then there are no pieces.
+    /// The input, if each worker reads its section by itself. Then there are no pieces.
     whole: Option<Box<dyn Input>>,
-    /// Where the next section begins of an object of which there are no pieces.
+    /// The start of the next section, if there are no pieces.
     next_start: u64,
     sections: Vec<Section>,
-    /// The sections before this one are over, or were dropped.
+    /// All sections before this one are over, or were dropped.
     first: usize,
     /// Workers that wait for bytes.
     waiting: u32,
@@ -94,10 +94,10 @@ impl ReadPiece {
 
 #[derive(Clone)]
 enum Header {
-    /// No decoder has said whether it can begin inside of the object.
+    /// It is not known whether a decoder can begin inside of the object.
     Unknown,
     Known(Arc<Vec<u8>>),
-    /// It can't, or the header is too long.
+    /// No decoder can begin inside of the object, or the header is too long.
     None,
 }
 
@@ -109,7 +109,7 @@ struct Section {
     start: u64,
     /// Byte offset in the object of the next byte that its worker reads.
     at: u64,
-    /// Bytes after the start of the next section that its decoder may be shown all the same.
+    /// Bytes after the start of the next section that its decoder may be shown, too.
     beyond: u64,
     stage: SectionStage,
 }
@@ -120,7 +120,7 @@ enum SectionStage {
     Waiting,
     /// A worker looks for a place to begin at.
     Searching,
-    /// It begins with a record, as far as its worker knows.
+    /// Its worker has found a place that looks like the start of a record.
     Begun,
     /// It belongs to the section before.
     Dropped,
@@ -153,7 +153,7 @@ impl SectionsState {
         (index + 1..self.sections.len()).find(|next| self.sections[*next].is_there())
     }
 
-    /// The place of the next byte that a section's worker reads, and the end of what it may read.
+    /// The offset of the next byte that a section's worker reads, and the limit of its reads.
     fn place(&self, index: usize) -> (u64, u64) {
         let Section { at, stage, .. } = self.sections[index];
         let is_searching = stage == SectionStage::Searching;
@@ -165,7 +165,7 @@ impl SectionsState {
         self.next(index).map_or(u64::MAX, |next| self.sections[next].start)
     }
 
-    /// The end of what a section's decoder may be shown.
+    /// The offset up to which a section's decoder may be shown bytes.
     fn shown_to(&self, index: usize) -> u64 {
         self.limit(index).saturating_add(self.sections[index].beyond)
     }
@@ -184,7 +184,7 @@ impl SectionsState {
             Header::Known(_) | Header::None => first.unwrap_or(self.read),
         };
         while let Some(piece) = self.pieces.pop_front_if(|piece| piece.end() <= needed) {
-            // Else a worker copies from it.
+            // A worker may still be copying from it.
             self.spare.extend(Arc::into_inner(piece.bytes));
         }
         self.pieces.len() < pieces
@@ -223,7 +223,7 @@ impl SectionsState {
     }
 }
 
-/// What the planner may do next with an object that each worker reads by itself.
+/// The planner's next step with an object that each worker reads by itself.
 pub(super) enum NextSection {
     /// Hand this section to a worker.
     Begun(SectionPart),
@@ -233,7 +233,7 @@ pub(super) enum NextSection {
     Done,
 }
 
-/// What the planner may do next with an object.
+/// The planner's next step with an object.
 pub(super) enum Room {
     /// Read at most this many bytes.
     Read(usize),
@@ -244,9 +244,9 @@ pub(super) enum Room {
 }
 
 impl Sections {
-    /// Of an object of this epoch, of which nothing was read. `first` is the number of its first
-    /// section, and `most` the bytes of it that are kept. With `whole`, workers read it by
-    /// themselves.
+    /// The sections of an object of this epoch, of which nothing was read. `first` is the number of
+    /// its first section, and `most` the limit of its bytes that are kept. With `whole`, workers
+    /// read it by themselves.
     pub(super) fn new(
         limiter: Arc<AheadLimiter>,
         epoch: u32,
@@ -307,7 +307,7 @@ impl Sections {
         self.changed_for_planner.notify_one();
     }
 
-    /// A worker waits until something changes for it, but not longer than this.
+    /// Lets a worker wait until something changes for it, at most for this time.
     fn wait<'s>(
         &self,
         state: MutexGuard<'s, SectionsState>,
@@ -316,7 +316,7 @@ impl Sections {
         wait_on(&self.changed, state, most)
     }
 
-    /// The same of the planner.
+    /// The same for the planner.
     fn wait_for_workers<'s>(
         &self,
         state: MutexGuard<'s, SectionsState>,
@@ -326,9 +326,8 @@ impl Sections {
 
     // ---- the planner
 
-    /// What to do next, after waiting for a short time at most. `to_next`: bytes up to where the
-    /// next section may begin. `may_hand_over`: a worker may read the input while the planner reads
-    /// others.
+    /// The next step, after a short wait at most. `to_next`: bytes up to where the next section may
+    /// begin. `may_hand_over`: a worker may read the input while the planner reads others.
     pub(super) fn room(&self, to_next: u64, may_hand_over: bool) -> Room {
         let mut state = self.state();
         if state.kept() >= self.most && matches!(state.header, Header::Unknown) {
@@ -339,7 +338,7 @@ impl Sections {
             state = self.wait_for_workers(state);
         }
         let is_whole = matches!(state.header, Header::None) || self.has_given_up(&state);
-        // Bytes that one section has taken are lost to the others.
+        // The other sections would lack the bytes that one worker reads.
         let is_alone = !state.sections[1..].iter().any(Section::is_there);
         if may_hand_over && is_whole && is_alone {
             return Room::HandOver;
@@ -379,8 +378,8 @@ impl Sections {
         Ok((state.read, state.end.is_some()))
     }
 
-    /// Begins a section at the end of what was read, if a worker could decode it and the sections
-    /// that wait for one are fewer than `workers`.
+    /// Begins a section at the end of the bytes that were read, if a worker could decode it and the
+    /// sections that wait for one are fewer than `workers`.
     pub(super) fn begin(self: &Arc<Self>, number: u64, workers: usize) -> Option<SectionPart> {
         let mut state = self.state();
         let waits = |section: &&Section| section.stage == SectionStage::Waiting;
@@ -392,9 +391,9 @@ impl Sections {
         Some(self.push(&mut state, number, start, header))
     }
 
-    /// Begins the next section of an object of this size, of which each worker reads its own, after
-    /// `step` bytes or more, or waits for a short time. A section is begun only when a worker has
-    /// the one before, so that workers stay close to each other.
+    /// Begins the next section of an object of `size` bytes, of which each worker reads its own,
+    /// `step` bytes or more after the last one. Otherwise waits for a short time. A section is
+    /// begun only when a worker has the one before, so that workers stay close to each other.
     pub(super) fn begin_after(self: &Arc<Self>, number: u64, step: u64, size: u64) -> NextSection {
         let mut state = self.state();
         let Header::Known(header) = state.header.clone() else {
@@ -403,7 +402,7 @@ impl Sections {
                     drop(self.wait_for_workers(state));
                     return NextSection::None;
                 }
-                // Its decoder has seen more than a section, and could begin again nowhere in it.
+                // The decoder has seen more than a section, and could begin again nowhere in it.
                 state.header = Header::None;
                 self.limiter.sections_were_wasted();
             }
@@ -436,14 +435,14 @@ impl Sections {
         SectionPart { sections: self.clone(), index: state.sections.len() - 1, header }
     }
 
-    /// The last section, which no worker has, belongs to the one before.
+    /// Gives the last section, which no worker has, to the one before.
     pub(super) fn drop_last(&self) {
         let mut state = self.state();
         let last = state.sections.len() - 1;
         self.drop_section(&mut state, last);
     }
 
-    /// The input, which the worker of the only section reads by itself from here on.
+    /// Hands the input over: the worker of the only section reads the rest by itself.
     pub(super) fn hand_over(&self, input: Box<dyn Input>) {
         self.state().rest = Some(input);
         self.changed.notify_all();
@@ -479,8 +478,8 @@ impl SectionPart {
         self.index == 0
     }
 
-    /// A worker has it. Returns where to look for the first record; `None` if the section before
-    /// has gone beyond that place.
+    /// Takes the section for a worker. Returns the offset at which to look for the first record.
+    /// `None` if the section before has gone beyond that offset.
     pub(super) fn search(&self) -> Option<u64> {
         let mut state = self.sections.state();
         let section = &mut state.sections[self.index];
@@ -493,8 +492,8 @@ impl SectionPart {
         is_waiting.then_some(start)
     }
 
-    /// It begins at this place, or nowhere. Places after the start of the next section don't count:
-    /// there, that section would have to end before it has begun.
+    /// Sets the place at which the section begins, or that it has none. A place after the start of
+    /// the next section does not count: the section would end before it has begun.
     pub(super) fn found(&self, start: Option<u64>) {
         let mut state = self.sections.state();
         let limit = state.limit(self.index);
@@ -519,7 +518,7 @@ impl SectionPart {
         }
     }
 
-    /// Its worker has finished.
+    /// Notes that its worker has finished.
     pub(super) fn finish(&self) {
         let mut state = self.sections.state();
         let section = &mut state.sections[self.index];

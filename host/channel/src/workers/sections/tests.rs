@@ -16,7 +16,7 @@ impl Input for Zeros {
     }
 }
 
-/// With room for no bytes ahead.
+/// A limiter with room for no bytes ahead.
 fn limiter() -> Arc<AheadLimiter> {
     Arc::new(AheadLimiter::new(AheadLimit::default()))
 }
@@ -38,7 +38,7 @@ fn bytes_that_were_used_are_forgotten_even_if_decoding_can_begin_nowhere_inside(
     assert!(matches!(sections.room(u64::MAX, true), Room::HandOver));
 }
 
-/// Else the objects after it would wait until it is at its end.
+/// Otherwise the objects after it would wait until it is at its end.
 #[test]
 fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
     const STEP: u64 = 100;
@@ -58,7 +58,7 @@ fn an_object_that_is_not_known_to_be_divisible_does_not_hold_up_the_others() {
     assert!(matches!(sections.begin_after(1, STEP, u64::MAX), NextSection::Done), "too late");
 }
 
-/// Else the section that has found it, and the one after it, would both have its records.
+/// Otherwise both the section that has found it and the one after it would have its records.
 #[test]
 fn what_is_found_beyond_the_next_section_does_not_count() {
     let sections = Sections::new(limiter(), 0, 0, 10 * PIECE_BYTES, None);
