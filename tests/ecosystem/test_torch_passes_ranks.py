@@ -42,7 +42,7 @@ def _run(what, barrier, *words):
 
 
 def write(folder, counts):
-    """Objects of so many records, all of them different. The pattern of their names."""
+    """Objects of these numbers of records; all records are different. The pattern of their names."""
     folder.mkdir()
     for number, count in enumerate(counts):
         rows = "".join(f"{1000 * number + at}\n" for at in range(count))

@@ -41,7 +41,7 @@ def leave_a_thread_reading():
 if WAY == "closed":
     ready()
     stream.close()
-elif WAY == "closed beside a forked child":
+elif WAY == "closed while a forked child lives":
     forked()
     ready()
     stream.close()
@@ -79,7 +79,7 @@ elif WAY == "SIGTERM":
 elif WAY == "SIGKILL":
     ready()
     os.kill(os.getpid(), signal.SIGKILL)
-elif WAY == "SIGKILL beside a forked child":
+elif WAY == "SIGKILL while a forked child lives":
     forked()
     ready()
     os.kill(os.getpid(), signal.SIGKILL)

@@ -19,7 +19,7 @@ PROGRAM = str(pathlib.Path(__file__).with_name("ends.py"))
 #: Each way, and the exit code of the program; None: it lives on, and the test ends it.
 WAYS = {
     "closed": 0,
-    "closed beside a forked child": None,
+    "closed while a forked child lives": None,
     "dropped": None,
     "end of the script": 0,
     "exception": 1,
@@ -30,7 +30,7 @@ WAYS = {
     "os._exit while a thread reads": 4,
     "SIGTERM": -signal.SIGTERM,
     "SIGKILL": -signal.SIGKILL,
-    "SIGKILL beside a forked child": -signal.SIGKILL,
+    "SIGKILL while a forked child lives": -signal.SIGKILL,
     "crash": -signal.SIGSEGV,
     "another program": None,
 }

@@ -281,8 +281,8 @@ output = "1MiB"
     )
 }
 
-/// All of them beside each other in one host, and beside a good channel that is half read before and
-/// goes on behind them.
+/// All of them run in one host, with a good channel that is half read before them and read to its
+/// end after them.
 #[test]
 fn every_misdeed_ends_its_own_stream() {
     let place = TestDir::new();

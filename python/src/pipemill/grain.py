@@ -103,7 +103,7 @@ class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
         super().__init__()
         self._reading = reading
         self._absent = absent
-        self._batches = reading.going_on()
+        self._batches = reading.batches()
 
     def __next__(self) -> dict[str, Any]:
         return _element(next(self._batches), self._absent)
@@ -113,7 +113,7 @@ class _Iterator(grain.DatasetIterator):  # type: ignore[misc]
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._batches.close()
-        self._batches = self._reading.going_on(state)
+        self._batches = self._reading.batches(state)
         # A state that does not fit is refused here.
         self._batches.stream  # noqa: B018
 

@@ -14,7 +14,7 @@ from .absent import AbsentValues
 from .arguments import answering
 from .arrow.types import plain_scalar, plain_type, types_of
 from .batch import Batch
-from .going_on import GoingOn
+from .restarting import RestartingBatches
 from .objects import list_objects
 from .sources import Source
 from .stream import Stream
@@ -97,7 +97,7 @@ def iterable(
 
 def _records(objects: list[str], reader: TaskReader, absent: AbsentValues) -> Iterator[Any]:
     for one in objects:
-        with GoingOn(partial(_at, reader, one)) as batches:
+        with RestartingBatches(partial(_at, reader, one)) as batches:
             for batch in batches:
                 yield from _rows(batch, absent.of(batch.fields))
 

@@ -22,7 +22,7 @@ from .arguments import answering
 from .arrow.columns import record_batch
 from .arrow.types import is_uuid, plain_scalar, plain_type
 from .batch import Batch
-from .going_on import GoingOn
+from .restarting import RestartingBatches
 from .objects import deal, list_objects
 from .schema import MISSING, STRINGS, Field
 from .sources import Source
@@ -182,7 +182,7 @@ def _blocks(
     names: list[str], reader: TaskReader, absent: AbsentValues
 ) -> Iterator[Any]:
     """The records of these objects as tables. It runs in a worker of Ray."""
-    with GoingOn(lambda state: reader.open(names, state=state)) as batches:
+    with RestartingBatches(lambda state: reader.open(names, state=state)) as batches:
         for batch in batches:
             yield _table(batch, absent.of(batch.fields))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .arguments import check_shuffle, defaults_of
-from .going_on import MAX_LOST, GoingOn
+from .restarting import MAX_LOST, RestartingBatches
 from .opening import open
 from .sources import Source
 from .stream import Stream, connect
@@ -60,11 +60,11 @@ class Reading:
         own = {"socket": socket} if self._is_channel else {"decoder": decoder}
         self._more = {**own, **{name: more[name] for name in more if name in taken}}
 
-    def going_on(self, state: Mapping[str, Any] | None = None) -> GoingOn:
+    def batches(self, state: Mapping[str, Any] | None = None) -> RestartingBatches:
         """The batches of a new stream. If its host is this program's own and is killed, another one
         continues."""
         shares_host = self._is_channel or self._more.get("host") is not None
-        return GoingOn(self.stream, state, 0 if shares_host else MAX_LOST)
+        return RestartingBatches(self.stream, state, 0 if shares_host else MAX_LOST)
 
     def stream(self, state: Mapping[str, Any] | None = None) -> Stream:
         """A new stream. It begins after `state`, if that is given."""

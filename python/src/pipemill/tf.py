@@ -93,12 +93,12 @@ def dataset(
     )  # fmt: skip
     reading = Reading(source, decoder, socket, more)
     values = AbsentValues(absent, codes=False)
-    first = [reading.going_on()]
+    first = [reading.batches()]
     types = first[0].stream.fields
     values.of(types)
 
     def batches() -> Iterator[dict[str, Any]]:
-        with first.pop() if first else reading.going_on() as batches:
+        with first.pop() if first else reading.batches() as batches:
             check_fields(batches.stream.fields, types, str(source))
             for batch in batches:
                 yield _tensors(batch, values)

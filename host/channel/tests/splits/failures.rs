@@ -45,7 +45,7 @@ fn a_decoder_that_fails_in_one_worker_ends_the_channel_there() {
         let before: usize = job.objects[..FAILS].iter().map(|object| object.0.len()).sum();
         assert_eq!(with_one.records.len(), before, "{misdeed}");
         for workers in 2..6 {
-            let way = Setup { workers, beside: workers, ..one.clone() };
+            let way = Setup { workers, extra: workers, ..one.clone() };
             let with_more = host::run(&job, &way);
             assert_eq!(with_one.difference(&with_more), None, "{misdeed}, {workers} workers");
             let any = host::run(&job, &Setup { order: RecordOrder::Any, ..way });

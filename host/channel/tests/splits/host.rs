@@ -71,7 +71,7 @@ pub struct Setup {
     /// Whether an object can be read in several places at a time.
     pub has_places: bool,
     /// Number of memories that may be filled concurrently with the next batch.
-    pub beside: usize,
+    pub extra: usize,
     /// Offset in each object at which reading fails.
     pub fails_at: Option<usize>,
     /// Batches after which the consumer wants no more of the epoch.
@@ -101,7 +101,7 @@ impl Setup {
             section: 0,
             rereads: true,
             has_places: false,
-            beside: 0,
+            extra: 0,
             fails_at: None,
             leaves_after: None,
             call_timeout: None,

@@ -55,12 +55,12 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     let section = prop_oneof![1 => Just(0usize), 2 => 1usize..100, 2 => 100usize..3_000];
     // Only workers that read an object each need concurrent reads.
     let sections = (workers, section, any::<bool>(), any::<bool>(), 0usize..6).prop_map(
-        |(workers, section, rereads, has_places, beside)| Setup {
+        |(workers, section, rereads, has_places, extra)| Setup {
             workers,
             section,
             rereads: rereads || section == 0,
             has_places,
-            beside,
+            extra,
             ..Setup::in_one_piece()
         },
     );

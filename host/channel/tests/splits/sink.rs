@@ -80,7 +80,7 @@ pub struct Collector {
     /// Has a clone for each memory that is filled for the next batch.
     next: Arc<()>,
     /// Has a clone for each memory that is filled concurrently, and the largest number of these.
-    beside: (Arc<()>, usize),
+    extra: (Arc<()>, usize),
     pub batches: usize,
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
@@ -102,7 +102,7 @@ impl Collector {
             has_demand: way.has_demand,
             leaves_after: way.leaves_after,
             next: Arc::new(()),
-            beside: (Arc::new(()), way.beside),
+            extra: (Arc::new(()), way.extra),
             batches: 0,
             schema: None,
             records: Vec::new(),
@@ -121,7 +121,7 @@ impl Collector {
     /// Memory for the next batch. Nobody keeps any for other batches, or a ring would have none
     /// left.
     fn for_next(&self, memory: Memory) -> Filled {
-        assert!(Arc::strong_count(&self.next) <= 2, "two memories beyond those beside");
+        assert!(Arc::strong_count(&self.next) <= 2, "two memories beyond the extra ones");
         Filled { memory, index: None, _filled: self.next.clone() }
     }
 
@@ -189,7 +189,7 @@ impl SinkMemory for Collector {
     }
 
     fn extra_memory(&mut self) -> Option<Filled> {
-        let (filled, most) = &self.beside;
+        let (filled, most) = &self.extra;
         let is_there = Arc::strong_count(filled) <= *most;
         is_there.then(|| Filled { memory: self.slot(), index: None, _filled: filled.clone() })
     }

@@ -148,7 +148,7 @@ fn what_a_decoder_writes_to_the_window_is_its_own() {
         let wasm = tiny_with_window(SET_ASIDE, &format!("{IN_WINDOW} {instructions}"));
         let plugin = loaded(&engine, &wasm);
         let ring = ring();
-        let (bytes, beside) = (slot(&ring, b'x'), slot(&ring, b'y'));
+        let (bytes, neighbor) = (slot(&ring, b'x'), slot(&ring, b'y'));
         let mut stream = open(&plugin).expect("opens");
         for _ in 0..3 {
             assert_eq!(decode(&mut stream, &bytes, CHUNK), Ok(1), "{what}");
@@ -158,7 +158,7 @@ fn what_a_decoder_writes_to_the_window_is_its_own() {
             assert_eq!((offset, length as usize), (0, CHUNK.len()), "{what}");
         }
         assert!((*bytes).as_ref().iter().all(|byte| *byte == b'x'), "{what}");
-        assert!((*beside).as_ref().iter().all(|byte| *byte == b'y'), "{what}");
+        assert!((*neighbor).as_ref().iter().all(|byte| *byte == b'y'), "{what}");
         let mut other = open(&plugin).expect("opens");
         assert_eq!(decode(&mut other, &bytes, CHUNK), Ok(1), "{what}: another instance");
     }
@@ -359,6 +359,6 @@ fn nothing_stays_of_instances_that_had_a_window() {
         let mut stream = open(&plugin).expect("opens");
         assert_eq!(decode(&mut stream, &bytes, CHUNK), Ok(1));
     }
-    // Other tests run beside this one.
+    // Other tests run at the same time.
     assert!(mappings() < before + 200, "{before}");
 }

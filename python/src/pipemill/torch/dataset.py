@@ -13,7 +13,7 @@ import torch.utils.data
 from ..absent import AbsentValues
 from ..arguments import answering, check_shuffle
 from ..errors import HostDied, StateError
-from ..going_on import MAX_LOST
+from ..restarting import MAX_LOST
 from ..log import warn
 from ..protocol import Grant
 from ..sources import Source
@@ -280,7 +280,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         stream = self._connected()
         if not self._resumed and stream._epoch is None and stream._receiver.batches == 0:
             pass_over_left_epoch(stream)
-        self._left_out.pass_over(stream, self._count)
+        self._left_out.skip(stream, self._count)
         coming, count = coming_epoch(stream), self._count
         if coming is None:
             return (count.epoch or 0) + (count.of_epoch > 0)

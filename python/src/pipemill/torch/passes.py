@@ -164,7 +164,7 @@ class Pass:
         stream, restored = dataset._connected(), dataset._restored
         if restored is not None:
             at.step = 0 if restored["finished"] else restored["step"]
-        dataset._left_out.pass_over(stream, dataset._count)
+        dataset._left_out.skip(stream, dataset._count)
         if self._steps is None:
             at.epoch = self._whole_epoch(stream, other)
             return

@@ -36,7 +36,7 @@ class LeftOut:
     def __bool__(self) -> bool:
         return self._all > 0
 
-    def pass_over(self, stream: Stream, count: Count) -> None:
+    def skip(self, stream: Stream, count: Count) -> None:
         """Reads and skips them. If an error such as a timeout interrupts this, the next call
         continues."""
         while self._batches:

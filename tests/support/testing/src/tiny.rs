@@ -4,7 +4,7 @@
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
-/// The interface, and the window beside it.
+/// The interface, and that of the window.
 const WIT: [&str; 2] = [
     include_str!("../../../../wit/0.1/decoder.wit"),
     include_str!("../../../../wit/0.2/window.wit"),

@@ -10,7 +10,7 @@ import pipemill
 import pytest
 from e2e import PATIENCE
 from killing import kill_hosts
-from pipemill.going_on import MAX_LOST, GoingOn
+from pipemill.restarting import MAX_LOST, RestartingBatches
 
 COUNT = 300
 
@@ -46,7 +46,7 @@ def test_the_records_of_hosts_that_are_killed_are_those_of_one(folder, caplog, m
     more = {"epochs": 3, **more}
     whole = [line for batch in opener(folder, **more)(None) for line in batch.records()]
     make, found = opener(folder, **more), []
-    with GoingOn(make) as batches:
+    with RestartingBatches(make) as batches:
         for at, batch in enumerate(batches):
             found += batch.records()
             if at % 7 == 1:
@@ -59,7 +59,7 @@ def test_the_records_of_hosts_that_are_killed_are_those_of_one(folder, caplog, m
 def test_batches_are_identical(folder):
     whole = given(opener(folder, epochs=2)(None))
     make = opener(folder, epochs=2)
-    with GoingOn(make) as batches:
+    with RestartingBatches(make) as batches:
         found = []
         for batch in batches:
             found += given([batch])
@@ -77,7 +77,7 @@ def test_a_host_that_is_killed_before_its_first_batch_and_again(folder):
         return stream
 
     # The batches that lie in the socket already are delivered.
-    with GoingOn(killed) as batches:
+    with RestartingBatches(killed) as batches:
         assert [line for batch in batches for line in batch.records()] == [str(n) for n in range(COUNT)]
 
 
@@ -89,7 +89,7 @@ def test_hosts_that_are_killed_again_and_again_end_it():
         raise pipemill.HostDied("killed")
 
     with pytest.raises(pipemill.HostDied, match="killed"):
-        next(GoingOn(killed))
+        next(RestartingBatches(killed))
     assert lost == [None] * (MAX_LOST + 1)
 
 
@@ -186,7 +186,7 @@ def test_a_host_that_is_killed_before_it_is_connected_to(folder, monkeypatch):
 
 def test_the_log_has_a_warning(folder, caplog):
     caplog.set_level(logging.WARNING, "pipemill")
-    with GoingOn(opener(folder, epochs=1000)) as batches:
+    with RestartingBatches(opener(folder, epochs=1000)) as batches:
         next(batches)
         kill_hosts()
         for _ in range(40):

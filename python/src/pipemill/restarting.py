@@ -16,7 +16,7 @@ from .stream import Stream
 MAX_LOST = 3
 
 
-class GoingOn:
+class RestartingBatches:
     """An iterator over the batches of a source, from one host after another."""
 
     def __init__(
@@ -44,7 +44,7 @@ class GoingOn:
                 self._note(error)
         return self._stream
 
-    def __iter__(self) -> GoingOn:
+    def __iter__(self) -> RestartingBatches:
         return self
 
     def __next__(self) -> Batch:
@@ -82,7 +82,7 @@ class GoingOn:
         if self._stream is not None:
             self._stream.close()
 
-    def __enter__(self) -> GoingOn:
+    def __enter__(self) -> RestartingBatches:
         return self
 
     def __exit__(self, *why: object) -> None:
