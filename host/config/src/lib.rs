@@ -3,8 +3,8 @@
 //!
 //! Each file uses only files that come before it in this list: `digits`, `values`, `vars` (texts),
 //! `key`, `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data),
-//! `document`, `read` (the open file), `rank`, `s3_source`, `source` (parts of it), `parse`,
-//! `named_decoders`, `show`, `schema`.
+//! `document`, `read` (the open file), `rank`, `s3_source`, `source`, `channel` (parts of it),
+//! `parse`, `named_decoders`, `show`, `schema`.
 //!
 //! - `mix`: a mix: a channel whose source is other channels of the file.
 //! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod digits;
 mod document;
 mod fault;
@@ -34,12 +35,13 @@ mod tests;
 mod values;
 mod vars;
 
+pub use channel::is_channel_name;
 pub use fault::{Fault, TextPosition};
 pub use model::{
     Channel, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount, fifo_source,
 };
 pub use named_decoders::named_decoders;
-pub use parse::{is_channel_name, parse, parse_over, parse_to_feed};
+pub use parse::{parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};
 pub use schema::schema;
 pub use show::{quote, show};

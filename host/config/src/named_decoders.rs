@@ -4,11 +4,11 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::channel::is_channel_name;
 use super::document::{Document, Purpose};
 use super::fault::TextPosition;
 use super::keys::{CHANNEL, DECODER, NAME};
 use super::model::DecoderRef;
-use super::parse::is_channel_name;
 use super::presets::Presets;
 
 /// A decoder that a channel names.
