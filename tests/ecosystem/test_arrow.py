@@ -27,6 +27,8 @@ from hypothesis import strategies as st
 
 import pipemill
 from pipemill.arrow import numpy_buffers, plain_buffers
+from pipemill.arrow.columns import record_batch
+from pipemill.arrow.host_views import host_views
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -106,6 +108,51 @@ def rows_one_by_one(epoch):
         rows += rows_of(arrow)
         del arrow
     return rows
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    tables(),
+    st.sampled_from(
+        [
+            "",
+            "workers = 2",
+            'batch = 7\ntail = "keep"',
+            'batch = 4\ntail = "pad"\nworkers = 2',
+            "batch = 5\nshuffle = { seed = 3, window = 11 }",
+        ]
+    ),
+)
+def test_views_that_the_host_writes(table, more):
+    """The arrays are the same with views of the host and without, and those of `cat`."""
+    option, data = table
+    config = msgpack_channel(option, 30, more + "\nring = { slots = 4 }")
+    with serving(config, data=data) as host, host.connect() as stream:
+        cat = pathlib.Path(host.socket).parents[1] / "data"
+        command = ("cat", "-d", "msgpack", "-o", f"fields={option}", "--output", "arrow", cat)
+        expected = rows_of(pa.ipc.open_stream(run(*command).stdout).read_all())
+        strings = any(field.scalar in ("bytes", "utf8") and not field.shape for field in stream.fields)
+        filled_before = stream._connection.welcome.slots
+        for epoch in stream.epochs():
+            found = []
+            for batch in epoch:
+                assert has_views(batch) == strings or epoch.number <= filled_before
+                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                arrow.validate(full=True)
+                copied.validate(full=True)
+                rows = rows_of(arrow)
+                assert rows == rows_of(copied) == records([batch])
+                found += rows[: batch.valid]
+                del arrow
+            if "shuffle" in more:
+                found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+            assert found == expected
+        assert epoch.number == 29 > filled_before
+
+
+def has_views(batch):
+    """Whether the host has written views."""
+    return bool(host_views(batch))
 
 
 def test_types_are_those_of_cat():

@@ -45,9 +45,18 @@ def pack_bits(data: Any) -> Any:
     return np.packbits(data, bitorder="little")
 
 
+def gather_steps(raw: Any, first: int, step: int, count: int, size: int) -> Any:
+    """The values of `size` bytes one after the other, of which one begins each `step` bytes."""
+    kind = f"<u{size}" if size in (1, 2, 4, 8) else f"V{size}"
+    return np.ascontiguousarray(np.ndarray(count, kind, raw, first, (step,))).view("u1")
+
+
 def gather_fixed(raw: Any, offsets: Any, size: int) -> Any:
     """The values of `size` bytes one after the other. Absent ones are 0."""
-    present = np.flatnonzero(offsets != ABSENT)
+    is_present = offsets != ABSENT
+    if len(offsets) and is_present.all():
+        return _windows(raw, f"V{size}")[offsets].view("u1")
+    present = np.flatnonzero(is_present)
     out = np.zeros(len(offsets), f"V{size}")
     if len(present):
         out[present] = _windows(raw, out.dtype)[offsets[present]]
@@ -96,21 +105,11 @@ def ends(numbers: Any) -> Any:
     return out
 
 
-def starts(numbers: Any) -> Any:
-    """As `ends`, without the last."""
-    return ends(numbers)[:-1].view("<u4")
-
-
 def extent(offsets: Any, lengths: Any) -> tuple[int, int]:
     """The first byte of all values that are not empty, and the byte after their last one."""
     some = np.flatnonzero(lengths)
     firsts = offsets[some]
     return int(firsts.min()), int((firsts.astype("i8") + lengths[some]).max())
-
-
-def less(offsets: Any, first: int) -> Any:
-    """The offsets, counted from `first`. Those of empty values have no meaning."""
-    return offsets - np.uint32(first)
 
 
 def widen_bfloat16(data: Any) -> Any:
@@ -212,6 +211,15 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
         out[rows, 2], out[rows, 3] = np.divmod(starts, np.uint32(span))
     else:
         out[rows, 3] = starts
+    return out.reshape(-1).view("u1")
+
+
+def moved(views: Any, lengths: Any, starts: Any) -> Any:
+    """Views of the same strings, which begin at `starts` of one data buffer."""
+    out = np.frombuffer(views, "<u4").reshape(-1, 4).copy()
+    rows = np.flatnonzero(lengths > _INLINE)
+    out[rows, 2] = 0
+    out[rows, 3] = np.frombuffer(starts, "<u4")[rows]
     return out.reshape(-1).view("u1")
 
 
