@@ -31,8 +31,8 @@ _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: The whole payload is copied for its strings if it is at most so many times as large as they are.
-_SMALL_MULTIPLE = 2
+#: The whole payload is copied for a field's strings if it is at most so many times as large.
+_SMALL_MULTIPLE = 1.25
 
 
 def record_batch(batch: Batch, copy: bool = False) -> Any:
@@ -61,9 +61,6 @@ class _Columns:
         window: Any = self._payload.obj
         self._memory_address = ctypes.addressof(window)
         self._address = self._memory_address + batch._layout.payload_at
-        #: A copy of the payload, and the bytes of all strings: once they were needed.
-        self._whole: Any = None
-        self._string_bytes: int | None = None
 
     def array(self, number: int) -> Any:
         """The array of a field."""
@@ -195,10 +192,8 @@ class _Columns:
                 self._refuse(field, f"has a value of {max(lengths)} bytes")
             if not self._copy:
                 parts = self._parts(self._in_slot(0, len(self._raw)))
-            elif self._copies_whole(lengths):
-                if self._whole is None:
-                    self._whole = pa.py_buffer(bytes(self._payload))
-                parts = self._parts(self._whole)
+            elif self._copies_whole(buffers.total(lengths)):
+                parts = self._parts(pa.py_buffer(bytes(self._payload)))
             else:
                 views, data = self._packed(views, lengths)
                 parts = [data]
@@ -211,20 +206,10 @@ class _Columns:
         """The data buffers of strings, of a buffer with the payload."""
         return [data.slice(start) for start in range(0, data.size, _SPAN)]
 
-    def _copies_whole(self, lengths: Any) -> bool:
-        """Whether a copy of the payload takes little more than the strings of all fields do, or
-        than these, which may be those of lists."""
-        total, size = buffers.total(lengths), len(self._raw)
-        if total > _MAX or size <= _SMALL_MULTIPLE * total:
-            return True
-        if self._string_bytes is None:
-            batch = self._batch
-            self._string_bytes = sum(
-                buffers.total(spans.index_array(batch._index(number, 1)))
-                for number, field in enumerate(batch.fields)
-                if field.scalar in STRINGS
-            )
-        return size <= _SMALL_MULTIPLE * self._string_bytes
+    def _copies_whole(self, total: int) -> bool:
+        """Whether a copy of the payload takes little more memory than `total` bytes of strings, or
+        these are more than one data buffer has."""
+        return total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
 
     def _packed(self, views: Any, lengths: Any) -> tuple[Any, Any]:
         """Other views of the strings, and the buffer of a copy that has nothing but them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..protocol import ABSENT
 
@@ -194,6 +195,9 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
     """The view of each string: its length, and its bytes if they are at most 12, else the first 4
     of them, the number of the data buffer, and the offset in it. Buffer i begins at byte i * `span`
     of the payload."""
+    found = _views_of_ordered(raw, offsets, lengths) if 0 < len(offsets) and len(raw) <= span else None
+    if found is not None:
+        return found
     out = np.zeros((len(offsets), 4), "<u4")
     out[:, 0] = lengths
     short = np.flatnonzero(lengths <= _INLINE)
@@ -212,6 +216,21 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
     else:
         out[rows, 3] = starts
     return out.reshape(-1).view("u1")
+
+
+def _views_of_ordered(raw: Any, offsets: Any, lengths: Any) -> Any:
+    """The views of strings that follow each other in the payload; None where they do not. Arrow
+    makes them faster than numpy, of an array of the strings and of what lies between them."""
+    bounds = np.empty((len(offsets), 2), "<i4")
+    bounds[:, 0] = offsets
+    np.add(offsets, lengths, out=bounds[:, 1], casting="unsafe")
+    bounds = bounds.reshape(-1)
+    if not (bounds[:-1] <= bounds[1:]).all() or bounds[0] < 0:
+        return None
+    parts = [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
+    pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, parts, 0)
+    views = np.frombuffer(pieces.cast(pa.binary_view()).buffers()[1], "V16")
+    return np.ascontiguousarray(views[::2]).view("u1")
 
 
 def moved(views: Any, lengths: Any, starts: Any) -> Any:
