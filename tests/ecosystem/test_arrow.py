@@ -481,6 +481,47 @@ def test_text_that_is_no_text_is_refused():
                 assert list(stream) == []
 
 
+def test_views_of_a_host_that_has_them():
+    """They are requested once, by the first batch of strings that becomes Arrow."""
+    fields = [("t", "utf8", []), ("n", "int32", []), ("b", "bytes", [], {"nullable": True}), ("l", "utf8", [0])]
+    short, long = "ä and more", "ä and more than twelve"
+    lists = list_value([b"one", b"of more than twelve bytes"])
+    rows = [(long.encode(), bytes(4), None, lists), (short.encode(), b"\1" * 4, b"\xff" * 13, lists)]
+    shown = {
+        "t": [long, short], "n": [0, 0x01010101], "b": [None, b"\xff" * 13],
+        "l": [["one", "of more than twelve bytes"]] * 2,
+    }  # fmt: skip
+    wanted = []
+
+    def script(peer):
+        peer.welcome(fields, views=True)
+        for batch in (Rows(rows), Rows(rows), Rows(rows, views=(0, 2)), Rows(rows, views=(0,), dedicated=True)):
+            peer.grant(batch)
+            peer.until(lambda: len(peer.acked) >= peer.batches - 1)
+            wanted.append(peer.views_wanted)
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, script):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            first = next(stream)
+            assert first["n"].tolist() == shown["n"] and list(first["t"]) == shown["t"]
+            del first
+            for _ in range(2):
+                batch = next(stream)
+                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                del batch
+                gc.collect()
+                assert arrow.to_pydict() == copied.to_pydict() == shown
+                del arrow
+            batch = next(stream)
+            with pytest.raises(pipemill.ProtocolError, match="the views of batch 3 of epoch 0"):
+                batch.to_arrow()
+            assert list(batch["t"]) == shown["t"]
+            del batch
+            assert copied.to_pydict() == shown
+    assert wanted[0] == 0 and wanted[-1] == 1
+
+
 @given(st.data())
 def test_each_text_is_checked(data):
     """The test holds for any payload, and for a text anywhere in it."""

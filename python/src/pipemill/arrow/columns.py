@@ -175,9 +175,9 @@ class _Columns:
             valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
         lengths = spans.index_array(batch._index(number, 1))
         at, size = self._views[number], VIEW_BYTES * len(lengths)
-        views = batch._open_memory()[at : at + size]
+        views: Any
         if self._copy:
-            views = bytes(views)
+            views = bytes(batch._open_memory()[at : at + size])
         else:
             views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
         return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)

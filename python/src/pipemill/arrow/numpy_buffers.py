@@ -195,9 +195,10 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
     """The view of each string: its length, and its bytes if they are at most 12, else the first 4
     of them, the number of the data buffer, and the offset in it. Buffer i begins at byte i * `span`
     of the payload."""
-    found = _views_of_ordered(raw, offsets, lengths) if 0 < len(offsets) and len(raw) <= span else None
-    if found is not None:
-        return found
+    if 0 < len(offsets) and len(raw) <= span:
+        found = _views_of_ordered(raw, offsets, lengths)
+        if found is not None:
+            return found
     out = np.zeros((len(offsets), 4), "<u4")
     out[:, 0] = lengths
     short = np.flatnonzero(lengths <= _INLINE)
@@ -221,10 +222,10 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
 def _views_of_ordered(raw: Any, offsets: Any, lengths: Any) -> Any:
     """The views of strings that follow each other in the payload; None where they do not. Arrow
     makes them faster than numpy, of an array of the strings and of what lies between them."""
-    bounds = np.empty((len(offsets), 2), "<i4")
-    bounds[:, 0] = offsets
-    np.add(offsets, lengths, out=bounds[:, 1], casting="unsafe")
-    bounds = bounds.reshape(-1)
+    pairs = np.empty((len(offsets), 2), "<i4")
+    pairs[:, 0] = offsets
+    np.add(offsets, lengths, out=pairs[:, 1], casting="unsafe")
+    bounds = pairs.reshape(-1)
     if not (bounds[:-1] <= bounds[1:]).all() or bounds[0] < 0:
         return None
     parts = [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
