@@ -1,4 +1,4 @@
-"""The views of strings that the host has written into a batch, which needs nothing but a buffer then.
+"""The views of strings that the host has written into a batch: arrays only wrap them.
 
 A host writes them once a consumer has requested them. Text was checked: the host writes no views
 where a text is not UTF-8.
