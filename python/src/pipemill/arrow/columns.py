@@ -153,16 +153,19 @@ class _Columns:
         offsets, lengths = column.offsets, column.lengths
         if not len(offsets):
             return buffers.from_bytes(b""), None
+        if column._size is not None:
+            count, step = len(offsets), 0
+            if not len(column.absent):
+                first, step = column.spans.place(unit)
+            if step == unit:
+                return self._raw[first : first + unit * count], first
+            if step:
+                return buffers.gather_steps(self._raw, first, step, count, unit), None
+            return buffers.gather_fixed(self._raw, offsets, unit), None
         if buffers.adjacent(offsets, lengths):
             first = int(offsets[0])
             return self._raw[first : int(offsets[-1]) + int(lengths[-1])], first
-        if column._size is None:
-            return buffers.gather(self._raw, offsets, lengths), None
-        if not len(column.absent):
-            first, step = column.spans.place(unit)
-            if step:
-                return buffers.gather_steps(self._raw, first, step, len(offsets), unit), None
-        return buffers.gather_fixed(self._raw, offsets, unit), None
+        return buffers.gather(self._raw, offsets, lengths), None
 
     # --- strings
 
