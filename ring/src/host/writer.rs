@@ -256,8 +256,12 @@ impl Writer {
     /// Writes the views of strings after the index, if consumers want them and there is room: a
     /// batch without views is whole, too.
     fn write_views(&mut self, index: &mut Index, columns: &[Column]) {
-        let (views, ring) = (self.ring.wanted_views(), self.ring.clone());
-        let Some(fields) = ring.fields().filter(|_| views > 0) else { return };
+        let views = self.ring.wanted_views();
+        if views == 0 {
+            return;
+        }
+        let ring = self.ring.clone();
+        let fields = ring.fields().unwrap_or_default();
         let end = index.end_with_views(views);
         if let Memory::Dedicated(memory) = &mut self.memory
             && memory.ensure(&dedicated_name(&ring), end, &ring.budget).is_err()

@@ -178,11 +178,7 @@ class _Columns:
             valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
         lengths = spans.index_array(batch._index(number, 1))
         at, size = self._views[number], VIEW_BYTES * len(lengths)
-        views: Any
-        if self._copy:
-            views = bytes(batch._open_memory()[at : at + size])
-        else:
-            views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
+        views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
         return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)
 
     def _strings(
@@ -200,6 +196,8 @@ class _Columns:
             else:
                 views, data = self._packed(views, lengths)
                 parts = [data]
+        if self._copy and isinstance(views, pa.Buffer):  # those of the slot
+            views = views.to_pybytes()
         return pa.Array.from_buffers(
             kind, len(lengths), [valid, pa.py_buffer(views), *parts], nulls
         )
