@@ -18,7 +18,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
+HELLO, ACK, RELEASE, END_EPOCH, VIEWS = 1, 2, 3, 4, 6
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
 DEDICATED = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
@@ -47,6 +47,8 @@ class Rows:
     is_mix: bool = False
     #: Number of copies at the end.
     padding: int = 0
+    #: The numbers of the fields whose views follow the index.
+    views: tuple[int, ...] = ()
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
     #: Bytes that are written over the batch, each at its place; bytes that do not fit are left out.
@@ -75,10 +77,14 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     for one in spans:
         for part in (0, 1):
             index += struct.pack(f"<{n}I", *(span[part] for span in one)).ljust(step, b"\0")
+    for f in batch.views:
+        views = b"".join(view(payload, *span) for span in spans[f])
+        index += views.ljust(up(len(views)), b"\0")
     name = batch.object.encode()
     header: dict[str, int] = dict(
         magic=0x32424D50, header_bytes=128, batch=number, epoch=batch.epoch,
-        flags=int(any(value is None for row in batch.rows for value in row)) + 2 * batch.is_mix,
+        flags=int(any(value is None for row in batch.rows for value in row)) + 2 * batch.is_mix
+        + 4 * bool(batch.views),
         records=n, fields=k, payload_at=128, payload_bytes=len(payload),
         index_at=up(128 + len(payload)), object_at=0, object_bytes=len(name),
         first_record=batch.first_record, object_offset=17,
@@ -99,6 +105,14 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     for at, damage in batch.damage:
         data[at : at + len(damage)] = damage[: len(data) - at]
     return bytes(data)
+
+
+def view(payload: bytes | bytearray, offset: int, length: int) -> bytes:
+    """The view of a string."""
+    if length <= 12:
+        return struct.pack("<I12s", length, bytes(payload[offset : offset + length]))
+    span, place = divmod(offset, 1 << 30)
+    return struct.pack("<I4sII", length, bytes(payload[offset : offset + 4]), span, place)
 
 
 def list_value(elements: list[bytes]) -> bytes:
@@ -141,6 +155,9 @@ class Peer:
         self.released: list[int] = []
         self.ended: list[int] = []
         self.messages = 0
+        #: Whether WELCOME had `views`, and how often they were requested.
+        self.has_views = False
+        self.views_wanted = 0
         self.hung_up = False
         self.grants = 0
         self.batches = 0
@@ -168,6 +185,9 @@ class Peer:
             numbers = struct.unpack(f"<{(len(message) - 4) // 8}Q", message[4:])
             for grant in numbers:
                 self.check_grant(kind, grant)
+        elif kind == VIEWS:
+            assert message[4:] == b"" and self.has_views
+            self.views_wanted += 1
         elif kind == END_EPOCH:
             self.ended.append(struct.unpack("<I", message[4:])[0])
         else:
@@ -214,7 +234,7 @@ class Peer:
             resumed=None, settings={"decoder": "lines"},
         )  # fmt: skip
         body.update(other)
-        self.credits = body["credits"]
+        self.credits, self.has_views = body["credits"], body.get("views", False)
         self.send(WELCOME, json.dumps(body).encode(), (self.ring.fd,))
         self.schema(fields)
 

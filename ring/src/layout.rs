@@ -1,4 +1,4 @@
-//! The layout of a slot: header, payload, object name, index. The host encodes it; decoding checks
+//! The layout of a slot: header, payload, object name, index, views. The host encodes it; decoding checks
 //! every number of it against the memory.
 
 pub use pipemill_types::ABSENT;
@@ -16,6 +16,13 @@ pub const DEDICATED: u32 = u32::MAX;
 
 const HAS_ABSENT: u32 = 1;
 const HAS_INPUTS: u32 = 2;
+const HAS_VIEWS: u32 = 4;
+
+/// Bytes of the view of a string.
+pub const VIEW_BYTES: usize = 16;
+/// Bytes of the payload from the start of one span to the next. A place in a view has 31 bits, so
+/// it counts from the start of a span.
+pub const VIEW_SPAN: usize = 1 << 30;
 
 /// The header of a batch. Positions are in bytes, from the start of the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub struct Header {
     pub has_absent: bool,
     /// Whether the channel is a mix: its identity is the positions of its inputs, as JSON.
     pub has_inputs: bool,
+    /// Whether views of all strings follow the index.
+    pub has_views: bool,
     /// Number of records, n.
     pub records: u32,
     /// Number of fields of each record, k.
@@ -136,7 +145,9 @@ impl Header {
 
     fn flags(&self) -> u32 {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
-        flag(self.has_absent, HAS_ABSENT) | flag(self.has_inputs, HAS_INPUTS)
+        flag(self.has_absent, HAS_ABSENT)
+            | flag(self.has_inputs, HAS_INPUTS)
+            | flag(self.has_views, HAS_VIEWS)
     }
 
     /// Reads the header of the batch in `memory`, and checks that every part that it names is
@@ -159,6 +170,7 @@ impl Header {
             epoch: u32_at(16),
             has_absent: u32_at(20) & HAS_ABSENT != 0,
             has_inputs: u32_at(20) & HAS_INPUTS != 0,
+            has_views: u32_at(20) & HAS_VIEWS != 0,
             records: u32_at(24),
             fields: u32_at(28),
             payload_at: u64_at(32),
@@ -285,6 +297,18 @@ pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) 
     }
 }
 
+/// Number of bytes that the views of `views` fields need after the index. `usize::MAX` if no memory
+/// could hold them.
+pub fn views_room(views: usize, records: usize) -> usize {
+    views_stride(records).saturating_mul(views)
+}
+
+/// Distance in bytes from the start of one field's views to the start of the next.
+pub fn views_stride(records: usize) -> usize {
+    let bytes = records.checked_mul(VIEW_BYTES);
+    bytes.and_then(|bytes| bytes.checked_next_multiple_of(ALIGN)).unwrap_or(usize::MAX)
+}
+
 /// Distance in bytes from the start of one column to the start of the next.
 pub fn stride(records: u32) -> usize {
     (records as usize * 4).next_multiple_of(ALIGN)
@@ -351,6 +375,7 @@ mod tests {
                         epoch,
                         has_absent,
                         has_inputs: !has_absent && number % 2 == 1,
+                        has_views: number % 3 == 1,
                         records,
                         fields,
                         payload_at: 128,

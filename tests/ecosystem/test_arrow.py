@@ -27,6 +27,8 @@ from hypothesis import strategies as st
 
 import pipemill
 from pipemill.arrow import numpy_buffers, plain_buffers
+from pipemill.arrow.columns import record_batch
+from pipemill.arrow.host_views import host_views
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -106,6 +108,51 @@ def rows_one_by_one(epoch):
         rows += rows_of(arrow)
         del arrow
     return rows
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    tables(),
+    st.sampled_from(
+        [
+            "",
+            "workers = 2",
+            'batch = 7\ntail = "keep"',
+            'batch = 4\ntail = "pad"\nworkers = 2',
+            "batch = 5\nshuffle = { seed = 3, window = 11 }",
+        ]
+    ),
+)
+def test_views_that_the_host_writes(table, more):
+    """The arrays are the same with views of the host and without, and those of `cat`."""
+    option, data = table
+    config = msgpack_channel(option, 30, more + "\nring = { slots = 4 }")
+    with serving(config, data=data) as host, host.connect() as stream:
+        cat = pathlib.Path(host.socket).parents[1] / "data"
+        command = ("cat", "-d", "msgpack", "-o", f"fields={option}", "--output", "arrow", cat)
+        expected = rows_of(pa.ipc.open_stream(run(*command).stdout).read_all())
+        strings = any(field.scalar in ("bytes", "utf8") and not field.shape for field in stream.fields)
+        filled_before = stream._connection.welcome.slots
+        for epoch in stream.epochs():
+            found = []
+            for batch in epoch:
+                assert has_views(batch) == strings or epoch.number <= filled_before
+                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                arrow.validate(full=True)
+                copied.validate(full=True)
+                rows = rows_of(arrow)
+                assert rows == rows_of(copied) == records([batch])
+                found += rows[: batch.valid]
+                del arrow
+            if "shuffle" in more:
+                found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+            assert found == expected
+        assert epoch.number == 29 > filled_before
+
+
+def has_views(batch):
+    """Whether the host has written views."""
+    return bool(host_views(batch))
 
 
 def test_types_are_those_of_cat():
@@ -432,6 +479,47 @@ def test_text_that_is_no_text_is_refused():
                     next(stream).to_arrow()
                 gc.collect()
                 assert list(stream) == []
+
+
+def test_views_of_a_host_that_has_them():
+    """They are requested once, by the first batch of strings that becomes Arrow."""
+    fields = [("t", "utf8", []), ("n", "int32", []), ("b", "bytes", [], {"nullable": True}), ("l", "utf8", [0])]
+    short, long = "ä and more", "ä and more than twelve"
+    lists = list_value([b"one", b"of more than twelve bytes"])
+    rows = [(long.encode(), bytes(4), None, lists), (short.encode(), b"\1" * 4, b"\xff" * 13, lists)]
+    shown = {
+        "t": [long, short], "n": [0, 0x01010101], "b": [None, b"\xff" * 13],
+        "l": [["one", "of more than twelve bytes"]] * 2,
+    }  # fmt: skip
+    wanted = []
+
+    def script(peer):
+        peer.welcome(fields, views=True)
+        for batch in (Rows(rows), Rows(rows), Rows(rows, views=(0, 2)), Rows(rows, views=(0,), dedicated=True)):
+            peer.grant(batch)
+            peer.until(lambda: len(peer.acked) >= peer.batches - 1)
+            wanted.append(peer.views_wanted)
+        peer.linger()
+
+    with socket_path() as path, FakeHost(path, script):
+        with pipemill.connect("train", path, wait=PATIENCE) as stream:
+            first = next(stream)
+            assert first["n"].tolist() == shown["n"] and list(first["t"]) == shown["t"]
+            del first
+            for _ in range(2):
+                batch = next(stream)
+                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                del batch
+                gc.collect()
+                assert arrow.to_pydict() == copied.to_pydict() == shown
+                del arrow
+            batch = next(stream)
+            with pytest.raises(pipemill.ProtocolError, match="the views of batch 3 of epoch 0"):
+                batch.to_arrow()
+            assert list(batch["t"]) == shown["t"]
+            del batch
+            assert copied.to_pydict() == shown
+    assert wanted[0] == 0 and wanted[-1] == 1
 
 
 @given(st.data())

@@ -115,6 +115,10 @@ TESTS = {
     "- In mode `share`,": (APART, "a consumer ends epochs"),
     "- It can end the [pass]": (APART, "a consumer takes the place of another"),
     "- It can hold batches,": (APART, "a consumer holds all that it gets"),
+    "- It can request [views]": (
+        "ring/tests/ring/views.rs",
+        "other_consumers_read_batches_with_views_and_get_none_when_the_last_viewer_has_gone",
+    ),
     "- It can hang up before": (APART, "a consumer hangs up before its ACK"),
     "| a consumer |": CHAOS,
     "| the command |": CHAOS,

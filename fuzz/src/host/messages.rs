@@ -10,6 +10,7 @@ pub(crate) fn messages(bytes: &[u8]) {
             ToHost::Ack(numbers) => protocol::ack(last(numbers)).to_vec(),
             ToHost::Release(numbers) => protocol::release(last(numbers)).to_vec(),
             ToHost::EndEpoch(epoch) => protocol::end_epoch(*epoch).to_vec(),
+            ToHost::Views => protocol::views().to_vec(),
             ToHost::GetStatus => protocol::get_status().to_vec(),
         };
         match (&message, ToHost::decode(&again)) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pipemill_channel::{Batch, Failure, SinkDelivery, SinkMemory, StopReason, changed_input};
 use pipemill_ring::host::{BatchInfo, Interrupt, MemoryError, Ring, RingError, WriteError, Writer};
-use pipemill_ring::layout::index_room;
+use pipemill_ring::layout::{index_room, views_room};
 use pipemill_ring::protocol::ErrorReport;
 use pipemill_types::{BatchMemory, BatchSize, ErrorKind, Fault, Field, Position, TakenMemory};
 
@@ -206,7 +206,12 @@ impl SinkMemory for RingSink {
         // The size of the index depends on its start only through its alignment, which is at most
         // 64 bytes.
         let names = MAX_NAME_BYTES + texts;
-        size.checked_sub(index_room(0, names, fields, records).saturating_add(64))
+        let room = size.checked_sub(index_room(0, names, fields, records).saturating_add(64))?;
+        if self.has_batch_size {
+            // Views are written if they fit. The batch does not leave its slot for them.
+            return Some(room);
+        }
+        room.checked_sub(views_room(memory.wanted_views(), records))
     }
 }
 

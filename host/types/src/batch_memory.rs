@@ -16,6 +16,12 @@ pub trait BatchMemory: ChunkMemory + AsMut<[u8]> {
         false
     }
 
+    /// Number of fields for which views of strings are written with the index, 16 bytes for each
+    /// record. It may change at any time: if there is no room for views, they are left out.
+    fn wanted_views(&self) -> usize {
+        0
+    }
+
     /// The columns of the index that was written; the index becomes invalid.
     fn take_index(&mut self) -> Option<Vec<Column>> {
         None

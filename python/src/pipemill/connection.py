@@ -90,6 +90,8 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._unsent: deque[bytes] = deque()
+        #: Whether VIEWS was sent.
+        self._wants_views = False
         #: Whether `close` was called.
         self.is_closing = False
         self._closed = False
@@ -233,6 +235,14 @@ class Connection:
         """Requests to skip the rest of the epoch."""
         with self._lock:
             self._send(protocol.EPOCH.pack(protocol.END_EPOCH, epoch))
+
+    def want_views(self) -> None:
+        """Requests the views of strings in the batches from now on, once."""
+        if self._wants_views or not self.welcome.views or self.is_others():
+            return
+        with self._lock:
+            self._wants_views = True
+            self._send(protocol.TYPE.pack(protocol.VIEWS))
 
     def _give_back(self, lease: Lease) -> None:
         """Sends RELEASE, under the lock."""

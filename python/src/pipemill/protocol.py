@@ -12,7 +12,7 @@ VERSION = 2
 #: The longest message, in bytes.
 MAX_MESSAGE = 196_608
 
-HELLO, ACK, RELEASE, END_EPOCH = 1, 2, 3, 4
+HELLO, ACK, RELEASE, END_EPOCH, VIEWS = 1, 2, 3, 4, 6
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = 16, 17, 18, 19, 20, 21, 22
 
 TYPE = struct.Struct("<I")
@@ -39,6 +39,8 @@ Head = Tuple[bytes, int, int, int, bytes, bytes, bytes, bytes, bytes]
 SOME_ABSENT = 1
 #: The identity is the list of the places of a mix's inputs, as JSON.
 HAS_INPUTS = 2
+#: The views of all strings follow the index.
+HAS_VIEWS = 4
 #: The offset of a field that its record does not have.
 ABSENT = 0xFFFFFFFF
 
@@ -55,6 +57,8 @@ class Welcome(NamedTuple):
     resumed: dict[str, Any] | None
     #: The settings that a state depends on.
     settings: dict[str, str]
+    #: Whether the host understands VIEWS.
+    views: bool = False
 
 
 class Grant(NamedTuple):
@@ -178,7 +182,8 @@ def parse_welcome(body: bytes) -> Welcome:
     if not isinstance(settings, dict) or not is_text_map(settings):
         raise ProtocolError(f"the host's WELCOME says settings = {settings!r}; {REMEDY}")
     host, mode = str(value.get("host")), str(value.get("mode"))
-    return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings)
+    views = value.get("views") is True
+    return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings, views)
 
 
 #: The position in a state: the keys with their types.

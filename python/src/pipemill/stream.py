@@ -326,6 +326,7 @@ class Stream:
         import_pyarrow("a stream as Arrow")
         from .arrow.reader import reader
 
+        self._connection.want_views()
         open, credits = self._connection.open, self._connection.welcome.credits
         return reader(batches, self.fields, lambda: credits - len(open))
 

@@ -37,6 +37,8 @@ pub(super) struct ConsumerSocket {
     pub(super) client: String,
     /// How long the consumer waited for its batches.
     pub(super) waits: ConsumerWaits,
+    /// Whether the consumer makes Arrow's arrays, for which batches have views of strings.
+    pub(super) wants_views: bool,
     /// The oldest grant that was logged as stuck, and how many times.
     pub(super) reported: (u64, u64),
     socket: Arc<OwnedFd>,
@@ -60,6 +62,7 @@ impl ConsumerSocket {
             peer,
             client,
             waits: ConsumerWaits::default(),
+            wants_views: false,
             reported: (0, 0),
             socket,
             poller,

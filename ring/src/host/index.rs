@@ -1,10 +1,12 @@
-//! The index of a batch that is being filled: its columns, after the payload and the names.
+//! The index of a batch that is being filled: its columns, after the payload and the names, and the
+//! views of strings after them.
 
-use pipemill_types::Column;
+use pipemill_types::{Column, Field};
 
 use super::config::RingError;
+use super::views::write_views;
 use super::writer::MAX_PAYLOAD;
-use crate::layout::{Plan, stride};
+use crate::layout::{HEADER_BYTES, Plan, stride, views_room, views_stride};
 use crate::memory::column::{column, column_bytes};
 
 /// The location of a batch's index, and its description.
@@ -16,6 +18,10 @@ pub(super) struct Index {
     names: usize,
     pub(super) fields: usize,
     pub(super) records: usize,
+    /// Whether views were written, too.
+    pub(super) has_views: bool,
+    /// Length of the whole batch.
+    pub(super) end: usize,
 }
 
 impl Index {
@@ -31,7 +37,8 @@ impl Index {
         let (fields, records) = (columns.len(), columns.first().map_or(0, |c| c.offsets.len()));
         let plan = Plan::new(payload_bytes, names, fields, records);
         let plan = plan.ok_or(RingError::TooLarge { bytes: usize::MAX, limit: MAX_PAYLOAD })?;
-        Ok(Self { plan, payload_bytes, names, fields, records })
+        let (has_views, end) = (false, plan.end);
+        Ok(Self { plan, payload_bytes, names, fields, records, has_views, end })
     }
 
     /// Whether the index belongs to a batch with this payload and these names, in bytes.
@@ -46,6 +53,27 @@ impl Index {
             let at = self.list_at(number);
             memory[at..at + 4 * list.len()].copy_from_slice(column_bytes(list));
         }
+    }
+
+    /// Where the batch ends if this many fields have views.
+    pub(super) fn end_with_views(&self, views: usize) -> usize {
+        self.plan.end.saturating_add(views_room(views, self.records))
+    }
+
+    /// Writes the views of all strings, unless a string has none. `memory` must extend to
+    /// [`end_with_views`](Self::end_with_views).
+    pub(super) fn write_views(&mut self, memory: &mut [u8], fields: &[Field], columns: &[Column]) {
+        let (front, views) = memory.split_at_mut(self.plan.end);
+        let payload = &front[HEADER_BYTES..HEADER_BYTES + self.payload_bytes];
+        let strings = fields.iter().zip(columns).filter(|(field, _)| field.is_text());
+        let (stride, mut end) = (views_stride(self.records), 0);
+        for (field, column) in strings {
+            if !write_views(payload, field, column, &mut views[end..end + stride]) {
+                return;
+            }
+            end += stride;
+        }
+        (self.has_views, self.end) = (true, self.plan.end + end);
     }
 
     /// The columns that were written.

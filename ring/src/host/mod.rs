@@ -39,6 +39,8 @@
 //!   machine.
 //! - `threads`: the threads of a host at one ring, in many orders: the writer, the server, and one
 //!   that waits until all is delivered.
+//! - `views`: writes the strings of a field as Arrow's views, for consumers that make Arrow's
+//!   arrays.
 //! - `waits`: how long a consumer waited for each batch.
 //! - `writer`: the memory of one batch while it is filled: a slot, or a dedicated buffer where a
 //!   record needs more.
@@ -63,6 +65,7 @@ mod sync;
 mod table;
 #[cfg(all(test, feature = "shuttle"))]
 mod threads;
+mod views;
 mod waits;
 mod writer;
 

@@ -1,7 +1,7 @@
 //! One channel's ring: its memory, and its state under a lock. See the parent module for the locks.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub struct Ring {
     pub(super) extra_filled: AtomicU32,
     /// The fields, and the encoded SCHEMA message. They are set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
+    /// Number of fields whose values are strings. It is set before the fields are.
+    strings: AtomicUsize,
     /// The delivery, which decides about consumers. It is set at most once.
     delivery: OnceLock<Arc<dyn Delivery>>,
     next_batch: AtomicU64,
@@ -64,10 +66,15 @@ struct Wishes {
     demand: AtomicBool,
     /// The epoch whose rest is skipped, plus 1; 0 if there is none.
     epoch_end: AtomicU64,
+    /// Whether a consumer makes Arrow's arrays.
+    views: AtomicBool,
 }
 
 impl Wishes {
-    fn update(&self, table: &Table) {
+    fn update(&self, state: &RingState) {
+        let table = &state.table;
+        let wants_views = state.sockets.iter().any(|socket| socket.wants_views);
+        self.views.store(wants_views, Ordering::Relaxed);
         self.demand.store(table.has_demand(), Ordering::Relaxed);
         let epoch = table.epoch_end_requested().map_or(0, |epoch| u64::from(epoch) + 1);
         self.epoch_end.store(epoch, Ordering::Relaxed);
@@ -116,6 +123,7 @@ impl Ring {
             extra_slots,
             extra_filled: AtomicU32::new(0),
             schema: OnceLock::new(),
+            strings: AtomicUsize::new(0),
             delivery: OnceLock::new(),
             next_batch: AtomicU64::new(0),
             wishes: Wishes::default(),
@@ -274,6 +282,8 @@ impl Ring {
             for at in 0..state.sockets.len() {
                 state.send(at, &message, None, now);
             }
+            let strings = fields.iter().filter(|field| field.is_text()).count();
+            self.strings.store(strings, Ordering::Relaxed);
             self.schema.get_or_init(|| (fields, message));
             Ok(())
         })
@@ -330,6 +340,14 @@ impl Ring {
     /// no other batch waits for it. If so, a small batch now is better than a full one later.
     pub fn has_demand(&self) -> bool {
         self.wishes.demand.load(Ordering::Relaxed)
+    }
+
+    /// Number of fields whose views a consumer wants: all whose values are strings, or none.
+    pub fn wanted_views(&self) -> usize {
+        match self.wishes.views.load(Ordering::Relaxed) {
+            true => self.strings.load(Ordering::Relaxed),
+            false => 0,
+        }
     }
 
     /// The writer's epoch, if consumers have requested to skip the rest of it. Batches of it are
@@ -544,6 +562,7 @@ impl Ring {
             credits,
             resumed,
             settings,
+            views: true,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();
@@ -641,6 +660,11 @@ impl Ring {
                 state.table.skip_epoch(id, *epoch, now);
                 Ok(())
             }
+            ToHost::Views => {
+                let socket = state.sockets.iter_mut().find(|socket| socket.id == id);
+                socket.into_iter().for_each(|socket| socket.wants_views = true);
+                Ok(())
+            }
             ToHost::Hello(_) | ToHost::GetStatus => Ok(()),
         });
         match (message, done) {
@@ -709,7 +733,7 @@ impl Ring {
         let mut state = self.lock();
         let result = command(&mut state, now);
         state.carry_out(now, self.observer(), self.delivery());
-        self.wishes.update(&state.table);
+        self.wishes.update(&state);
         let ends_a_wait = state.ends_a_wait();
         drop(state);
         if ends_a_wait {

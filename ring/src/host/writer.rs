@@ -191,19 +191,19 @@ impl Writer {
     pub fn grant(mut self, info: &BatchInfo<'_>, columns: &[Column]) -> Result<u64, WriteError> {
         let index = self.index_of(info, columns)?;
         let Some(slot) = self.slot else {
-            let (bytes, limit) = (index.plan.end, MAX_PAYLOAD);
+            let (bytes, limit) = (index.end, MAX_PAYLOAD);
             return Err(RingError::TooLarge { bytes, limit }.into());
         };
         let number = self.ring.next_batch();
         let (epoch, records) = (info.position.epoch, index.records as u32);
-        let bytes = index.plan.end as u64;
+        let bytes = index.end as u64;
         let first =
             RecordPlace { object: info.position.object_number, record: info.position.first_record };
         let batch = Batch { number, epoch, records, bytes, first };
         self.write_header(info, &index, &batch);
         let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
             Memory::Dedicated(mut memory) => {
-                memory.seal(index.plan.end).map_err(RingError::from)?;
+                memory.seal(index.end).map_err(RingError::from)?;
                 Some(memory)
             }
             Memory::Slot(_) | Memory::None => None,
@@ -243,13 +243,34 @@ impl Writer {
             columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, payload_bytes as u64)),
             "a span outside the payload"
         );
-        let index = Index::of(payload_bytes, names, columns)?;
+        let mut index = Index::of(payload_bytes, names, columns)?;
         if let Memory::Dedicated(memory) = &mut self.memory {
             ensure(&self.ring, memory, index.plan.end)?;
         }
         self.fits(index.plan.end)?;
         index.write(self.bytes(), columns);
+        self.write_views(&mut index, columns);
         Ok(index)
+    }
+
+    /// Writes the views of strings after the index, if consumers want them and there is room: a
+    /// batch without views is whole, too.
+    fn write_views(&mut self, index: &mut Index, columns: &[Column]) {
+        let views = self.ring.wanted_views();
+        if views == 0 {
+            return;
+        }
+        let ring = self.ring.clone();
+        let fields = ring.fields().unwrap_or_default();
+        let end = index.end_with_views(views);
+        if let Memory::Dedicated(memory) = &mut self.memory
+            && memory.ensure(&dedicated_name(&ring), end, &ring.budget).is_err()
+        {
+            return;
+        }
+        if let Some(memory) = self.bytes().get_mut(..end) {
+            index.write_views(memory, fields, columns);
+        }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -279,6 +300,7 @@ impl Writer {
             epoch: position.epoch,
             has_absent: info.has_absent,
             has_inputs: !position.inputs.is_empty(),
+            has_views: index.has_views,
             records: batch.records,
             fields: index.fields as u32,
             payload_at: HEADER_BYTES as u64,
@@ -339,6 +361,10 @@ impl BatchMemory for Writer {
             Memory::Dedicated(_) | Memory::None => None,
         };
         self.index.is_some()
+    }
+
+    fn wanted_views(&self) -> usize {
+        self.ring.wanted_views()
     }
 
     fn take_index(&mut self) -> Option<Vec<Column>> {

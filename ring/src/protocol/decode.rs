@@ -18,6 +18,10 @@ impl<'m> ToHost<'m> {
                 let [] = exactly("GET_STATUS", body)?;
                 Ok(ToHost::GetStatus)
             }
+            VIEWS => {
+                let [] = exactly("VIEWS", body)?;
+                Ok(ToHost::Views)
+            }
             _ => Err(unknown(kind)),
         }
     }

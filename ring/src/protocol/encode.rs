@@ -33,6 +33,11 @@ pub fn get_status() -> [u8; 4] {
     GET_STATUS.to_le_bytes()
 }
 
+/// Encodes VIEWS.
+pub fn views() -> [u8; 4] {
+    VIEWS.to_le_bytes()
+}
+
 /// Encodes STATUS with as much of `text` as fits a message: all of it, or its first 65,524 bytes.
 /// `text` is the unsent part of the status. Also returns the number of bytes of it in the message.
 pub fn status(text: &[u8]) -> (Vec<u8>, usize) {

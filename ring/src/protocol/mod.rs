@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub use encode::{
     ack, end_epoch, epoch_end, error, get_status, grant, hello, refused, release, schema, status,
-    stream_end, welcome,
+    stream_end, views, welcome,
 };
 use pipemill_types::{Accepted, BatchPosition};
 pub use pipemill_types::{BatchAcross, BatchSize, ErrorKind, Field, Mode, Scalar, Tail};
@@ -27,6 +27,7 @@ const ACK: u32 = 2;
 const RELEASE: u32 = 3;
 const END_EPOCH: u32 = 4;
 const GET_STATUS: u32 = 5;
+const VIEWS: u32 = 6;
 const WELCOME: u32 = 16;
 const REFUSED: u32 = 17;
 const SCHEMA: u32 = 18;
@@ -167,6 +168,9 @@ pub struct Welcome {
     /// and values for people.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// Whether the host understands VIEWS.
+    #[serde(default)]
+    pub views: bool,
 }
 
 /// The position of a batch among those of its channel.
@@ -340,6 +344,8 @@ pub enum ToHost<'m> {
     Release(GrantNumbers<'m>),
     /// END_EPOCH: requests to skip the rest of this epoch.
     EndEpoch(u32),
+    /// VIEWS: requests views of strings in the batches from now on.
+    Views,
     /// GET_STATUS: requests the host's status. A status client sends it instead of HELLO.
     GetStatus,
 }

@@ -82,7 +82,7 @@ fn garbage(random: &mut TestRng) -> Vec<u8> {
     let mut bytes = vec![0; (random.next_u32() % 64) as usize];
     random.fill_bytes(&mut bytes);
     if !random.next_u32().is_multiple_of(4) && bytes.len() >= 4 {
-        bytes[..4].copy_from_slice(&(random.next_u32() % 6).to_le_bytes());
+        bytes[..4].copy_from_slice(&(random.next_u32() % 8).to_le_bytes());
     }
     if !random.next_u32().is_multiple_of(4) && bytes.len() >= 12 {
         bytes[4..12].copy_from_slice(&u64::from(random.next_u32() % 50).to_le_bytes());

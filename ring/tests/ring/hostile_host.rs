@@ -74,6 +74,7 @@ fn welcome() -> Welcome {
         credits: 1,
         resumed: None,
         settings: BTreeMap::new(),
+        views: false,
     }
 }
 

@@ -14,4 +14,5 @@ mod raw_consumer;
 mod sealed;
 mod setup;
 mod sharing;
+mod views;
 mod written_index;

@@ -49,6 +49,13 @@ impl BatchMemory for BlockMemory {
         }
     }
 
+    fn wanted_views(&self) -> usize {
+        match &self.bytes {
+            Bytes::Lent(lent) => lent.wanted_views(),
+            Bytes::Heap(_) | Bytes::Mapped(_) => 0,
+        }
+    }
+
     fn take_index(&mut self) -> Option<Vec<Column>> {
         match &mut self.bytes {
             Bytes::Lent(lent) => lent.take_index(),

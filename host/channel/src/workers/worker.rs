@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pipemill_types::{Column, Field};
+use pipemill_types::{BatchMemory, Column, Field};
 
 use super::ahead_limiter::AheadLimiter;
 use super::fill::queue::CopyQueue;
@@ -291,8 +291,9 @@ impl BlockSource for PortionOutput<'_> {
             return Some(size);
         }
         // A portion that has room for its index fits into a batch of the same size.
-        let index = records.saturating_mul(8 * fields) + 128 * fields + texts + INDEX_BYTES;
-        size.checked_sub(index)
+        let views = memory.wanted_views();
+        let columns = records.saturating_mul(8 * fields + 16 * views) + 128 * fields + 64 * views;
+        size.checked_sub(columns + texts + INDEX_BYTES)
     }
 }
 

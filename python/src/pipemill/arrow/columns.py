@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from ..column import Column
-from ..schema import SCALARS, STRINGS
+from ..protocol import SOME_ABSENT
+from ..schema import SCALARS, STRINGS, Field
 from ..spans import arrays as spans
+from .host_views import VIEW_BYTES, host_views
 from .types import is_uuid, list_type, types_of
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: Strings are copied with all bytes between them if these are at most a part of this size.
-_SMALL_PART = 0.2
+#: The whole payload is copied for a field's strings if it is at most so many times as large.
+_SMALL_MULTIPLE = 1.25
 
 
 def record_batch(batch: Batch, copy: bool = False) -> Any:
@@ -55,20 +57,26 @@ class _Columns:
         self._payload = batch.payload
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
+        self._views = host_views(batch)
         window: Any = self._payload.obj
-        self._address = ctypes.addressof(window) + batch._layout.payload_at
+        self._memory_address = ctypes.addressof(window)
+        self._address = self._memory_address + batch._layout.payload_at
 
     def array(self, number: int) -> Any:
         """The array of a field."""
-        column, field = self._batch._column(number), self._batch.fields[number]
+        field = self._batch.fields[number]
         kind, shape = self.types.elements[number], self.types.shapes[number]
+        if number in self._views:
+            return _extension(self.types.schema.field(number).type, self._viewed(number, kind))
+        column = self._batch._column(number)
         nulls = len(column.absent)
         valid = pa.py_buffer(buffers.valid_bits(column.offsets)) if nulls else None
         if field.scalar in STRINGS:
             if shape:
                 return self._lists(column, kind, nulls, valid)
             self._check_texts(column, column.offsets, column.lengths)
-            array = self._strings(column, kind, column.offsets, column.lengths, nulls, valid)
+            views = buffers.views(self._raw, column.offsets, column.lengths, _SPAN)
+            array = self._strings(field, kind, views, column.lengths, nulls, valid)
             return _extension(self.types.schema.field(number).type, array)
         if field.categories:
             codes = self._numbers(column, kind, (), nulls, valid)
@@ -104,7 +112,7 @@ class _Columns:
                 counts = buffers.repeated(buffers.counts(column.lengths, unit), each)
                 total = buffers.total(counts)
                 if total > _MAX:
-                    self._refuse(column, f"has {total} elements")
+                    self._refuse(column.field, f"has {total} elements")
                 levels.append((0, length, [pa.py_buffer(buffers.ends(counts))]))
                 length = total
         if not levels:
@@ -126,7 +134,7 @@ class _Columns:
         if pa.types.is_time32(kind):
             narrow, wrong = buffers.narrow_int64(_copied(self._joined(column, unit)[0]))
             if wrong is not None:
-                self._refuse(column, "has a value that is no time of a day")
+                self._refuse(column.field, "has a value that is no time of a day")
             return pa.py_buffer(narrow)
         return self._data(column, unit, size)
 
@@ -145,38 +153,72 @@ class _Columns:
         offsets, lengths = column.offsets, column.lengths
         if not len(offsets):
             return buffers.from_bytes(b""), None
+        if column._size is not None:
+            count, step = len(offsets), 0
+            if not len(column.absent):
+                first, step = column.spans.place(unit)
+            if step == unit:
+                return self._raw[first : first + unit * count], first
+            if step:
+                return buffers.gather_steps(self._raw, first, step, count, unit), None
+            return buffers.gather_fixed(self._raw, offsets, unit), None
         if buffers.adjacent(offsets, lengths):
             first = int(offsets[0])
             return self._raw[first : int(offsets[-1]) + int(lengths[-1])], first
-        if column._size is None:
-            return buffers.gather(self._raw, offsets, lengths), None
-        return buffers.gather_fixed(self._raw, offsets, unit), None
+        return buffers.gather(self._raw, offsets, lengths), None
 
     # --- strings
 
-    def _strings(
-        self, column: Column, kind: Any, offsets: Any, lengths: Any, nulls: int, valid: Any
-    ) -> Any:
-        if len(self._raw) > _MAX and max(lengths, default=0) > _MAX:
-            self._refuse(column, f"has a value of {max(lengths)} bytes")
-        raw, parts = self._raw, []
-        if buffers.some_long(lengths):  # otherwise all lie in their views
-            if self._copy:
-                raw, offsets = self._compact(offsets, lengths)
-                data = pa.py_buffer(raw)
-            else:
-                data = self._in_slot(0, len(raw))
-            parts = [data.slice(start) for start in range(0, len(raw), _SPAN)]
-        views = pa.py_buffer(buffers.views(raw, offsets, lengths, _SPAN))
-        return pa.Array.from_buffers(kind, len(offsets), [valid, views, *parts], nulls)
+    def _viewed(self, number: int, kind: Any) -> Any:
+        """The array of a field whose views the host has written."""
+        batch, nulls, valid = self._batch, 0, None
+        if batch._head[3] & SOME_ABSENT:
+            offsets = spans.index_array(batch._index(number, 0))
+            nulls = len(spans.absent_rows(offsets))
+            valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
+        lengths = spans.index_array(batch._index(number, 1))
+        at, size = self._views[number], VIEW_BYTES * len(lengths)
+        views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
+        return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)
 
-    def _compact(self, offsets: Any, lengths: Any) -> tuple[Any, Any]:
-        """A copy of the strings, and their offsets in it."""
-        total = buffers.total(lengths)
-        first, last = buffers.extent(offsets, lengths)
-        if total > _MAX or last - first - total <= _SMALL_PART * (last - first):
-            return _copied(self._raw[first:last]), buffers.less(offsets, first)
-        return buffers.gather(self._raw, offsets, lengths), buffers.starts(lengths)
+    def _strings(
+        self, field: Field, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any
+    ) -> Any:
+        """The array of strings whose views are of the payload."""
+        parts = []
+        if buffers.some_long(lengths):  # otherwise all lie in their views
+            if len(self._raw) > _MAX and max(lengths) > _MAX:
+                self._refuse(field, f"has a value of {max(lengths)} bytes")
+            if not self._copy:
+                parts = self._parts(self._in_slot(0, len(self._raw)))
+            elif self._copies_whole(buffers.total(lengths)):
+                parts = self._parts(pa.py_buffer(bytes(self._payload)))
+            else:
+                views, data = self._packed(views, lengths)
+                parts = [data]
+        if self._copy and isinstance(views, pa.Buffer):  # those of the slot
+            views = views.to_pybytes()
+        return pa.Array.from_buffers(
+            kind, len(lengths), [valid, pa.py_buffer(views), *parts], nulls
+        )
+
+    @staticmethod
+    def _parts(data: Any) -> list[Any]:
+        """The data buffers of strings, of a buffer with the payload."""
+        return [data.slice(start) for start in range(0, data.size, _SPAN)]
+
+    def _copies_whole(self, total: int) -> bool:
+        """Whether a copy of the payload takes little more memory than `total` bytes of strings, or
+        these are more than one data buffer has."""
+        return total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
+
+    def _packed(self, views: Any, lengths: Any) -> tuple[Any, Any]:
+        """Other views of the strings, and the buffer of a copy that has nothing but them."""
+        parts = self._parts(self._in_slot(0, len(self._raw)))
+        kept = [None, pa.py_buffer(views), *parts]
+        strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, 0)
+        _, starts, data = strings.cast(pa.binary()).buffers()
+        return buffers.moved(views, lengths, starts), data
 
     def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
         size = column.field.shape[0]
@@ -186,7 +228,8 @@ class _Columns:
             raise AssertionError(f"the lists of field {column.field.name!r} are sound")
         counts, offsets, lengths = found
         self._check_texts(column, offsets, lengths)
-        strings = self._strings(column, kind, offsets, lengths, 0, None)
+        views = buffers.views(self._raw, offsets, lengths, _SPAN)
+        strings = self._strings(column.field, kind, views, lengths, 0, None)
         parts = [valid, pa.py_buffer(buffers.ends(counts))]
         return pa.Array.from_buffers(
             list_type(kind, 0), len(column.offsets), parts, nulls, children=[strings]
@@ -207,9 +250,9 @@ class _Columns:
     def _name(self) -> str:
         return self._batch._name()
 
-    def _refuse(self, column: Column, why: str) -> NoReturn:
+    def _refuse(self, field: Field, why: str) -> NoReturn:
         raise ValueError(
-            f"field {column.field.name!r} of {self._name()} {why}, which Arrow can't hold; take "
+            f"field {field.name!r} of {self._name()} {why}, which Arrow can't hold; take "
             "the field without Arrow, or ask for smaller batches"
         )
 

@@ -18,6 +18,7 @@ from ..protocol import ABSENT
 _INLINE = 12
 _SHORT = struct.Struct("<I12s")
 _LONG = struct.Struct("<I4sII")
+_PLACE = struct.Struct("<II")
 
 
 def from_bytes(data: bytes | bytearray) -> Any:
@@ -39,6 +40,11 @@ def pack_bits(data: Sequence[int]) -> Any:
     """As in `numpy_buffers`."""
     digits = "".join("1" if one else "0" for one in reversed(data))
     return from_bytes(int(digits or "0", 2).to_bytes((len(data) + 7) // 8, "little"))
+
+
+def gather_steps(raw: Any, first: int, step: int, count: int, size: int) -> Any:
+    """As in `numpy_buffers`."""
+    return gather_fixed(raw, range(first, first + step * count, step), size)
 
 
 def gather_fixed(raw: Any, offsets: Any, size: int) -> Any:
@@ -72,22 +78,6 @@ def total(numbers: Iterable[int]) -> int:
 def ends(numbers: Iterable[int]) -> Any:
     """As in `numpy_buffers`."""
     return from_bytes(array("i", accumulate(numbers, initial=0)).tobytes())
-
-
-def starts(numbers: Sequence[int]) -> Any:
-    """As in `numpy_buffers`."""
-    return list(accumulate(numbers, initial=0))[:-1]
-
-
-def extent(offsets: Any, lengths: Any) -> tuple[int, int]:
-    """As in `numpy_buffers`."""
-    some = [pair for pair in zip(offsets, lengths) if pair[1]]
-    return min(some)[0], max(offset + length for offset, length in some)
-
-
-def less(offsets: Any, first: int) -> Any:
-    """As in `numpy_buffers`."""
-    return [offset - first for offset in offsets]
 
 
 def widen_bfloat16(data: Any) -> Any:
@@ -136,6 +126,15 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
             _LONG.pack_into(out, 16 * row, length, first, *divmod(offset, span))
         elif length:
             _SHORT.pack_into(out, 16 * row, length, bytes(raw[offset : offset + length]))
+    return memoryview(out)
+
+
+def moved(views: Any, lengths: Any, starts: Any) -> Any:
+    """As in `numpy_buffers`."""
+    out, places = bytearray(views), memoryview(starts).cast("B").cast("I")
+    for row, length in enumerate(lengths):
+        if length > _INLINE:
+            _PLACE.pack_into(out, 16 * row + 8, 0, places[row])
     return memoryview(out)
 
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pipemill_types::BatchMemory;
+
 use super::{BatchBuilder, MIN_READ};
 use crate::batch::ALIGN;
 use crate::batch::cut::CutPoint;
@@ -84,6 +86,13 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         self.writer.room_from(start, records)
     }
 
+    /// Number of fields that get views.
+    fn wanted_views(&self) -> usize {
+        // A batch of a fixed size gets them only if they fit.
+        let memory = self.writer.memory().filter(|_| self.writer.size().is_none());
+        memory.map_or(0, |memory| memory.wanted_views())
+    }
+
     /// The range of the batch's memory into which the next bytes can be read.
     fn room_in_place(&mut self, want: usize) -> Result<(usize, usize), StopReason> {
         loop {
@@ -99,7 +108,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte of input needs room for itself and for the index of its records.
-            let index = 8.0 * fields as f64 * self.density.cautious();
+            let index = (8 * fields + 16 * self.wanted_views()) as f64 * self.density.cautious();
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.writer.is_dedicated() || self.writer.size().is_some();
