@@ -1,5 +1,5 @@
-//! The layout of a slot: header, payload, object name, index, views. The host encodes it; decoding checks
-//! every number of it against the memory.
+//! The layout of a slot: header, payload, object name, index, views. The host encodes it; decoding
+//! checks every number of it against the memory.
 
 pub use pipemill_types::ABSENT;
 

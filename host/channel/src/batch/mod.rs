@@ -3,8 +3,8 @@
 //! `builder` has the bytes that are decoded, before they become records of the batch. `writer` has
 //! the batch, its memory and the sink, and decides by the rule in `cut` when the batch leaves.
 //! `density` estimates how close together records are. `field_names` names fields in messages.
-//! `block_memory` is memory for records that wait, `block_source` a sink that gives such memory, and
-//! `copy` copies them.
+//! `block_memory` is memory for records that wait, `block_source` a sink that gives such memory,
+//! and `copy` copies them.
 
 pub mod block_memory;
 pub mod block_source;

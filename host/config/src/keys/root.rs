@@ -28,12 +28,17 @@ pub(crate) static MAX_CONNECTIONS: Number<u64> =
          ended first; a further consumer is refused.",
     );
 
-pub(crate) static CORES: Number<&str> =
-    Number::new("cores", Unit::Count, (1, 65_536), "all that it may use").doc(
-        "How many cores the host counts on, for `workers = \"auto\"`. Set it where several hosts \
-         share a machine; it binds no thread to a core. The host never counts on more cores than it \
-         may use.",
-    );
+pub(crate) static CORES: Number<&str> = Number::new(
+    "cores",
+    Unit::Count,
+    (1, 65_536),
+    "all that it may use",
+)
+.doc(
+    "How many cores the host counts on, for `workers = \"auto\"`. Set it if several hosts share \
+         a machine. It binds no thread to a core. The host never counts on more cores than it may \
+         use.",
+);
 
 pub(crate) static METRICS: FreeForm = free_form(
     "metrics",
