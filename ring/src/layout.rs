@@ -1,7 +1,7 @@
 //! The layout of a slot: header, payload, object name, index, views. The host encodes it; decoding
 //! checks every number of it against the memory.
 
-pub use pipemill_types::ABSENT;
+pub use pipemill_types::{ABSENT, VIEW_BYTES};
 
 use crate::memory::column::column;
 
@@ -18,8 +18,6 @@ const HAS_ABSENT: u32 = 1;
 const HAS_INPUTS: u32 = 2;
 const HAS_VIEWS: u32 = 4;
 
-/// Bytes of the view of a string.
-pub const VIEW_BYTES: usize = 16;
 /// Bytes of the payload from the start of one span to the next. A place in a view has 31 bits, so
 /// it counts from the start of a span.
 pub const VIEW_SPAN: usize = 1 << 30;

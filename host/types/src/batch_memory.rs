@@ -2,6 +2,9 @@
 
 use crate::{ChunkMemory, Column};
 
+/// Bytes of the view of a string.
+pub const VIEW_BYTES: usize = 16;
+
 /// Memory of a batch while it is filled. Records stay in it where the decoder found them.
 pub trait BatchMemory: ChunkMemory + AsMut<[u8]> {
     /// Writes the index of the batch's records into the memory, if it has room for it, and returns
@@ -16,8 +19,9 @@ pub trait BatchMemory: ChunkMemory + AsMut<[u8]> {
         false
     }
 
-    /// Number of fields for which views of strings are written with the index, 16 bytes for each
-    /// record. It may change at any time: if there is no room for views, they are left out.
+    /// Number of fields for which views of strings are written with the index,
+    /// [`VIEW_BYTES`] for each record. It may change at any time: if there is no room for views,
+    /// they are left out.
     fn wanted_views(&self) -> usize {
         0
     }

@@ -57,7 +57,7 @@ mod stream_info;
 mod suggest;
 
 pub use accepted::Accepted;
-pub use batch_memory::BatchMemory;
+pub use batch_memory::{BatchMemory, VIEW_BYTES};
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
 pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pipemill_types::{BatchMemory, Column, Field};
+use pipemill_types::{BatchMemory, Column, Field, VIEW_BYTES};
 
 use super::ahead_limiter::AheadLimiter;
 use super::fill::queue::CopyQueue;
@@ -292,7 +292,8 @@ impl BlockSource for PortionOutput<'_> {
         }
         // A portion that has room for its index fits into a batch of the same size.
         let views = memory.wanted_views();
-        let columns = records.saturating_mul(8 * fields + 16 * views) + 128 * fields + 64 * views;
+        let columns =
+            records.saturating_mul(8 * fields + VIEW_BYTES * views) + 128 * fields + 64 * views;
         size.checked_sub(columns + texts + INDEX_BYTES)
     }
 }

@@ -31,7 +31,7 @@ _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
 #: bits, so a larger payload is several buffers.
 _SPAN = 1 << 30
-#: The whole payload is copied for a field's strings if it is at most so many times as large.
+#: The whole payload is copied if it has at most this many times the bytes of a field's strings.
 _SMALL_MULTIPLE = 1.25
 
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pipemill_types::BatchMemory;
+use pipemill_types::{BatchMemory, VIEW_BYTES};
 
 use super::{BatchBuilder, MIN_READ};
 use crate::batch::ALIGN;
@@ -108,7 +108,8 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             let end = self.at + self.len;
             let free = room.saturating_sub(end);
             // Each byte of input needs room for itself and for the index of its records.
-            let index = (8 * fields + 16 * self.wanted_views()) as f64 * self.density.cautious();
+            let index =
+                (8 * fields + VIEW_BYTES * self.wanted_views()) as f64 * self.density.cautious();
             let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.writer.is_dedicated() || self.writer.size().is_some();
