@@ -36,6 +36,33 @@ fn a_made_field_that_is_empty() {
     }
 }
 
+/// The payload of a batch of a fixed size ended right at the end of its memory. The chunk of the next
+/// object was placed at the next aligned offset, which lies behind the memory, and the host panicked.
+#[test]
+fn an_object_that_begins_in_a_batch_whose_memory_is_full() {
+    let parts = b"\x0a\x23\xd7\xce\0\0\0\x20\x0a\x23\xd7\xce\x01\0\0\x60x\0\0\0";
+    let plain = b"\x0a\x23\xd7\xce\x04\0\0\0data";
+    let job = Job {
+        options: vec![("multipart", "concat".to_owned())],
+        objects: [&parts[..], &plain[..], &parts[..], &plain[..]].map(|o| Bytes(o.to_vec())).into(),
+        ..job("recordio", b"")
+    };
+    let expected = [&b"x"[..], b"data", b"x", b"data"].map(|value| vec![Some(value.to_vec())]);
+    for records in [2, 3] {
+        // In the smallest of these memories, the made byte is the last one.
+        for slot in 1..200 {
+            let size = BatchSize { records, tail: Tail::Keep, across: BatchAcross::Epoch };
+            let whole = Setup { come_at_once: true, ..Setup::in_one_piece() };
+            let way = Setup { slot, batch: Some(size), ..whole };
+            let seen = host::run(&job, &way);
+            assert_eq!(seen.end, End::Ended, "slots of {slot} bytes");
+            let records = seen.cuts.iter().flat_map(|cut| &cut.records);
+            let fields: Vec<_> = records.map(|(_, fields)| fields.clone()).collect();
+            assert_eq!(fields, expected, "slots of {slot} bytes");
+        }
+    }
+}
+
 /// A long chunk is shown again only when it has grown by half; when reading failed before that, a
 /// record whose end had come was lost.
 #[test]

@@ -95,7 +95,16 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         };
         self.object.metadata.clear();
         self.writer.begin_object(object.epoch);
-        self.at = if self.in_place { self.writer.batch.payload.next_multiple_of(ALIGN) } else { 0 };
+        self.place_empty_chunk();
+    }
+
+    /// Places the chunk, which must be empty, after the batch's records. Where these end at the end
+    /// of the memory, the first read moves the chunk there, once there is room.
+    fn place_empty_chunk(&mut self) {
+        let after_records = self.writer.batch.payload.next_multiple_of(ALIGN);
+        let bytes = self.writer.memory().map_or(0, |memory| (**memory).as_ref().len());
+        self.in_place &= after_records <= bytes;
+        self.at = if self.in_place { after_records } else { 0 };
     }
 
     /// Takes the facts about the object. Must be called before the object's first record.
