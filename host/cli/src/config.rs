@@ -65,7 +65,8 @@ enum ReadBy {
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
     let result = match &args.action {
         ConfigAction::Show { file } => {
-            read(file).map_err(Refusal::report).map(|config| print(&config::show(&config)))
+            let read = read_by(file, config::parse).map_err(Refusal::report);
+            read.map(|config| print(&config::show(&config)))
         }
         ConfigAction::Schema => {
             print(&config::schema());
@@ -120,6 +121,7 @@ fn check(
     read_by: Option<ReadBy>,
     builtins: Builtins,
 ) -> Result<(), ExitCode> {
+    let config = &with_indexes(config.clone()).map_err(Refusal::report)?;
     let engine = engine(builtins)?;
     let (mut plugins, mut faults) = (Vec::new(), Vec::new());
     let decoded: Vec<_> = config.channels.iter().flat_map(config::Channel::decoded).collect();
@@ -219,14 +221,18 @@ fn with_inputs(channel: &config::Channel) -> impl Iterator<Item = &String> {
     std::iter::once(&channel.name).chain(channel.decoded().map(|one| &one.name))
 }
 
-/// Reads a configuration. The error has all faults, one in each line.
+/// Reads a configuration, and its indexes. The error has all faults, one in each line.
 pub(super) fn read(file: &Path) -> Result<Config, Refusal> {
-    read_by(file, config::parse)
+    with_indexes(read_by(file, config::parse)?)
+}
+
+fn with_indexes(config: Config) -> Result<Config, Refusal> {
+    run::with_indexes(&config).map_err(|why| Refusal { code: exit::USAGE, why })
 }
 
 /// Reads a configuration whose channels are fed and not decoded.
 pub(super) fn read_to_feed(file: &Path) -> Result<Config, Refusal> {
-    read_by(file, config::parse_to_feed)
+    with_indexes(read_by(file, config::parse_to_feed)?)
 }
 
 /// Reads a configuration that completes the platform's description of the channels. Without a file,
@@ -266,7 +272,7 @@ pub(super) fn read_over(file: Option<&Path>, platform: &Platform) -> Result<Conf
         })?;
         config.channels.push(config::Channel::new(channel, preset.source.clone(), decoder));
     }
-    Ok(config)
+    with_indexes(config)
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -9,6 +9,7 @@
 //!   agent does.
 //! - `find_decoder`: finds the decoder of a source if the command line names none: for `cat`,
 //!   `schema` and `init`.
+//! - `index`: `pipemill index …`: makes, shows and checks the index of a source.
 //! - `init`: `pipemill init`: writes a configuration and a training script for it, which run at
 //!   once.
 //! - `ls`: `pipemill ls`: lists the objects that a channel would read.
@@ -41,6 +42,7 @@ mod doctor;
 mod exit;
 mod feed;
 mod find_decoder;
+mod index;
 mod init;
 mod ls;
 mod man;
@@ -82,6 +84,7 @@ enum Command {
     Cat(cat::Args),
     Schema(schema::Args),
     Init(init::Args),
+    Index(index::Args),
     /// Compiles the plugin on standard input: the process in which pipemill itself compiles
     #[command(name = COMPILE_STDIN, hide = true)]
     CompileStdin,
@@ -165,6 +168,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
         Command::Config(args) => config::main(&args, builtins),
         Command::Cat(args) => cat::main(args, builtins),
         Command::Schema(args) => schema::main(&args, builtins),
+        Command::Index(args) => index::main(args, builtins),
         Command::Init(args) => init::main(&args, builtins),
         Command::CompileStdin => compile_stdin().into(),
         Command::Feed(args) => feed::main(&args),

@@ -138,8 +138,8 @@ fn list<W: Write>(
             let message = "the objects of a FIFO can't be listed";
             Err(SourceError::new(name, message, "ask who writes it"))
         }
-        // A configuration that is read for feeding contains no mix.
-        Source::Stdin { .. } | Source::Mix(_) => {
+        // A configuration that is read for feeding contains no mix, and its indexes are read.
+        Source::Stdin { .. } | Source::Mix(_) | Source::Index(_) => {
             let message = "the objects of standard input can't be listed";
             Err(SourceError::new("-", message, "ask who writes it"))
         }
@@ -157,8 +157,8 @@ fn files<W: Write>(
     left_out.log(None, &pattern.name());
     for path in reading.share(listed, epoch)? {
         let name = path.to_string_lossy().into_owned();
-        let size = file_size(&path)?;
-        if !printer.add(&ListedObject { name, size }) {
+        let (size, identity) = (file_size(&path)?, String::new());
+        if !printer.add(&ListedObject { name, size, identity }) {
             break;
         }
     }

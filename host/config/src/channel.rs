@@ -100,6 +100,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
         batch: batch?,
         shuffle: shuffle?,
         learn_from: learn_from?,
+        indexed: None,
         resume: Vec::new(),
         resume_settings: Vec::new(),
         done: Vec::new(),
@@ -126,10 +127,10 @@ fn decoder(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Option<De
         });
     }
     match source {
-        Ok(Source::Files { .. } | Source::S3(_)) if reader.has(&SHA256) => {
+        Ok(Source::Files { .. } | Source::S3(_) | Source::Index(_)) if reader.has(&SHA256) => {
             Err(needs(reader, &SHA256, "decoder"))
         }
-        Ok(Source::Files { .. } | Source::S3(_) | Source::Mix(_)) => Ok(None),
+        Ok(Source::Files { .. } | Source::S3(_) | Source::Index(_) | Source::Mix(_)) => Ok(None),
         // For FIFOs and standard input, the run would wait for the first bytes before it serves a
         // channel.
         Ok(Source::Fifo { .. } | Source::Stdin { .. }) => reader.required(&DECODER, Ok(None)),

@@ -38,7 +38,8 @@ mod vars;
 pub use channel::is_channel_name;
 pub use fault::{Fault, TextPosition};
 pub use model::{
-    Channel, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount, fifo_source,
+    Channel, Config, DecoderRef, IndexSource, Indexed, Listen, Mix, MixInput, Shuffle, Source,
+    WorkerCount, fifo_source,
 };
 pub use named_decoders::named_decoders;
 pub use parse::{parse, parse_over, parse_to_feed};

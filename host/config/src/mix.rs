@@ -212,6 +212,7 @@ fn as_input(input: ReadChannel<'_>, mix: &ReadChannel<'_>) -> ReadResult<Channel
     match &mut channel.source {
         Source::Files { reading, .. } => set_epochs(reading, endless, mix.epochs),
         Source::S3(settings) => set_epochs(&mut settings.reading, endless, mix.epochs),
+        Source::Index(index) => set_epochs(&mut index.settings.reading, endless, mix.epochs),
         Source::Fifo { epochs, .. } => *epochs = (!endless).then_some(mix.epochs),
         Source::Stdin { .. } | Source::Mix(_) => {}
     }

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError, RecordOrder, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
-use pipemill_types::{BatchSize, Mode};
+use pipemill_types::{BatchSize, Field, Mode};
 
 use super::fault::TextPosition;
 use super::keys;
@@ -94,6 +95,8 @@ pub struct Channel {
     /// The object from which decoder, header, types and shapes are learned, if it is not the first
     /// of the source's objects: a path, or an address in S3.
     pub learn_from: Option<String>,
+    /// What the index of the source knows, once it was read. Not a key of the file.
+    pub indexed: Option<Arc<Indexed>>,
     /// The state that the run resumes, or one state for each rank. Not a key of the file.
     pub resume: Vec<Resumed>,
     /// The settings of each of these states. Not a key of the file.
@@ -160,6 +163,7 @@ impl Channel {
             batch: None,
             shuffle: None,
             learn_from: None,
+            indexed: None,
             resume: Vec::new(),
             resume_settings: Vec::new(),
             done: Vec::new(),
@@ -243,6 +247,9 @@ pub enum Source {
     },
     /// Objects in S3.
     S3(Box<s3::Settings>),
+    /// The objects of an index, which is not read yet. Before a run, it is replaced by the files or
+    /// the objects in S3 that the index knows.
+    Index(Box<IndexSource>),
     /// Standard input, once.
     Stdin {
         /// The compression of the bytes.
@@ -250,6 +257,29 @@ pub enum Source {
     },
     /// Records of other channels.
     Mix(Box<Mix>),
+}
+
+/// The objects of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSource {
+    /// The file of the index.
+    pub file: PathBuf,
+    /// The folder that the files lie in, if they were moved.
+    pub root: Option<PathBuf>,
+    /// Order, part and epochs; and, if the objects are in S3, how they are reached and fetched. Its
+    /// selection names no object.
+    pub settings: s3::Settings,
+}
+
+/// The facts that an index knows of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// The path of the index.
+    pub file: String,
+    /// The identity of the decoder that the index was made with.
+    pub decoder: String,
+    /// The fields of the records. Empty if there is no record.
+    pub fields: Vec<Field>,
 }
 
 /// Records that are drawn from several channels, which are not served separately.
@@ -284,6 +314,7 @@ impl Source {
             Self::Fifo { compression, .. } | Self::Stdin { compression } => Some(*compression),
             Self::Files { reading, .. } => Some(reading.compression),
             Self::S3(settings) => Some(settings.reading.compression),
+            Self::Index(index) => Some(index.settings.reading.compression),
             Self::Mix(_) => None,
         }
     }
@@ -302,14 +333,14 @@ impl Source {
 
     /// Whether its objects can be read again, and concurrently.
     pub fn can_reread(&self) -> bool {
-        matches!(self, Self::Files { .. } | Self::S3(_))
+        matches!(self, Self::Files { .. } | Self::S3(_) | Self::Index(_))
     }
 
     /// Whether it may have several objects that can be read concurrently.
     fn has_objects(&self) -> bool {
         match self {
             Self::Files { pattern, .. } => !matches!(pattern, Pattern::File(_)),
-            Self::S3(_) => true,
+            Self::S3(_) | Self::Index(_) => true,
             Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => false,
         }
     }
@@ -322,18 +353,20 @@ impl Source {
         let reading = match self {
             Self::Files { reading, .. } => reading,
             Self::S3(settings) => &mut settings.reading,
+            Self::Index(index) => &mut index.settings.reading,
             Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => return false,
         };
         reading.order.shuffle = Some(seed);
         true
     }
 
-    /// The name of the kind in reports: `fifo`, `files`, `s3`, `stdin` or `mix`.
+    /// The name of the kind in reports: `fifo`, `files`, `s3`, `index`, `stdin` or `mix`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Fifo { .. } => "fifo",
             Self::Files { .. } => "files",
             Self::S3(_) => "s3",
+            Self::Index(_) => "index",
             Self::Stdin { .. } => "stdin",
             Self::Mix(_) => "mix",
         }

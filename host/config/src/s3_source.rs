@@ -8,7 +8,6 @@ use pipemill_source::s3::{Access, Address, CONNECTION_RATE, Selection, Settings,
 use super::document::ReadResult;
 use super::key::FreeForm;
 use super::keys::*;
-use super::model::Source;
 use super::read::Reader;
 
 /// Least number of requests at once for a `target_rate`: with fewer, no network is used fully.
@@ -77,7 +76,7 @@ pub(super) fn read(
     reader: &Reader,
     selection: ReadResult<Selection>,
     reading: ReadResult<ReadSettings>,
-) -> ReadResult<Source> {
+) -> ReadResult<Settings> {
     let access = access(reader);
     let part_size = reader.number(&PART_SIZE);
     let concurrency = concurrency(reader);
@@ -86,7 +85,7 @@ pub(super) fn read(
     let verify = reader.choice(&CHECKSUM);
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
-    Ok(Source::S3(Box::new(Settings {
+    Ok(Settings {
         channel: None,
         selection: selection?,
         access: access?,
@@ -98,7 +97,7 @@ pub(super) fn read(
         verify: verify?,
         on_change: on_change?,
         allow_empty: allow_empty?,
-    })))
+    })
 }
 
 fn access(reader: &Reader) -> ReadResult<Access> {

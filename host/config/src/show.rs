@@ -160,7 +160,7 @@ fn window_value(window: Window) -> String {
 
 /// A source. `is_mixed`: the epochs are those of a mix, which has them.
 fn source(channel: &Channel, is_mixed: bool) -> String {
-    let mut pairs: Vec<(&str, String)> = Vec::new();
+    let mut pairs: Vec<(&'static str, String)> = Vec::new();
     let compression = match &channel.source {
         Source::Fifo {
             dir,
@@ -190,10 +190,11 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
                 }
                 Pattern::Glob(pattern) => (GLOB.name, quote(pattern)),
                 Pattern::Folder(folder) => (FOLDER.name, path(folder)),
+                Pattern::Known { index, .. } => (INDEX.name, quote(index)),
             });
             pairs.extend(reading_pairs(reading));
             // Files that are named one by one don't have this key.
-            if !matches!(pattern, Pattern::File(_) | Pattern::Files(_)) {
+            if matches!(pattern, Pattern::Folder(_) | Pattern::Glob(_)) {
                 pairs.push((HIDDEN.name, reading.hidden.to_string()));
             }
             &reading.compression
@@ -206,6 +207,15 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             }
             &settings.reading.compression
         }
+        Source::Index(index) => {
+            pairs.push((INDEX.name, path(&index.file)));
+            pairs.extend(index.root.as_ref().map(|root| (ROOT.name, path(root))));
+            pairs.extend(s3_pairs(&index.settings));
+            pairs.extend(reading_pairs(&index.settings.reading));
+            // The index knows it.
+            pairs.retain(|(name, _)| *name != WRAP.name);
+            return inline(without_mixed(pairs, is_mixed));
+        }
         Source::Stdin { compression } => {
             pairs.push((STDIN.name, "true".to_owned()));
             compression
@@ -214,10 +224,13 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
     };
     pairs.extend(channel.learn_from.as_ref().map(|object| (LEARN_FROM.name, quote(object))));
     pairs.push((COMPRESSION.name, word(COMPRESSION.word(*compression))));
-    if is_mixed {
-        pairs.retain(|(name, _)| ![EPOCHS.name, FIRST_EPOCH.name].contains(name));
-    }
-    inline(pairs)
+    inline(without_mixed(pairs, is_mixed))
+}
+
+/// Leaves out the keys that a channel that is mixed can't have.
+fn without_mixed<T>(mut pairs: Vec<(&'static str, T)>, is_mixed: bool) -> Vec<(&'static str, T)> {
+    pairs.retain(|(name, _)| !is_mixed || ![EPOCHS.name, FIRST_EPOCH.name].contains(name));
+    pairs
 }
 
 fn mix_pairs(mix: &Mix) -> Vec<(&'static str, String)> {
@@ -257,6 +270,9 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         list(addresses.iter().map(|address| quote(&address.to_string())).collect())
     };
     let mut pairs = match &settings.selection {
+        // An index has a key of its own.
+        s3::Selection::Known { .. } => Vec::new(),
+        s3::Selection::Objects(addresses) if addresses.is_empty() => Vec::new(),
         s3::Selection::Prefixes(addresses) => vec![(S3.name, all(addresses))],
         s3::Selection::Objects(addresses) => vec![(S3_OBJECT.name, all(addresses))],
         // Only the command line makes these; a file has no key that means the same.

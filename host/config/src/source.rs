@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pipemill_source::s3::Address;
+use pipemill_source::s3::{Address, Selection};
 use pipemill_source::{Compression, ListPart, Order, Pattern, ReadSettings};
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
-use super::model::Source;
+use super::model::{IndexSource, Source};
 use super::read::Reader;
 use super::{mix, s3_source};
 
@@ -24,6 +24,7 @@ enum SourceKind {
     S3Object,
     Manifest,
     AugmentedManifest,
+    Index,
     Stdin,
     Mix,
 }
@@ -44,7 +45,7 @@ const IN_S3: &[KeyGroup] =
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
-static SOURCE_FORMS: [SourceForm; 11] = [
+static SOURCE_FORMS: [SourceForm; 12] = [
     SourceForm {
         kind: SourceKind::Fifo,
         key: &FIFO,
@@ -69,6 +70,11 @@ static SOURCE_FORMS: [SourceForm; 11] = [
         kind: SourceKind::AugmentedManifest,
         key: &AUGMENTED_MANIFEST,
         other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS, AUGMENTED_KEYS],
+    },
+    SourceForm {
+        kind: SourceKind::Index,
+        key: &INDEX,
+        other_keys: &[EPOCH_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS, INDEX_KEYS],
     },
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
     SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
@@ -109,8 +115,10 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
         | SourceKind::AugmentedManifest => {
             let selection = s3_source::selection(&reader);
             let reading = reading(&reader, epochs, compression);
-            return s3_source::read(&reader, selection, reading);
+            return s3_source::read(&reader, selection, reading)
+                .map(|settings| Source::S3(Box::new(settings)));
         }
+        SourceKind::Index => return index(&reader, epochs, compression),
     };
     let reading = reading(&reader, epochs, compression);
     Ok(Source::Files { pattern: pattern?, reading: reading? })
@@ -136,6 +144,19 @@ pub(super) fn learn_from(
         return Err(reader.wrong(LEARN_FROM.name, expected, &format!("{text:?}"), remedy));
     }
     Ok(Some(text))
+}
+
+fn index(
+    reader: &Reader,
+    epochs: ReadResult<Option<u32>>,
+    compression: ReadResult<Compression>,
+) -> ReadResult<Source> {
+    let file = reader.required(&INDEX, reader.path(&INDEX));
+    let root = reader.path(&ROOT);
+    let none = Ok(Selection::Objects(Vec::new()));
+    let settings = s3_source::read(reader, none, reading(reader, epochs, compression));
+    let (file, root, settings) = (file?, root?, settings?);
+    Ok(Source::Index(Box::new(IndexSource { file, root, settings })))
 }
 
 fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {

@@ -165,6 +165,15 @@ impl Plugin {
         builtins.find(|builtin| builtin.name == name).map(|builtin| builtin.records_version)
     }
 
+    /// A text that identifies it, not by its path: the digest of its file; or the name of a
+    /// built-in decoder, with the number that grows when its records change.
+    pub fn identity(&self) -> String {
+        match self.records_version() {
+            Some(version) => format!("{} {version}", self.name()),
+            None => format!("sha256:{}", self.digest()),
+        }
+    }
+
     /// Whether its machine code came with the host's binary.
     pub fn is_precompiled(&self) -> bool {
         self.inner.origin == Origin::Precompiled

@@ -34,10 +34,6 @@ pub struct DecoderIdentity {
 impl DecoderIdentity {
     /// The identity of a plugin with these options.
     pub fn of(plugin: &Plugin, options: &[(String, String)]) -> Self {
-        let decoder = match plugin.records_version() {
-            Some(version) => format!("{} {version}", plugin.name()),
-            None => format!("sha256:{}", plugin.digest()),
-        };
         let is_default = |(name, value): &(String, String)| {
             let mut specs = plugin.options().iter();
             let default =
@@ -46,7 +42,7 @@ impl DecoderIdentity {
         };
         let own: BTreeMap<_, _> =
             options.iter().filter(|option| !is_default(option)).cloned().collect();
-        Self { decoder, options: short(serde_json::json!(own).to_string()) }
+        Self { decoder: plugin.identity(), options: short(serde_json::json!(own).to_string()) }
     }
 }
 
@@ -107,6 +103,7 @@ fn put_reading(
     let (compression, reading) = match &channel.source {
         Source::Files { reading, .. } => (reading.compression, Some(reading)),
         Source::S3(settings) => (settings.reading.compression, Some(&settings.reading)),
+        Source::Index(index) => (index.settings.reading.compression, Some(&index.settings.reading)),
         Source::Fifo { compression, .. } | Source::Stdin { compression } => (*compression, None),
         // A mix has no mix as input.
         Source::Mix(_) => return,

@@ -93,8 +93,13 @@ pub fn prepare(
                 (Ok(plugin), Ok(Opened { source, first })) => {
                     let ready = new_channel(one, source, plugin, resources.workers);
                     let lists_all = one.learn_from.is_none();
-                    let learning = first
-                        .map_or(Learning::FromOwn, |source| Learning::From { source, lists_all });
+                    let learning = match (&one.indexed, first) {
+                        (Some(indexed), _) if !indexed.fields.is_empty() => {
+                            Learning::Known(indexed.fields.as_slice().into())
+                        }
+                        (_, Some(source)) => Learning::From { source, lists_all },
+                        (_, None) => Learning::FromOwn,
+                    };
                     let inflates_in_background = resources.inflates_in_background;
                     decoded.push(Channel { inflates_in_background, learning, ..ready });
                 }
@@ -306,6 +311,18 @@ pub(super) fn load(
     let decoder = channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default();
     let plugin = Plugin::load(engine, &decoder, channel.sha256.as_ref())
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
+    if let Some(indexed) = &channel.indexed
+        && indexed.decoder != plugin.identity()
+    {
+        let message = format!(
+            "the index {} was made with the decoder {}, and this one is {}: its records may be \
+             others; make the index again",
+            indexed.file,
+            indexed.decoder,
+            plugin.identity()
+        );
+        return Err(vec![fault(channel.decoder_place, message)]);
+    }
     let faults = plugin.check_options(&channel.options);
     if faults.is_empty() {
         return Ok(plugin);

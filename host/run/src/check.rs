@@ -93,7 +93,7 @@ pub fn try_channel(
         Source::Stdin { .. } => {
             return Ok(Tried::ReadOnce("standard input can be read only once"));
         }
-        Source::Files { .. } | Source::S3(_) | Source::Mix(_) => {}
+        Source::Files { .. } | Source::S3(_) | Source::Index(_) | Source::Mix(_) => {}
     }
     let on_error = match channel.on_error {
         OnError::Fail => OnError::Fail,

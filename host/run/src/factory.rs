@@ -4,7 +4,8 @@ use std::io;
 
 use pipemill_source::s3::{self, LazyS3Runtime, Selection};
 use pipemill_source::{
-    FifoSettings, Fifos, Files, Order, Pattern, ReadSettings, Source, Start, Stop, stdin,
+    FifoSettings, Fifos, Files, KnownFiles, Order, Pattern, ReadSettings, Source, Start, Stop,
+    stdin,
 };
 
 use pipemill_config as config;
@@ -45,6 +46,10 @@ impl Sources {
         channel: &config::Channel,
         stop: Stop,
     ) -> io::Result<Option<Box<dyn Source>>> {
+        if channel.indexed.is_some() {
+            // Nothing has to be learned.
+            return Ok(None);
+        }
         let first = |reading: &ReadSettings| {
             let is_own = channel.learn_from.is_none() && reading.order == Order::default();
             let reading = ReadSettings { epochs: 1, order: Order::default(), ..*reading };
@@ -104,6 +109,13 @@ impl Sources {
                     epoch_file,
                 };
                 Box::new(Fifos::new(settings, stop))
+            }
+            SourceConfig::Files { pattern: Pattern::Known { list, index }, reading } => {
+                Box::new(KnownFiles::new(list, index, reading, stop))
+            }
+            SourceConfig::Index(index) => {
+                let message = format!("the index {} was not read", index.file.display());
+                return Err(io::Error::other(message));
             }
             SourceConfig::Files { pattern, reading } => {
                 Box::new(Files::new(pattern, reading, 0, stop))

@@ -60,7 +60,7 @@ impl Machine {
     /// Cores for the threads that decode. From four cores on, one is left for the channels' own
     /// threads, and one of each eight for the programs that take the records: of 16 cores, workers
     /// on all of them delivered 23 GB/s of TFRecord, and workers on 12 of them 30 GB/s.
-    fn decoding_cores(&self) -> usize {
+    pub fn decoding_cores(&self) -> usize {
         match self.cores {
             cores @ ..4 => cores,
             cores => cores - 1 - cores / 8,
@@ -261,7 +261,9 @@ fn inflate_bytes(source: &Source) -> u64 {
         }
         // Their names have no ending.
         Source::Fifo { .. } | Source::Stdin { .. } => compression.memory(Some("-")),
-        Source::Files { .. } | Source::S3(_) | Source::Mix(_) => compression.memory(None),
+        Source::Files { .. } | Source::S3(_) | Source::Index(_) | Source::Mix(_) => {
+            compression.memory(None)
+        }
     }
 }
 

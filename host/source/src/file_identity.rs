@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
-use crate::file_version::{FileVersion, SizeAndTime};
+use crate::SourceError;
+use crate::file_system::FileSystem;
+use crate::file_version::{FileVersion, SizeAndTime, stable_metadata};
 use crate::list_digest::ListDigest;
 use crate::open::open_at_once;
+use crate::selected::check_selected;
 
 /// Files of at most this many bytes are read as a whole for their identity.
 const MAX_WHOLE: u64 = 128 << 10;
@@ -35,6 +38,20 @@ pub(super) fn file_facts(
         format!("{list}{}", content(&path, &opened))
     });
     (ObjectFacts { size: Some(opened.content.size), ..ObjectFacts::default() }, identity)
+}
+
+/// The size of a regular file, and the text that identifies its content: see [`ListIdentity`].
+///
+/// # Errors
+/// It can't be read, or is no regular file.
+pub fn file_identity(path: &Path) -> Result<(u64, String), SourceError> {
+    let name = path.to_string_lossy();
+    let failed = |error| SourceError::io(&*name, "can't open it", &error);
+    let file = open_at_once(path).map_err(failed)?;
+    let metadata = stable_metadata(&file).map_err(failed)?;
+    check_selected(&name, &metadata, FileSystem::of(&file))?;
+    let version = FileVersion::of(&metadata);
+    Ok((version.content.size, content(path, &version)))
 }
 
 /// The text that identifies the content of a file in this state.

@@ -16,7 +16,9 @@ use crate::reading::file_size;
 use crate::selected::check_selected;
 use crate::start::check_list;
 use crate::walk::walk;
-use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
+use crate::{
+    KnownList, Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize,
+};
 
 /// Selects files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,13 @@ pub enum Pattern {
     /// All files in a folder and its subfolders, sorted by path. Links to folders are followed,
     /// unless they lead back to a folder that they lie in.
     Folder(PathBuf),
+    /// The files of an index, in the state that it knows.
+    Known {
+        /// The files.
+        list: KnownList,
+        /// The path of the index.
+        index: String,
+    },
 }
 
 /// A source of files. The files are listed again for each epoch.
@@ -178,11 +187,15 @@ impl Pattern {
             Self::Files(paths) => return Ok(paths.clone()),
             Self::Glob(pattern) => files = matching(pattern, counted)?,
             Self::Folder(folder) => walk(folder, counted, &mut |path| files.push(path))?,
+            Self::Known { list, .. } => {
+                let known = (0..list.0.count()).filter_map(|number| list.0.get(number));
+                return Ok(known.map(|object| object.name.into()).collect());
+            }
         }
         if files.is_empty() {
             let reason = match self {
                 Self::Glob(_) => "no file matches",
-                Self::Folder(_) | Self::File(_) | Self::Files(_) => "the folder holds no file",
+                _ => "the folder holds no file",
             };
             let error = SourceError::no_objects(self.name(), reason);
             return Err(match left_out.describe() {
@@ -234,6 +247,7 @@ impl Pattern {
                 let folders = paths.iter().map(folder);
                 folders.reduce(|one, other| common(&one, &other)).unwrap_or_default()
             }
+            Self::Known { .. } => PathBuf::new(),
         }
     }
 
@@ -241,6 +255,7 @@ impl Pattern {
     pub fn name(&self) -> String {
         match self {
             Self::Glob(pattern) => pattern.clone(),
+            Self::Known { index, .. } => index.clone(),
             Self::Files(paths) => match paths.as_slice() {
                 [only] => only.to_string_lossy().into_owned(),
                 [first, rest @ ..] => {

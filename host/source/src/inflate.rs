@@ -4,11 +4,13 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
 use pipemill_codecs::{GzipMembers, ZSTD_WINDOW_BYTES, ZlibStreams, ZstdFrames};
+use serde::{Deserialize, Serialize};
 
 use crate::{Input, ReadOutcome, SourceError};
 
 /// How an object is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Detected by the ending of the name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst` and `.tzst`, in
     /// upper or lower case.

@@ -19,6 +19,7 @@
 //! - `hidden`: names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake
 //!   and Hadoop write next to their data.
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
+//! - `known`: objects that are known before the source lists or reads any: those of an index.
 //! - `list_digest`: digest of a list of objects.
 //! - `open`: opens a path: a regular file, a FIFO, a device or standard input.
 //! - `order`: order of an epoch's objects, and the part of them that this machine reads: first the
@@ -58,6 +59,7 @@ mod file_version;
 mod files;
 mod hidden;
 mod inflate;
+mod known;
 mod list_digest;
 mod list_part;
 mod open;
@@ -81,9 +83,11 @@ mod wrap;
 pub use awaited::{Awaited, AwaitedObject};
 pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
+pub use file_identity::file_identity;
 pub use files::{Files, Pattern};
 pub use hidden::LeftOut;
 pub use inflate::Compression;
+pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects};
 pub use list_part::{Balance, ListPart};
 pub use order::Order;
 pub use paths::{Paths, stdin};

@@ -142,7 +142,7 @@ fn source_remedy(source: &Source) -> String {
                 .to_owned()
         }
         Source::Stdin { .. } => "who writes to standard input is slower than decoding".to_owned(),
-        Source::Files { .. } => {
+        Source::Files { .. } | Source::Index(_) => {
             "see whether the disk is as fast as it should be, or the files' compression costs \
              the time"
                 .to_owned()

@@ -167,7 +167,9 @@ impl Observed<'_> {
         let remedy = match self.source {
             Source::Fifo { .. } => "see whether its writer runs; `idle_timeout` limits this time",
             Source::Stdin { .. } => "see whether the program that writes it runs",
-            Source::Files { .. } => "see whether the disk or file system answers",
+            Source::Files { .. } | Source::Index(_) => {
+                "see whether the disk or file system answers"
+            }
             Source::S3(_) => "see whether the server answers; `retry_timeout` limits this time",
             Source::Mix(_) => "see whether the channels that it mixes have input",
         };

@@ -235,6 +235,7 @@ fn reading(source: &mut Source) -> Option<&mut ReadSettings> {
     match source {
         Source::Files { reading, .. } => Some(reading),
         Source::S3(settings) => Some(&mut settings.reading),
+        Source::Index(index) => Some(&mut index.settings.reading),
         Source::Fifo { .. } | Source::Stdin { .. } | Source::Mix(_) => None,
     }
 }

@@ -63,6 +63,20 @@ pub(crate) static AUGMENTED_MANIFEST: FreeForm =
              values of the line's `attributes`.",
         );
 
+pub(crate) static INDEX: FreeForm = free_form("index", "a path", "none", Shape::Text(NOT_EMPTY))
+    .doc(
+        "The objects of an [index](the-index.md), which `pipemill index` has made: a file. Nothing is \
+         listed, and nothing is learned: the index says which objects there are, in which state, \
+         the decoder with its options, the fields and the number of records. An object that has \
+         changed is refused before its first record.",
+    );
+
+pub(crate) static ROOT: FreeForm =
+    free_form("root", "a path", "as the index says", Shape::Text(NOT_EMPTY)).doc(
+        "With `index`: the folder that the files lie in, if they were moved or copied. Without it, \
+         that is the folder in which they were indexed.",
+    );
+
 pub(crate) static STDIN: FreeForm =
     free_form("stdin", "true", "none", Shape::True).doc("Standard input. For one channel only.");
 
@@ -232,6 +246,7 @@ pub(crate) const KIND_KEYS: KeyGroup = &[
     &S3_OBJECT,
     &MANIFEST,
     &AUGMENTED_MANIFEST,
+    &INDEX,
     &STDIN,
     &MIX,
 ];
@@ -254,6 +269,9 @@ pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 
+/// Keys of indexes.
+pub(crate) const INDEX_KEYS: KeyGroup = &[&ROOT];
+
 /// Keys of mixes.
 pub(crate) const MIX_KEYS: KeyGroup = &[&UNTIL, &MIX_SEED];
 
@@ -274,6 +292,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         FOLDER_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
+        INDEX_KEYS,
         MIX_KEYS,
     ],
 };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pipemill_types::ListIdentity;
 use tokio::sync::mpsc;
 
 use super::address::Address;
@@ -196,6 +197,15 @@ impl EntryList {
     pub(super) fn noted(&mut self, is_whole: bool) -> Result<(), SourceError> {
         let name = self.settings.selection.to_string();
         self.progress.reached(&name, self.start.epoch, &self.digest, is_whole)
+    }
+
+    /// The list is known as a whole, and has this identity.
+    ///
+    /// # Errors
+    /// It is not the expected list of a state.
+    pub(super) fn know(&mut self, list: ListIdentity) -> Result<(), SourceError> {
+        let name = self.settings.selection.to_string();
+        self.progress.know(&name, self.start.epoch, list)
     }
 
     /// Whether an object below this prefix is left out because its key is hidden. If so, it is

@@ -30,6 +30,23 @@ impl ListProgress {
         *self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Records that the list is known as a whole.
+    ///
+    /// # Errors
+    /// It is not the expected list.
+    pub(super) fn know(
+        &self,
+        name: &str,
+        epoch: u32,
+        list: ListIdentity,
+    ) -> Result<(), SourceError> {
+        if let Some(expected) = &self.expected {
+            check_list(name, epoch, expected, &list)?;
+        }
+        *self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = list;
+        Ok(())
+    }
+
     /// Records that the list was read up to `digest`.
     ///
     /// # Errors

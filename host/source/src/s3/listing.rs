@@ -18,6 +18,8 @@ pub struct ListedObject {
     pub name: String,
     /// Stored size in bytes.
     pub size: u64,
+    /// Identifies its content: see [`ListIdentity`](pipemill_types::ListIdentity).
+    pub identity: String,
 }
 
 /// Calls `visit` with each object that a channel would read in an epoch, in the epoch's order.
@@ -47,8 +49,8 @@ pub fn list_objects(
         match wait(s3.tokio(), stop, None, |cx| next.as_mut().poll(cx)) {
             WaitOutcome::Ready(Some(planned)) => {
                 let planned = planned?;
-                let size = planned.size();
-                if !visit(ListedObject { name: planned.name, size }) {
+                let (size, identity) = (planned.size(), planned.identity());
+                if !visit(ListedObject { name: planned.name, size, identity }) {
                     return Ok(());
                 }
             }

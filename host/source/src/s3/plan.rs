@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
+use pipemill_types::Printable;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
@@ -18,7 +19,7 @@ use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::window::ReadWindow;
-use crate::{SourceError, Start, TotalSize};
+use crate::{KnownList, SourceError, Start, TotalSize};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -178,6 +179,12 @@ impl Planner {
                     entries.push(line?).await?;
                 }
             }
+            Selection::Known { list, index } => {
+                entries.know(list.0.identity())?;
+                for number in 0..list.0.count() {
+                    entries.push(known(list, index, number)?).await?;
+                }
+            }
         }
         if entries.count() == 0 && !self.settings.allow_empty {
             let name = self.settings.selection.to_string();
@@ -232,6 +239,18 @@ impl Planner {
         }
         self.list_prefix(address, true, entries).await
     }
+}
+
+/// The entry of an object that an index knows.
+fn known(list: &KnownList, index: &str, number: u64) -> Result<Entry, SourceError> {
+    let wrong = |message: String| SourceError::new(index, message, "make the index again");
+    let object = list.0.get(number).ok_or_else(|| wrong(format!("it has no object {number}")))?;
+    let address = object.name.parse().map_err(|why| {
+        wrong(format!("its object {} is no address in S3: {why}", Printable::name(&object.name)))
+    })?;
+    let etag = object.identity.strip_prefix("etag:").map(str::to_owned);
+    let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
+    Ok(Entry::Object(FoundObject { address, info }))
 }
 
 /// Resolving: from an entry to its targets, with HEAD requests where they are needed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::address::Address;
-use crate::ReadSettings;
+use crate::{KnownList, ReadSettings};
 
 /// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
 /// the full bandwidth of a connection.
@@ -34,6 +34,13 @@ pub enum Selection {
         /// Names of the attributes, in the order in which their bytes are read.
         attributes: Vec<String>,
     },
+    /// The objects of an index, in the state that it knows.
+    Known {
+        /// The objects.
+        list: KnownList,
+        /// The path of the index.
+        index: String,
+    },
 }
 
 impl fmt::Display for Selection {
@@ -41,6 +48,7 @@ impl fmt::Display for Selection {
         match self {
             Self::Named(address) | Self::Manifest(address) => address.fmt(f),
             Self::Augmented { manifest, .. } => manifest.fmt(f),
+            Self::Known { index, .. } => f.write_str(index),
             Self::Prefixes(addresses) | Self::Objects(addresses) => match addresses.as_slice() {
                 [first, _, ..] => write!(f, "{first} and {} more", addresses.len() - 1),
                 [only] => only.fmt(f),

@@ -44,6 +44,8 @@ impl ChannelView<'_> {
             Source::Files { pattern: Pattern::Folder(folder), .. } => {
                 format!("files in {}", folder.display())
             }
+            Source::Files { pattern: Pattern::Known { index, .. }, .. } => index.clone(),
+            Source::Index(index) => index.file.display().to_string(),
             Source::S3(settings) => match &settings.selection {
                 s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -51,6 +53,7 @@ impl ChannelView<'_> {
                 s3::Selection::Named(address)
                 | s3::Selection::Manifest(address)
                 | s3::Selection::Augmented { manifest: address, .. } => address.to_string(),
+                s3::Selection::Known { index, .. } => index.clone(),
             },
             Source::Stdin { .. } => "standard input".to_owned(),
             Source::Mix(mix) => {

@@ -1,0 +1,173 @@
+//! `pipemill index SOURCE`: reads all objects of a source, and writes their index.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount};
+use pipemill_channel::{
+    Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Learning, OnError, OnPluginError, Workers,
+};
+use pipemill_config::parse_size;
+use pipemill_decode::{Builtins, Limits, Plugin};
+use pipemill_index::{BuildSettings, Index, build};
+use pipemill_run::Machine;
+use pipemill_source::s3::Address;
+use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
+use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
+
+use super::unusable;
+use crate::cat::key_value;
+use crate::find_decoder::{DecodedSource, find_decoder};
+use crate::output::remark;
+use crate::{engine, exit, load, s3};
+
+/// The options of the command.
+#[derive(clap::Args)]
+pub(super) struct MakeArgs {
+    /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<OsString>,
+    /// The file of the index. An older one is replaced once the new one is complete
+    #[arg(long, value_name = "FILE", required = true)]
+    out: Option<PathBuf>,
+    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
+    /// the first object and its first bytes]
+    #[arg(long, short)]
+    decoder: Option<String>,
+    /// An option of the decoder; see `pipemill plugin list`
+    #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
+    options: Vec<(String, String)>,
+    /// Threads that decode [default: as many as this machine has cores for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    workers: Option<u32>,
+    /// Skip bytes that can't be decoded, and count them. Otherwise the first one ends the command
+    #[arg(long)]
+    skip_errors: bool,
+    /// If errors are skipped: stop after errors in more places than this
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    max_errors: u64,
+    /// Largest record, with its unit
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
+    max_record: u64,
+    /// Least distance of two places in an object, with its unit
+    #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = parse_size)]
+    distance: u64,
+    #[command(flatten)]
+    s3: s3::S3Args,
+}
+
+/// The name of the channel in messages.
+const NAME: &str = "index";
+
+pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
+    s3::check_addresses(&args.sources)?;
+    let engine = engine(builtins)?;
+    let plugin = match &args.decoder {
+        Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
+        None => None,
+    };
+    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
+    let stop = Stop::new().map_err(system)?;
+    let reading = ReadSettings::default();
+    // The command line without it is refused.
+    let out = args.out.clone().unwrap_or_default();
+    let sources = absolute(&args.sources).map_err(system)?;
+    let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let source: Box<dyn Source> =
+        Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
+    let found = match plugin {
+        Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
+        None => find_decoder(&engine, source, &args.options, true)?,
+    };
+    let settings = BuildSettings {
+        decoder: decoder_of(&args, &found.plugin),
+        sources: names,
+        compression: Compression::Auto,
+        skips_errors: args.skip_errors,
+        distance: args.distance,
+    };
+    let mut channel = channel(&args, found);
+    let stats = Arc::new(ChannelStats::default());
+    let progress = is_watched().then(|| progress(&mut channel, &stats));
+    let built = build(channel, settings, &stats);
+    drop(progress);
+    let index = built.map_err(|failure| {
+        let code = exit::of_failure(&failure);
+        let text = s3::with_option_names(&failure.to_string());
+        exit::because_of(&*failure, code, text.replace("`max_record`", "`--max-record`"))
+    })?;
+    // Nothing stops this command but a signal, which ends the process.
+    let Some(index) = index else { return Ok(()) };
+    index.write(&out).map_err(|error| unusable(&error))?;
+    summarize(&index, &out);
+    Ok(())
+}
+
+/// Paths that do not begin with `/` are made absolute: an index may be read in another folder.
+fn absolute(sources: &[OsString]) -> std::io::Result<Vec<OsString>> {
+    let absolute = |name: &OsString| match Address::is_s3_url(name) || name == "-" {
+        true => Ok(name.clone()),
+        false => std::path::absolute(name).map(PathBuf::into_os_string),
+    };
+    sources.iter().map(absolute).collect()
+}
+
+/// The decoder as a configuration names it. The path of a plugin is absolute.
+fn decoder_of(args: &MakeArgs, plugin: &Plugin) -> String {
+    let name = args.decoder.as_deref().unwrap_or(plugin.name());
+    let is_file = plugin.records_version().is_none();
+    let path = is_file.then(|| std::path::absolute(name).ok()).flatten();
+    path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
+    let DecodedSource { plugin, options, source } = found;
+    let on_error = if args.skip_errors { OnError::Skip } else { OnError::Fail };
+    let can_reread = source.can_reread();
+    let workers = args.workers.map_or_else(|| Machine::here().decoding_cores(), |n| n as usize);
+    Channel {
+        name: NAME.to_owned(),
+        source,
+        plugin,
+        options,
+        limits: Limits::for_records(args.max_record),
+        policy: ErrorPolicy::new(on_error, OnPluginError::Fail, args.max_errors),
+        max_record: args.max_record,
+        linger: Duration::from_millis(10),
+        batch: None,
+        shuffle: None,
+        resume: None,
+        learning: Learning::FromOwn,
+        offsets: false,
+        inflates_in_background: false,
+        workers: Workers::new(if can_reread { workers } else { 1 }),
+        observers: vec![Box::new(DecodeErrorLog::new(NAME, "the number in the index"))],
+    }
+}
+
+fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
+    let (total, stats) = (channel.source.total_size(), stats.clone());
+    let snapshot = Box::new(move || Some(ProgressSnapshot::of(&stats)));
+    Progress::of(vec![ShownChannel { name: None, total, snapshot }])
+}
+
+fn summarize(index: &Index, out: &Path) {
+    let header = &index.header;
+    let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
+    let errors = if skipped > 0 {
+        format!(", {} errors skipped", HumanCount(skipped))
+    } else {
+        String::new()
+    };
+    remark(format_args!(
+        "{}: {} records in {} objects of {}{errors}; {} places",
+        out.display(),
+        HumanCount(header.records),
+        HumanCount(header.objects),
+        HumanBytes(header.bytes),
+        HumanCount(index.objects.places() as u64),
+    ));
+}

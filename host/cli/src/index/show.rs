@@ -1,0 +1,69 @@
+//! `pipemill index show`: shows what an index knows.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use indicatif::{HumanBytes, HumanCount};
+use pipemill_index::{Header, Index};
+use pipemill_types::Printable;
+
+use super::unusable;
+use crate::output::{self, say};
+use crate::print::table;
+
+pub(super) fn main(file: &Path, with_objects: bool) -> Result<(), ExitCode> {
+    let index = Index::read(file).map_err(|error| unusable(&error))?;
+    if with_objects {
+        objects(&index)
+    } else {
+        summary(&index)
+    }
+    Ok(())
+}
+
+/// A line for each object.
+fn objects(index: &Index) {
+    let mut out = std::io::BufWriter::new(output::raw());
+    for object in index.objects.iter() {
+        let (name, places) = (Printable::name(object.name), object.places.len());
+        let line = writeln!(out, "{}\t{}\t{places}\t{name}", object.records, object.size);
+        if line.is_err() {
+            // Nobody reads the output any more.
+            return;
+        }
+    }
+    let _ = out.flush();
+}
+
+fn summary(index: &Index) {
+    let Header { decoder, decoder_identity, options, fields, lengths, root, .. } = &index.header;
+    let header = &index.header;
+    let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
+    say!("objects  {}, {}", HumanCount(header.objects), HumanBytes(header.bytes));
+    say!("records  {}", HumanCount(header.records));
+    say!("places   {}", HumanCount(index.objects.places() as u64));
+    if header.skips_errors {
+        say!("errors   {} skipped", HumanCount(skipped));
+    }
+    if !root.is_empty() {
+        say!("root     {}", Printable::name(root));
+    }
+    say!("decoder  {} ({decoder_identity})", Printable::name(decoder));
+    for (name, value) in options {
+        say!("option   {name} = {}", Printable::line(value));
+    }
+    for (field, lengths) in fields.iter().zip(lengths) {
+        let sizes = match (lengths.min, lengths.max) {
+            (min, max) if min == max => format!("{max} bytes"),
+            (min, max) => format!("{min} to {max} bytes"),
+        };
+        let absent = match lengths.absent {
+            0 => String::new(),
+            count => format!(", null in {}", HumanCount(count)),
+        };
+        let name = Printable::name(&field.name);
+        say!("field    {name}  {}  {sizes}{absent}", table::type_name(field));
+    }
+    say!("digest   {}", header.digest);
+}

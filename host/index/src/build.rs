@@ -1,0 +1,299 @@
+//! Reads all objects of a channel once, and makes their index.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
+use pipemill_channel::{
+    Batch, Channel, ChannelStats, Event, Failure, Observer, Outcome, StopReason,
+};
+use pipemill_source::s3::Address;
+use pipemill_source::{Awaited, Compression, Source, SourceError, SourceEvent, Start, TotalSize};
+use pipemill_types::{
+    ABSENT, Column, ErrorKind, Fault, Field, ListIdentity, Position, split_identity,
+};
+
+use crate::{Header, Index, IndexedObject, Objects, Place, ValueLengths};
+
+/// Bytes of memory for a batch. A place is at the start of a batch, so this must be smaller than
+/// the distance of places.
+const BATCH_MEMORY: usize = 512 << 10;
+
+/// How an index is made.
+#[derive(Debug, Clone)]
+pub struct BuildSettings {
+    /// The decoder as the user has named it.
+    pub decoder: String,
+    /// The sources as the user has named them.
+    pub sources: Vec<String>,
+    /// How the objects are compressed.
+    pub compression: Compression,
+    /// Whether errors are skipped.
+    pub skips_errors: bool,
+    /// Least number of bytes between two places of an object.
+    pub distance: u64,
+}
+
+/// Decodes all objects of the channel, and makes their index. `None` if the run was stopped.
+///
+/// # Errors
+/// The channel failed, or an object can't be named in an index.
+pub fn build(
+    mut channel: Channel,
+    settings: BuildSettings,
+    stats: &ChannelStats,
+) -> Result<Option<Index>, Box<Failure>> {
+    let seen = Arc::<Mutex<Vec<Seen>>>::default();
+    let errors = Arc::<ErrorCounts>::default();
+    channel.observers.push(Box::new(ErrorCounter(errors.clone())));
+    let source = std::mem::replace(&mut channel.source, Box::new(NoSource));
+    channel.source = Box::new(Noting { inner: source, seen: seen.clone() });
+    let places = Places { distance: settings.distance, ..Places::default() };
+    let mut sink = MemorySink::new(places, BATCH_MEMORY);
+    let outcome = channel.run(&mut sink, stats);
+    channel.stop(stats);
+    match outcome {
+        Outcome::Failed(failure) => return Err(Box::new(failure)),
+        Outcome::Stopped | Outcome::Restart => return Ok(None),
+        Outcome::Ended => {}
+    }
+    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+    let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+    let failed = |object: Option<&str>, message: String, remedy: &str| {
+        let position = Position { object: object.map(str::to_owned), ..Position::epoch(0) };
+        let fault = Fault::new(ErrorKind::Source, message, remedy);
+        Box::new(Failure::new(&channel.name, channel.plugin.name(), position, fault))
+    };
+    let root = Root::of(&seen)
+        .map_err(|(object, message, remedy)| failed(Some(object), message.to_owned(), remedy))?;
+    let found = sink.looker;
+    let mut objects = Objects::default();
+    for (number, object) in seen.iter().enumerate() {
+        let of_object = found.objects.get(number).cloned().unwrap_or_default();
+        objects.push(IndexedObject {
+            name: root.below(&object.name),
+            identity: &object.identity,
+            size: object.size,
+            records: of_object.records,
+            errors: errors.get(&object.name).copied().unwrap_or(0),
+            places: &of_object.places,
+        });
+    }
+    let header = Header {
+        version: 0,
+        decoder: settings.decoder,
+        decoder_identity: channel.plugin.identity(),
+        options: channel.options.clone(),
+        fields: found.fields.as_deref().unwrap_or_default().to_vec(),
+        lengths: found.lengths.into_iter().map(ValueLengths::finished).collect(),
+        compression: settings.compression,
+        skips_errors: settings.skips_errors,
+        max_record: channel.max_record,
+        sources: settings.sources,
+        root: root.0,
+        objects: 0,
+        records: 0,
+        bytes: 0,
+        digest: String::new(),
+    };
+    Ok(Some(Index::new(header, objects)))
+}
+
+/// An object that the source has given.
+struct Seen {
+    name: String,
+    identity: String,
+    size: u64,
+}
+
+/// The folder that all objects lie in; empty for objects in S3, which are named by their addresses.
+struct Root(String);
+
+impl Root {
+    /// The error is an object, and what is wrong with it.
+    fn of(seen: &[Seen]) -> Result<Self, (&str, &'static str, &'static str)> {
+        let in_s3 = seen.iter().filter(|object| Address::is_s3_url(&object.name)).count();
+        if in_s3 == seen.len() {
+            return Ok(Self(String::new()));
+        }
+        if let Some(object) = seen.iter().find(|object| object.identity.is_empty()) {
+            let message = "can be read only once, and an index is of objects that are read again";
+            return Err((&object.name, message, "write it to a file, or to S3, first"));
+        }
+        if in_s3 > 0 {
+            let message = "lies in S3, and other objects are files";
+            let object = seen.iter().find(|object| Address::is_s3_url(&object.name));
+            let name = object.map_or("", |object| object.name.as_str());
+            return Err((name, message, "make an index of each"));
+        }
+        if let Some(object) = seen.iter().find(|object| object.name.contains('\u{fffd}')) {
+            let message = "has a name that is not UTF-8, which an index can't hold";
+            return Err((&object.name, message, "rename it"));
+        }
+        let folders = seen.iter().filter_map(|object| Path::new(&object.name).parent());
+        let common = folders.map(PathBuf::from).reduce(|one, other| {
+            let parts = one.components().zip(other.components());
+            parts.take_while(|(one, other)| one == other).map(|(part, _)| part).collect()
+        });
+        Ok(Self(common.unwrap_or_default().to_string_lossy().into_owned()))
+    }
+
+    /// The name below the root.
+    fn below<'a>(&self, name: &'a str) -> &'a str {
+        let below = name.strip_prefix(self.0.as_str()).unwrap_or(name);
+        if self.0.is_empty() { name } else { below.trim_start_matches('/') }
+    }
+}
+
+/// A source that notes the objects that it gives.
+struct Noting {
+    inner: Box<dyn Source>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Source for Noting {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        let event = self.inner.next()?;
+        if let SourceEvent::Object(object) = &event {
+            let (_, content) = split_identity(object.identity.text());
+            let seen = Seen {
+                name: object.name.clone(),
+                identity: content.to_owned(),
+                size: object.facts.size.unwrap_or(0),
+            };
+            let mut list = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            // The number fits: the list is in memory.
+            list.truncate(object.ordinal as usize);
+            list.push(seen);
+        }
+        Ok(event)
+    }
+
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        self.inner.start_at(start)
+    }
+
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        self.inner.expect_list(list);
+    }
+
+    fn can_reread(&self) -> bool {
+        self.inner.can_reread()
+    }
+
+    fn end_epoch(&mut self) {
+        self.inner.end_epoch();
+    }
+
+    fn total_size(&mut self) -> TotalSize {
+        self.inner.total_size()
+    }
+
+    fn awaited(&self) -> Awaited {
+        self.inner.awaited()
+    }
+}
+
+/// Takes the place of a source that was taken out.
+struct NoSource;
+
+impl Source for NoSource {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        Ok(SourceEvent::End)
+    }
+
+    fn end_epoch(&mut self) {}
+}
+
+/// Number of errors that were skipped in each object.
+type ErrorCounts = Mutex<std::collections::HashMap<String, u64>>;
+
+struct ErrorCounter(Arc<ErrorCounts>);
+
+impl Observer for ErrorCounter {
+    fn event(&self, _: Instant, event: &Event<'_>) {
+        if let Event::DecodeErrorSkipped { failure, .. } = event
+            && let Some(object) = &failure.position.object
+        {
+            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *counts.entry(object.clone()).or_default() += 1;
+        }
+    }
+}
+
+/// Looks at the records of all objects, for their numbers and places.
+#[derive(Default)]
+struct Places {
+    distance: u64,
+    fields: Option<Arc<[Field]>>,
+    lengths: Vec<ValueLengths>,
+    /// By the object's number.
+    objects: Vec<FoundPlaces>,
+}
+
+/// The records and places of one object.
+#[derive(Default, Clone)]
+struct FoundPlaces {
+    records: u64,
+    places: Vec<Place>,
+}
+
+impl LookAtRecords for Places {
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.lengths = vec![ValueLengths::of_none(); fields.len()];
+        self.fields = Some(fields.clone());
+    }
+
+    fn batch(&mut self, _: &[u8], batch: &Batch) -> Result<(), StopReason> {
+        let position = &batch.start.position;
+        // The number fits: the list is in memory.
+        let number = position.object_number as usize;
+        if self.objects.len() <= number {
+            self.objects.resize(number + 1, FoundPlaces::default());
+        }
+        let object = &mut self.objects[number];
+        object.records = position.first_record + batch.records as u64;
+        let last = object.places.last().map_or(0, |place| place.offset);
+        if position.offset >= last + self.distance.max(1) {
+            object.places.push(Place {
+                record: position.record_at_offset(),
+                offset: position.offset,
+                header: position.header,
+                inflate: Box::default(),
+            });
+        }
+        for (lengths, column) in self.lengths.iter_mut().zip(&batch.columns) {
+            lengths.measure(column);
+        }
+        Ok(())
+    }
+}
+
+impl ValueLengths {
+    /// Without a value.
+    fn of_none() -> Self {
+        Self { min: u32::MAX, max: 0, sum: 0, absent: 0 }
+    }
+
+    /// After the last value.
+    fn finished(self) -> Self {
+        Self { min: self.min.min(self.max), ..self }
+    }
+
+    /// Adds the lengths of a column's values.
+    fn measure(&mut self, column: &Column) {
+        let lengths = self;
+        let absent = column.offsets.iter().filter(|offset| **offset == ABSENT).count();
+        lengths.absent += absent as u64;
+        lengths.sum += column.lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+        lengths.max = lengths.max.max(column.lengths.iter().copied().max().unwrap_or(0));
+        let smallest = if absent == 0 {
+            column.lengths.iter().copied().min()
+        } else {
+            let present = column.lengths.iter().zip(&column.offsets);
+            present.filter(|(_, offset)| **offset != ABSENT).map(|(length, _)| *length).min()
+        };
+        lengths.min = lengths.min.min(smallest.unwrap_or(u32::MAX));
+    }
+}

@@ -1,0 +1,171 @@
+//! The file of an index: Parquet, which pyarrow, DuckDB and others read.
+//!
+//! Right after Parquet's own first four bytes, the file has a seal, which other readers skip: the
+//! text `pipemill`, and the CRC-64/NVME of the whole file with zeros in its place, in little-endian
+//! order. A file without the seal, or with another checksum, is not parsed.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm::Crc64Nvme;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+use crate::columns::{SCHEMA, read_objects, write_objects};
+use crate::error::IndexError;
+use crate::header::VERSION;
+use crate::{Header, Index, Objects};
+
+/// Number of objects of a row group.
+const GROUP: usize = 1 << 16;
+/// The first bytes of a Parquet file.
+const MAGIC: &[u8] = b"PAR1";
+/// The first bytes of the seal.
+const SEAL: &[u8] = b"pipemill";
+/// Bytes of the seal.
+const SEAL_BYTES: usize = 16;
+/// The key of the facts about the index in the file's metadata.
+const KEY: &str = "pipemill.index";
+
+impl Index {
+    /// Completes the facts about an index with its counts and its digest.
+    pub(crate) fn new(mut header: Header, objects: Objects) -> Self {
+        header.complete(&objects);
+        Self { header, objects }
+    }
+
+    /// Writes the index to a file, as a whole or not at all: an older index stays until the new one
+    /// is complete.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write(&self, path: &Path) -> Result<(), IndexError> {
+        let failed = |error: io::Error| IndexError::io(path, "can't be written", &error);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new()
+            .prefix(".pipemill-index-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .tempfile_in(folder)
+            .map_err(failed)?;
+        self.write_to(file.as_file_mut()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    fn write_to(&self, file: &mut File) -> io::Result<()> {
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let facts = KeyValue::new(KEY.to_owned(), serde_json::to_string(&self.header)?);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by("pipemill".to_owned())
+            .set_key_value_metadata(Some(vec![facts]));
+        let properties = Arc::new(properties.build());
+        let mut writer =
+            SerializedFileWriter::new(BufWriter::new(file.try_clone()?), schema, properties)?;
+        writer.write_all(&[0; SEAL_BYTES])?;
+        let count = self.objects.count();
+        for from in (0..count).step_by(GROUP) {
+            let range = from..count.min(from + GROUP);
+            write_objects(writer.next_row_group()?, &self.objects, range)?;
+        }
+        writer.into_inner()?.flush()?;
+        let checksum = checksum_of(file)?;
+        file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
+        file.write_all(SEAL)?;
+        file.write_all(&checksum.to_le_bytes())
+    }
+
+    /// Reads an index from a file.
+    ///
+    /// # Errors
+    /// The file can't be read, is damaged, or is no index of this version.
+    pub fn read(path: &Path) -> Result<Self, IndexError> {
+        let bytes =
+            std::fs::read(path).map_err(|error| IndexError::io(path, "can't be read", &error))?;
+        let bytes = unsealed(path, bytes)?;
+        let damaged = |error: ParquetError| {
+            let message = format!("its checksum is right, but it is no index: {error}");
+            IndexError::new(path, message, "make it again")
+        };
+        let reader = SerializedFileReader::new(bytes).map_err(damaged)?;
+        let header = header(path, &reader)?;
+        let mut objects = Objects::default();
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group).map_err(damaged)?;
+            read_objects(&*group, &mut objects).map_err(damaged)?;
+        }
+        Ok(Self { header, objects })
+    }
+}
+
+/// The facts about the index, from the file's metadata.
+fn header(path: &Path, reader: &SerializedFileReader<Bytes>) -> Result<Header, IndexError> {
+    let pairs = reader.metadata().file_metadata().key_value_metadata();
+    let facts = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)?.value.as_ref());
+    let facts = facts.ok_or_else(|| {
+        let message = format!("its metadata has no `{KEY}`");
+        IndexError::new(path, message, "make it again")
+    })?;
+    #[derive(serde::Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let wrong = |error: serde_json::Error| {
+        IndexError::new(path, format!("its `{KEY}` has another form: {error}"), "make it again")
+    };
+    let Version { version } = serde_json::from_str(facts).map_err(wrong)?;
+    if version != VERSION {
+        let message =
+            format!("its format has version {version}, and this pipemill reads {VERSION}");
+        return Err(IndexError::new(path, message, "make it again with this pipemill"));
+    }
+    serde_json::from_str(facts).map_err(wrong)
+}
+
+/// The checksum of the file, in which the seal is still zero.
+fn checksum_of(file: &mut File) -> io::Result<u64> {
+    file.rewind()?;
+    let mut digest = crc_fast::Digest::new(Crc64Nvme);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(digest.finalize()),
+            count => digest.update(&buffer[..count]),
+        }
+    }
+}
+
+/// Checks the seal.
+fn unsealed(path: &Path, bytes: Vec<u8>) -> Result<Bytes, IndexError> {
+    let sealed = bytes.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(SEAL));
+    let Some(expected) = sealed.and_then(|rest| rest.first_chunk::<8>()) else {
+        let message = "is no index: it does not begin as one";
+        let remedy = "name a file that `pipemill index` has made";
+        return Err(IndexError::new(path, message, remedy));
+    };
+    let expected = u64::from_le_bytes(*expected);
+    let mut digest = crc_fast::Digest::new(Crc64Nvme);
+    digest.update(MAGIC);
+    digest.update(&[0; SEAL_BYTES]);
+    digest.update(&bytes[MAGIC.len() + SEAL_BYTES..]);
+    let found = digest.finalize();
+    if found == expected {
+        return Ok(bytes.into());
+    }
+    let message = format!(
+        "is damaged or was cut short: its {} bytes have the checksum {found:016x}, and it was \
+         written with {expected:016x}",
+        bytes.len()
+    );
+    Err(IndexError::new(path, message, "make it again, or copy it again"))
+}

@@ -1,0 +1,105 @@
+//! The facts about the whole index.
+
+use pipemill_source::Compression;
+use pipemill_types::{Field, is_same_content};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::objects::Objects;
+
+/// The version of the format that is written.
+pub(crate) const VERSION: u32 = 1;
+
+/// The facts about the whole index. In the file, they are JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format.
+    pub version: u32,
+    /// The decoder: a built-in decoder's name, or the path of a plugin.
+    pub decoder: String,
+    /// Identifies the decoder by its content: the digest of a plugin, or the name of a built-in
+    /// decoder with a number that grows when its records change.
+    pub decoder_identity: String,
+    /// The decoder's options.
+    pub options: Vec<(String, String)>,
+    /// The fields of the records, with all that was learned.
+    pub fields: Vec<Field>,
+    /// The lengths of the values of each field, in the order of the fields.
+    pub lengths: Vec<ValueLengths>,
+    /// How the objects are compressed.
+    pub compression: Compression,
+    /// Whether errors of objects were skipped. Otherwise the index has none.
+    pub skips_errors: bool,
+    /// Largest record in bytes.
+    pub max_record: u64,
+    /// The sources as they were named: files, folders, addresses in S3. Paths are absolute.
+    pub sources: Vec<String>,
+    /// The folder to which names are relative; empty for objects in S3.
+    pub root: String,
+    /// Number of objects.
+    pub objects: u64,
+    /// Number of records.
+    pub records: u64,
+    /// Stored bytes of all objects.
+    pub bytes: u64,
+    /// Identifies the index by its content: the decoder, its options, the fields, the objects and
+    /// their places, but not the root and no modification times. SHA-256 in hexadecimal digits.
+    pub digest: String,
+}
+
+/// The lengths of the values of a field in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValueLengths {
+    /// The smallest one. 0 if there is no value.
+    pub min: u32,
+    /// The largest one.
+    pub max: u32,
+    /// Their sum.
+    pub sum: u64,
+    /// Number of records that lack the field.
+    pub absent: u64,
+}
+
+impl Header {
+    /// Counts the objects, and computes the digest.
+    pub(crate) fn complete(&mut self, objects: &Objects) {
+        self.version = VERSION;
+        self.objects = objects.count() as u64;
+        self.records = objects.records();
+        self.bytes = objects.bytes();
+        self.digest = digest(self, objects);
+    }
+
+    /// Whether an object of this content is the object that was indexed.
+    pub fn is_same(indexed: &str, found: &str) -> bool {
+        is_same_content(indexed, found)
+    }
+}
+
+/// The digest of the content.
+fn digest(header: &Header, objects: &Objects) -> String {
+    let mut digest = Sha256::new();
+    let mut text = |text: &str| {
+        digest.update((text.len() as u64).to_le_bytes());
+        digest.update(text);
+    };
+    text(&header.decoder_identity);
+    text(&serde_json::json!(header.options).to_string());
+    text(&serde_json::json!(header.fields).to_string());
+    text(&header.compression.to_string());
+    text(&format!("{} {}", header.skips_errors, header.max_record));
+    for object in objects.iter() {
+        text(object.name);
+        text(&without_time(object.identity));
+        let places = object.places.iter().map(|place| (place.record, place.offset, place.header));
+        let places: Vec<_> = places.collect();
+        text(&format!("{} {} {} {places:?}", object.size, object.records, object.errors));
+    }
+    hex::encode(digest.finalize())
+}
+
+/// The identity without a modification time.
+fn without_time(identity: &str) -> String {
+    let is_time = |part: &&str| !part.starts_with("mtime:");
+    identity.split(',').filter(is_time).collect::<Vec<_>>().join(",")
+}

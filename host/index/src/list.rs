@@ -1,0 +1,50 @@
+//! The objects of an index as a list that sources read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pipemill_source::{KnownObject, KnownObjects};
+use pipemill_types::ListIdentity;
+
+use crate::Index;
+
+/// The objects of an index, for a source.
+#[derive(Debug, Clone)]
+pub struct IndexedList {
+    index: Arc<Index>,
+    /// The folder to which names are relative; empty for objects in S3.
+    root: String,
+}
+
+impl IndexedList {
+    /// The objects of an index. `root` is the folder that they lie in, if they were moved.
+    pub fn new(index: Arc<Index>, root: Option<String>) -> Self {
+        let root = root.unwrap_or_else(|| index.header.root.clone());
+        Self { index, root }
+    }
+}
+
+impl KnownObjects for IndexedList {
+    fn count(&self) -> u64 {
+        self.index.objects.count() as u64
+    }
+
+    fn get(&self, number: u64) -> Option<KnownObject> {
+        let object = self.index.objects.get(usize::try_from(number).ok()?)?;
+        let is_address = self.index.header.root.is_empty();
+        let name = if is_address {
+            object.name.to_owned()
+        } else {
+            Path::new(&self.root).join(object.name).to_string_lossy().into_owned()
+        };
+        let (identity, size) = (object.identity.to_owned(), object.size);
+        Some(KnownObject { name, identity, size })
+    }
+
+    fn identity(&self) -> ListIdentity {
+        let digest = self.index.header.digest.get(..16).unwrap_or_default();
+        let contents = u64::from_str_radix(digest, 16).unwrap_or_default();
+        let objects = self.count();
+        ListIdentity { objects, is_whole: true, contents, times: 0, unordered: 0 }
+    }
+}

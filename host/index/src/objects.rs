@@ -1,0 +1,110 @@
+//! The objects of an index and their places, in memory: some 60 bytes for each object with its name
+//! and identity, and 40 bytes for each place.
+
+/// A place in an object at which decoding can begin, other than its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the record that begins there, from 0.
+    pub record: u64,
+    /// Byte offset in the object, after decompression.
+    pub offset: u64,
+    /// Bytes at the object's start that its decoder must be shown first; at most `offset`.
+    pub header: u32,
+    /// What a decompressor needs to begin there; empty for an object that is not compressed, and
+    /// where nothing is known.
+    pub inflate: Box<[u8]>,
+}
+
+/// An object of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexedObject<'a> {
+    /// Its name below the root of the index: a path, or an address in S3.
+    pub name: &'a str,
+    /// Identifies its content, as in states.
+    pub identity: &'a str,
+    /// Its stored size in bytes.
+    pub size: u64,
+    /// Number of its records.
+    pub records: u64,
+    /// Number of decode errors that were skipped.
+    pub errors: u64,
+    /// Its places, in their order. The start of the object is none of them.
+    pub places: &'a [Place],
+}
+
+/// The objects of an index, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Names and identities, one after the other.
+    texts: String,
+    /// For each object, the ends of its name and of its identity in `texts`.
+    ends: Vec<[usize; 2]>,
+    numbers: Vec<Numbers>,
+    places: Vec<Place>,
+}
+
+/// The numbers of one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbers {
+    size: u64,
+    records: u64,
+    errors: u64,
+    /// Number of places of this object and of all before it.
+    places_end: usize,
+}
+
+impl Objects {
+    /// Number of objects.
+    pub fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The object with this number, from 0. `None` if there are fewer.
+    pub fn get(&self, number: usize) -> Option<IndexedObject<'_>> {
+        let Numbers { size, records, errors, places_end } = *self.numbers.get(number)?;
+        let [name_end, identity_end] = self.ends[number];
+        let before = number.checked_sub(1);
+        let begin = before.map_or(0, |before| self.ends[before][1]);
+        let first_place = before.map_or(0, |before| self.numbers[before].places_end);
+        Some(IndexedObject {
+            name: &self.texts[begin..name_end],
+            identity: &self.texts[name_end..identity_end],
+            size,
+            records,
+            errors,
+            places: &self.places[first_place..places_end],
+        })
+    }
+
+    /// All objects.
+    pub fn iter(&self) -> impl Iterator<Item = IndexedObject<'_>> {
+        (0..self.count()).filter_map(|number| self.get(number))
+    }
+
+    /// Number of records of all objects.
+    pub fn records(&self) -> u64 {
+        self.numbers.iter().fold(0, |sum, one| sum.saturating_add(one.records))
+    }
+
+    /// Stored bytes of all objects.
+    pub fn bytes(&self) -> u64 {
+        self.numbers.iter().fold(0, |sum, one| sum.saturating_add(one.size))
+    }
+
+    /// Number of places of all objects.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Adds an object.
+    pub fn push(&mut self, object: IndexedObject<'_>) {
+        let IndexedObject { name, identity, size, records, errors, places } = object;
+        self.texts.push_str(name);
+        let name_end = self.texts.len();
+        self.texts.push_str(identity);
+        self.ends.push([name_end, self.texts.len()]);
+        self.places.extend_from_slice(places);
+        let places_end = self.places.len();
+        self.numbers.push(Numbers { size, records, errors, places_end });
+    }
+}

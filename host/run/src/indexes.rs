@@ -1,0 +1,81 @@
+//! Reads the indexes of a configuration: a channel whose source is an index gets the objects, the
+//! decoder and the fields that the index knows.
+
+use std::sync::Arc;
+
+use pipemill_config::{self as config, Config, DecoderRef, IndexSource, Indexed, show_size};
+use pipemill_index::{Header, Index, IndexedList};
+use pipemill_source::s3::{self, Selection};
+use pipemill_source::{KnownList, Pattern, ReadSettings};
+
+/// The configuration, with the objects of its indexes. It is the same if it has no index.
+///
+/// # Errors
+/// The faults of all channels: an index can't be read, or does not fit to its channel.
+pub fn with_indexes(config: &Config) -> Result<Config, Vec<String>> {
+    let (mut config, mut faults) = (config.clone(), Vec::new());
+    let file = config.file.clone();
+    for channel in config.channels.iter_mut().flat_map(config::Channel::decoded_mut) {
+        let config::Source::Index(source) = &channel.source else { continue };
+        let source = source.clone();
+        if let Err(why) = resolve(channel, *source) {
+            faults.push(format!("{file}: channel `{}`: {why}", channel.name));
+        }
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+/// Replaces the source of a channel by the objects that its index knows.
+fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), String> {
+    let IndexSource { file, root, settings } = source;
+    let index = Arc::new(Index::read(&file).map_err(|error| error.to_string())?);
+    let (header, file) = (&index.header, file.display().to_string());
+    check(channel, header, &file)?;
+    if channel.decoder.is_none() {
+        channel.decoder = Some(DecoderRef::of(&header.decoder));
+    }
+    channel.options = header.options.clone();
+    channel.option_places.resize(channel.options.len(), channel.decoder_place);
+    channel.indexed = Some(Arc::new(Indexed {
+        file: file.clone(),
+        decoder: header.decoder_identity.clone(),
+        fields: header.fields.clone(),
+    }));
+    let reading = ReadSettings { compression: header.compression, ..settings.reading };
+    let is_in_s3 = header.root.is_empty();
+    let root = root.map(|root| root.to_string_lossy().into_owned());
+    let list = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
+    channel.source = if is_in_s3 {
+        let selection = Selection::Known { list, index: file };
+        config::Source::S3(Box::new(s3::Settings { selection, reading, ..settings }))
+    } else {
+        config::Source::Files { pattern: Pattern::Known { list, index: file }, reading }
+    };
+    Ok(())
+}
+
+/// Checks that the channel decodes as the index was made.
+fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), String> {
+    let options = |options: &[(String, String)]| {
+        let mut options = options.to_vec();
+        options.sort();
+        options
+    };
+    if !channel.options.is_empty() && options(&channel.options) != options(&header.options) {
+        return Err(format!(
+            "its `options` are {:?}, and the index {file} was made with {:?}; leave `options` out, \
+             or make the index again",
+            channel.options, header.options
+        ));
+    }
+    // Records above the limit are skipped as errors, so the limit is part of what was counted.
+    if header.skips_errors && channel.max_record != header.max_record {
+        let limit = show_size(header.max_record);
+        return Err(format!(
+            "its `max_record` is {}, and the index {file} was made with {limit}, which decides \
+             about records that are skipped; set max_record = \"{limit}\", or make the index again",
+            show_size(channel.max_record)
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Objects that are known before the source lists or reads any: those of an index.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pipemill_types::{ListIdentity, is_same_content, split_identity};
+
+use crate::file_identity::file_facts;
+use crate::open::{Found, Opened};
+use crate::start::check_list;
+use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
+
+/// An object that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownObject {
+    /// A path, or an address in S3.
+    pub name: String,
+    /// Identifies its content: see [`ListIdentity`].
+    pub identity: String,
+    /// Its stored size in bytes.
+    pub size: u64,
+}
+
+/// A list of objects that are known.
+pub trait KnownObjects: fmt::Debug + Send + Sync {
+    /// Number of objects.
+    fn count(&self) -> u64;
+
+    /// The object with this number, from 0. `None` if there are fewer.
+    fn get(&self, number: u64) -> Option<KnownObject>;
+
+    /// Identifies the list.
+    fn identity(&self) -> ListIdentity;
+}
+
+/// A list of known objects that several sources share. Two of them are equal if they are one list.
+#[derive(Debug, Clone)]
+pub struct KnownList(pub Arc<dyn KnownObjects>);
+
+impl PartialEq for KnownList {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for KnownList {}
+
+/// A source of files that are known. It looks at a file when it opens it, and at none before.
+pub struct KnownFiles {
+    list: KnownList,
+    /// The index that knows them, for messages.
+    name: String,
+    reading: ReadSettings,
+    stop: Stop,
+    epoch: u32,
+    /// The numbers of this epoch's files that are still to be read; `None` before they are put in
+    /// order.
+    rest: Option<std::iter::Enumerate<std::vec::IntoIter<u64>>>,
+    start: Option<Start>,
+    expected: Option<ListIdentity>,
+    /// Byte at which the next file begins.
+    offset: u64,
+    total_size: Option<TotalSize>,
+}
+
+impl KnownFiles {
+    /// Reads the epochs up to, but not including, `reading.epochs`.
+    pub fn new(list: KnownList, name: String, reading: ReadSettings, stop: Stop) -> Self {
+        Self {
+            list,
+            name,
+            reading,
+            stop,
+            epoch: 0,
+            rest: None,
+            start: None,
+            expected: None,
+            offset: 0,
+            total_size: None,
+        }
+    }
+
+    fn known(&self, number: u64) -> Result<KnownObject, SourceError> {
+        self.list.0.get(number).ok_or_else(|| {
+            let message = format!("it has no object {number}");
+            SourceError::new(&self.name, message, "make it again")
+        })
+    }
+
+    /// Puts the files of this epoch in order, up to the place at which the source begins.
+    fn begin_epoch(&mut self) -> Result<(), SourceError> {
+        let list = self.list.0.identity();
+        if let Some(expected) = self.expected.take() {
+            check_list(&self.name, self.epoch, &expected, &list)?;
+        }
+        let numbers: Vec<u64> = (0..self.list.0.count()).collect();
+        let size = |number: &u64| self.known(*number).map(|object| object.size);
+        let numbers = self.reading.order.arrange(numbers, self.epoch, size)?;
+        if let Some(total_size) = &self.total_size {
+            let length = |number: &u64| {
+                let object = self.list.0.get(*number)?;
+                self.reading.length(&object.name, object.size)
+            };
+            if let Some(bytes) = numbers.iter().map(length).sum() {
+                total_size.set(self.epoch, bytes);
+            }
+        }
+        let start = self.start.take().unwrap_or_default();
+        start.check_list(&self.name, numbers.len() as u64)?;
+        let mut rest = numbers.into_iter().enumerate();
+        // The number fits: `check_list` has compared it with the length.
+        rest.by_ref().take(start.ordinal as usize).for_each(drop);
+        (self.rest, self.offset) = (Some(rest), start.offset);
+        Ok(())
+    }
+
+    /// Opens a file, which must be as the list knows it.
+    fn open(&mut self, ordinal: u64, number: u64) -> Result<Object, SourceError> {
+        let known = self.known(number)?;
+        let (path, name) = (Path::new(&known.name), known.name.clone());
+        let offset = std::mem::take(&mut self.offset);
+        let opened = self.reading.open(path, &name, offset, Found::Selected(None), &self.stop);
+        let Opened { input, version } = opened?;
+        let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
+        let (_, found) = split_identity(identity.text());
+        if !is_same_content(&known.identity, found) {
+            return Err(changed(&self.name, &known, found));
+        }
+        Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, input })
+    }
+}
+
+/// The error for an object that is not as an index knows it.
+fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
+    let message = format!(
+        "has changed since the index {index} was made: it was {}, and is {found}",
+        known.identity
+    );
+    let remedy = "bring the object back, or make the index again";
+    SourceError { refused: true, ..SourceError::new(&known.name, message, remedy) }
+}
+
+impl Source for KnownFiles {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        if self.epoch == self.reading.epochs {
+            return Ok(SourceEvent::End);
+        }
+        if self.rest.is_none() {
+            self.begin_epoch()?;
+        }
+        match self.rest.as_mut().and_then(Iterator::next) {
+            Some((ordinal, number)) => self.open(ordinal as u64, number).map(SourceEvent::Object),
+            None => {
+                self.rest = None;
+                self.epoch += 1;
+                Ok(SourceEvent::EpochEnd(self.epoch - 1))
+            }
+        }
+    }
+
+    fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        start.check_epoch(&self.name, 0, Some(self.reading.epochs))?;
+        (self.epoch, self.rest, self.start) = (start.epoch, None, Some(start));
+        Ok(())
+    }
+
+    fn expect_list(&mut self, list: Option<ListIdentity>) {
+        self.expected = list;
+    }
+
+    fn can_reread(&self) -> bool {
+        true
+    }
+
+    fn end_epoch(&mut self) {
+        (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
+        self.expected = None;
+    }
+
+    fn total_size(&mut self) -> TotalSize {
+        self.total_size.get_or_insert_default().clone()
+    }
+}
