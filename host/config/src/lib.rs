@@ -6,6 +6,8 @@
 //! `document`, `read` (the open file), `rank`, `s3_source`, `source`, `channel` (parts of it),
 //! `parse`, `named_decoders`, `show`, `schema`.
 //!
+//! - `indexed`: the facts that an index knows of a channel, and the length of an epoch that follows
+//!   from them.
 //! - `mix`: a mix: a channel whose source is other channels of the file.
 //! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe
 //!   the job, and the file that says why the job failed.
@@ -16,6 +18,7 @@ mod channel;
 mod digits;
 mod document;
 mod fault;
+mod indexed;
 mod key;
 mod keys;
 mod mix;
@@ -37,9 +40,10 @@ mod vars;
 
 pub use channel::is_channel_name;
 pub use fault::{Fault, TextPosition};
+pub use indexed::Indexed;
 pub use model::{
-    Channel, Config, DecoderRef, IndexSource, Indexed, Listen, Mix, MixInput, Shuffle, Source,
-    WorkerCount, fifo_source,
+    Channel, Config, DecoderRef, IndexSource, Listen, Mix, MixInput, Shuffle, Source, WorkerCount,
+    fifo_source,
 };
 pub use named_decoders::named_decoders;
 pub use parse::{parse, parse_over, parse_to_feed};

@@ -9,9 +9,10 @@ use pipemill_channel::{OnError, OnPluginError, RecordOrder, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
-use pipemill_types::{BatchSize, Field, Mode};
+use pipemill_types::{BatchSize, Mode};
 
 use super::fault::TextPosition;
+use super::indexed::Indexed;
 use super::keys;
 
 /// The whole configuration of one host process.
@@ -269,17 +270,6 @@ pub struct IndexSource {
     /// Order, part and epochs; and, if the objects are in S3, how they are reached and fetched. Its
     /// selection names no object.
     pub settings: s3::Settings,
-}
-
-/// The facts that an index knows of a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Indexed {
-    /// The path of the index.
-    pub file: String,
-    /// The identity of the decoder that the index was made with.
-    pub decoder: String,
-    /// The fields of the records. Empty if there is no record.
-    pub fields: Vec<Field>,
 }
 
 /// Records that are drawn from several channels, which are not served separately.

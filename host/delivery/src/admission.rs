@@ -190,7 +190,8 @@ impl Request for Requested<'_> {
         }
         let StreamConfig { mode, settings, resumed, .. } = state.now.clone();
         let resumed = resumed.map(|_| state.now.state_of(rank));
-        Ok(Admitted { rank, credits, mode, resumed, settings })
+        let length = policy.length(&state.now);
+        Ok(Admitted { rank, credits, mode, resumed, settings, length })
     }
 }
 

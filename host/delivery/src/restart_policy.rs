@@ -3,7 +3,7 @@
 
 use pipemill_channel::{Comparison, RecordOrder, Resume, is_same_input};
 use pipemill_config::Channel;
-use pipemill_ring::protocol::{Hello, Rank, Resumed, State};
+use pipemill_ring::protocol::{EpochLength, Hello, Rank, Resumed, State};
 use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
 
 use crate::saved_state::fitting;
@@ -18,6 +18,12 @@ pub trait RestartPolicy: Send + Sync {
     /// # Errors
     /// The request is refused; the error is the reason, for people.
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String>;
+
+    /// The length of each epoch of a channel with this configuration, if it is known.
+    fn length(&self, now: &StreamConfig) -> Option<EpochLength> {
+        let _ = now;
+        None
+    }
 
     /// Whether the channel's input can be read again, from any position on.
     fn can_restart(&self) -> bool;
@@ -152,6 +158,11 @@ impl RestartPolicy for ConfiguredPolicy {
         let settings = settings(&channel, &self.decoders);
         let (states, done) = Default::default();
         Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings })
+    }
+
+    fn length(&self, now: &StreamConfig) -> Option<EpochLength> {
+        let ranks = if now.mode == Mode::Rank { now.consumers } else { 1 };
+        self.channel.epoch_length(now.batch, ranks)
     }
 
     fn can_restart(&self) -> bool {

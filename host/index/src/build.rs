@@ -16,9 +16,9 @@ use pipemill_types::{
 
 use crate::{Header, Index, IndexedObject, Objects, Place, ValueLengths};
 
-/// Bytes of memory for a batch. A place is at the start of a batch, so this must be smaller than
-/// the distance of places.
-const BATCH_MEMORY: usize = 512 << 10;
+/// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
+/// is an eighth of the distance of places within these limits.
+const BATCH_MEMORY: (u64, u64) = (4 << 10, 512 << 10);
 
 /// How an index is made.
 #[derive(Debug, Clone)]
@@ -50,7 +50,8 @@ pub fn build(
     let source = std::mem::replace(&mut channel.source, Box::new(NoSource));
     channel.source = Box::new(Noting { inner: source, seen: seen.clone() });
     let places = Places { distance: settings.distance, ..Places::default() };
-    let mut sink = MemorySink::new(places, BATCH_MEMORY);
+    let memory = (settings.distance / 8).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
+    let mut sink = MemorySink::new(places, memory as usize);
     let outcome = channel.run(&mut sink, stats);
     channel.stop(stats);
     match outcome {

@@ -41,6 +41,10 @@ impl KnownObjects for IndexedList {
         Some(KnownObject { name, identity, size })
     }
 
+    fn records(&self, number: u64) -> Option<u64> {
+        Some(self.index.objects.get(usize::try_from(number).ok()?)?.records)
+    }
+
     fn identity(&self) -> ListIdentity {
         let digest = self.index.header.digest.get(..16).unwrap_or_default();
         let contents = u64::from_str_radix(digest, 16).unwrap_or_default();

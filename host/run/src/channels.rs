@@ -93,13 +93,8 @@ pub fn prepare(
                 (Ok(plugin), Ok(Opened { source, first })) => {
                     let ready = new_channel(one, source, plugin, resources.workers);
                     let lists_all = one.learn_from.is_none();
-                    let learning = match (&one.indexed, first) {
-                        (Some(indexed), _) if !indexed.fields.is_empty() => {
-                            Learning::Known(indexed.fields.as_slice().into())
-                        }
-                        (_, Some(source)) => Learning::From { source, lists_all },
-                        (_, None) => Learning::FromOwn,
-                    };
+                    let learning =
+                        first.map_or(ready.learning, |source| Learning::From { source, lists_all });
                     let inflates_in_background = resources.inflates_in_background;
                     decoded.push(Channel { inflates_in_background, learning, ..ready });
                 }
@@ -387,7 +382,12 @@ pub(super) fn new_channel(
         linger: channel.ring.linger,
         batch: channel.batch,
         shuffle: channel.window_shuffle(),
-        learning: Learning::FromOwn,
+        learning: match &channel.indexed {
+            Some(indexed) if !indexed.fields.is_empty() => {
+                Learning::Known(indexed.fields.as_slice().into())
+            }
+            _ => Learning::FromOwn,
+        },
         resume: None,
         offsets: false,
         workers: Workers::new(workers).in_order(channel.order),

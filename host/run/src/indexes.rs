@@ -36,15 +36,16 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Str
     }
     channel.options = header.options.clone();
     channel.option_places.resize(channel.options.len(), channel.decoder_place);
-    channel.indexed = Some(Arc::new(Indexed {
-        file: file.clone(),
-        decoder: header.decoder_identity.clone(),
-        fields: header.fields.clone(),
-    }));
     let reading = ReadSettings { compression: header.compression, ..settings.reading };
     let is_in_s3 = header.root.is_empty();
     let root = root.map(|root| root.to_string_lossy().into_owned());
     let list = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
+    channel.indexed = Some(Arc::new(Indexed {
+        file: file.clone(),
+        decoder: header.decoder_identity.clone(),
+        fields: header.fields.clone(),
+        list: list.clone(),
+    }));
     channel.source = if is_in_s3 {
         let selection = Selection::Known { list, index: file };
         config::Source::S3(Box::new(s3::Settings { selection, reading, ..settings }))

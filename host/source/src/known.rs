@@ -30,6 +30,9 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The object with this number, from 0. `None` if there are fewer.
     fn get(&self, number: u64) -> Option<KnownObject>;
 
+    /// Number of records of the object with this number. `None` if there is no such object.
+    fn records(&self, number: u64) -> Option<u64>;
+
     /// Identifies the list.
     fn identity(&self) -> ListIdentity;
 }

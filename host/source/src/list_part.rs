@@ -72,27 +72,39 @@ impl PartSelector {
         }
     }
 
-    /// Whether the next object belongs to the part. `size` gives its bytes; it is called only for
-    /// [`Balance::Size`], and its error is returned.
+    /// Whether the next object belongs to the part. `size` is called as in
+    /// [`next_part`](Self::next_part).
     pub(super) fn takes_next<E>(
         &mut self,
         size: impl FnOnce() -> Result<u64, E>,
     ) -> Result<bool, E> {
+        let number = self.next_part(size)?;
+        Ok(match self {
+            Self::All => true,
+            Self::Count { part, .. } => number == part.index,
+            Self::Size { index, .. } => number == *index,
+        })
+    }
+
+    /// The number of the part that the next object belongs to. `size` gives its bytes; it is called
+    /// only for [`Balance::Size`], and its error is returned.
+    pub(super) fn next_part<E>(&mut self, size: impl FnOnce() -> Result<u64, E>) -> Result<u32, E> {
         match self {
-            Self::All => Ok(true),
+            Self::All => Ok(0),
             Self::Count { part, next } => {
                 let number = *next;
                 *next += 1;
-                Ok(number % u64::from(part.count) == u64::from(part.index))
+                // It is less than `count`.
+                Ok((number % u64::from(part.count)) as u32)
             }
-            Self::Size { index, loads } => {
+            Self::Size { loads, .. } => {
                 let size = size()?;
                 // There is at least one part.
-                let Some(mut least) = loads.peek_mut() else { return Ok(false) };
+                let Some(mut least) = loads.peek_mut() else { return Ok(0) };
                 let Reverse((bytes, objects, number)) = &mut *least;
                 *bytes = bytes.saturating_add(size);
                 *objects += 1;
-                Ok(number == index)
+                Ok(*number)
             }
         }
     }

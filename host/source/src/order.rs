@@ -40,6 +40,32 @@ impl Order {
     }
 }
 
+impl Order {
+    /// The items of every part in an epoch, each in the epoch's order; all items, if there are no
+    /// parts.
+    ///
+    /// # Errors
+    /// As [`arrange`](Self::arrange).
+    pub fn divide<T, E>(
+        &self,
+        mut items: Vec<T>,
+        epoch: u32,
+        size: impl Fn(&T) -> Result<u64, E>,
+    ) -> Result<Vec<Vec<T>>, E> {
+        if let Some(seed) = self.shuffle {
+            shuffle(&mut items, seed, epoch);
+        }
+        let count = self.part.map_or(1, |part| part.count as usize);
+        let mut parts: Vec<_> = (0..count).map(|_| Vec::new()).collect();
+        let mut selector = PartSelector::new(self.part);
+        for item in items {
+            let part = selector.next_part(|| size(&item))?;
+            parts[part as usize].push(item);
+        }
+        Ok(parts)
+    }
+}
+
 /// Fisher-Yates shuffle, from the last item to the second, with random numbers of SplitMix64.
 fn shuffle<T>(items: &mut [T], seed: u64, epoch: u32) {
     let seed = seed ^ u64::from(epoch).wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -77,11 +103,16 @@ mod tests {
             let balance = if by_size { Balance::Size } else { Balance::Count };
             let whole = arrange(Order { shuffle: seed, part: None }, items, epoch);
             let mut all = Vec::new();
+            let part = Some(ListPart { index: 0, count, balance });
+            let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));
+            let parts =
+                Order { shuffle: seed, part }.divide((0..items).collect(), epoch, size).unwrap();
             for index in 0..count {
                 let part = Some(ListPart { index, count, balance });
                 let share = arrange(Order { shuffle: seed, part }, items, epoch);
                 let mut rest = whole.iter();
                 prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
+                prop_assert_eq!(&share, &parts[index as usize]);
                 all.extend(share);
             }
             all.sort_unstable();

@@ -59,6 +59,19 @@ class Welcome(NamedTuple):
     settings: dict[str, str]
     #: Whether the host understands VIEWS.
     views: bool = False
+    #: The length of each epoch, if it is known and the same for all.
+    length: Length | None = None
+
+
+class Length(NamedTuple):
+    """The length of each epoch of a channel."""
+
+    #: Records that the channel reads, of all its consumers.
+    records: int
+    #: Batches of this rank, or of all consumers if these are no ranks.
+    batches: int | None
+    #: If the objects are divided into parts: as `batches`, of the part that has the fewest.
+    least: int | None
 
 
 class Grant(NamedTuple):
@@ -183,7 +196,17 @@ def parse_welcome(body: bytes) -> Welcome:
         raise ProtocolError(f"the host's WELCOME says settings = {settings!r}; {REMEDY}")
     host, mode = str(value.get("host")), str(value.get("mode"))
     views = value.get("views") is True
-    return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings, views)
+    length = _parse_length(value.get("length"))
+    return Welcome(host, mode, slots, slot_bytes, credits, resumed, settings, views, length)
+
+
+def _parse_length(value: Any) -> Length | None:
+    if value is None:
+        return None
+    numbers = [value.get(key) for key in Length._fields] if isinstance(value, dict) else [None]
+    if type(numbers[0]) is not int or any(type(one) not in (int, type(None)) for one in numbers):
+        raise ProtocolError(f"the host's WELCOME says length = {value!r}; {REMEDY}")
+    return Length(*numbers)
 
 
 #: The position in a state: the keys with their types.

@@ -12,6 +12,8 @@ from .toml_text import literal
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[Path, Sequence[Path], Mapping[str, Any]]
 
+#: The first bytes of an index.
+_INDEX = b"PAR1pipemill"
 #: Name of the channel in messages and states, if the source is no FIFO.
 CHANNEL = "open"
 
@@ -42,7 +44,7 @@ def source_table(source: Source) -> tuple[str, dict[str, Any]]:
             return os.path.basename(path), {"fifo": literal(os.path.dirname(path) or ".")}
         if any(wildcard in path for wildcard in "*?["):
             return CHANNEL, {"glob": literal(path)}
-    return CHANNEL, {"file": literal(path)}
+    return CHANNEL, {"index" if _is_index(path) else "file": literal(path)}
 
 
 def _several(paths: list[str]) -> dict[str, Any]:
@@ -64,6 +66,17 @@ def _several(paths: list[str]) -> dict[str, Any]:
             "only, or addresses in S3 that end with a / only"
         )
     return {"s3" if all(prefixes) else "s3_object": [literal(path) for path in paths]}
+
+
+def _is_index(path: str) -> bool:
+    """Whether `pipemill index` has made the file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(_INDEX)) == _INDEX
+    except OSError:
+        return False  # the host says what is wrong with it
 
 
 def _is_fifo(path: str) -> bool:

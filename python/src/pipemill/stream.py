@@ -331,6 +331,21 @@ class Stream:
         return reader(batches, self.fields, lambda: credits - len(open))
 
     @property
+    def records(self) -> int | None:
+        """How many records the channel reads in each epoch, of all its consumers together. ``None``
+        if that is not known: only an index knows it, and with `shuffle` and parts for several hosts
+        the epochs differ."""
+        length = self._connection.welcome.length
+        return None if length is None else length.records
+
+    @property
+    def batches(self) -> int | None:
+        """How many batches of a fixed size each epoch has: for this rank, or for all consumers
+        together if they are no ranks. ``None`` if that is not known, as with :attr:`records`."""
+        length = self._connection.welcome.length
+        return None if length is None else length.batches
+
+    @property
     def skipped(self) -> int:
         """How many places of the input the host has skipped so far as errors, because of
         ``on_error`` or ``on_plugin_error``: usually a record each.

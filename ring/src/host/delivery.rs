@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::config::RingConfig;
 use super::table::{ConsumerId, Table};
-use crate::protocol::{BatchPlace, Hello, Mode, Rank, Resumed, Tail};
+use crate::protocol::{BatchPlace, EpochLength, Hello, Mode, Rank, Resumed, Tail};
 
 /// Decides about consumers, and keeps a ledger of batches. Without one, a ring treats all consumers
 /// as its [`RingConfig`](super::RingConfig) says.
@@ -65,6 +65,8 @@ pub struct Admitted {
     pub resumed: Option<Resumed>,
     /// The settings on which a state of the channel depends.
     pub settings: BTreeMap<String, String>,
+    /// The length of each epoch, if it is known and the same for all.
+    pub length: Option<EpochLength>,
 }
 
 /// The reason why a consumer is not welcome, for people.
@@ -184,7 +186,7 @@ impl Request for &Hello {
             check_rank_is_free(ring.table, self.rank.unwrap_or_default())?;
         }
         let rank = self.rank.map_or(0, |rank| rank.number);
-        Ok(Admitted { rank, credits, mode, resumed: None, settings: BTreeMap::new() })
+        Ok(Admitted { rank, credits, mode, resumed: None, settings: BTreeMap::new(), length: None })
     }
 }
 

@@ -551,7 +551,7 @@ impl Ring {
         socket: Arc<OwnedFd>,
         poller: Arc<Epoll>,
     ) -> nix::Result<()> {
-        let (Admitted { rank, credits, mode, resumed, settings }, failures) = admitted;
+        let (Admitted { rank, credits, mode, resumed, settings, length }, failures) = admitted;
         let welcome = protocol::welcome(&Welcome {
             protocol: PROTOCOL,
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
@@ -563,6 +563,7 @@ impl Ring {
             resumed,
             settings,
             views: true,
+            length,
         });
         send(&socket, &welcome, Some(self.memory.fd()), false)?;
         let client = hello.client.chars().take(MAX_CLIENT_CHARS).collect();

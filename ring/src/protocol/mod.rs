@@ -171,6 +171,21 @@ pub struct Welcome {
     /// Whether the host understands VIEWS.
     #[serde(default)]
     pub views: bool,
+    /// The length of each epoch, if it is known and the same for all.
+    #[serde(default)]
+    pub length: Option<EpochLength>,
+}
+
+/// The length of each epoch of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochLength {
+    /// Number of records that the channel reads, of all its consumers.
+    pub records: u64,
+    /// Number of batches: of this rank, or of all consumers if these are no ranks. `None` if the
+    /// batches have no fixed number of records.
+    pub batches: Option<u64>,
+    /// If the objects are divided into parts: as `batches`, of the part that has the fewest.
+    pub least: Option<u64>,
 }
 
 /// The position of a batch among those of its channel.

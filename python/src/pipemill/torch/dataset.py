@@ -286,6 +286,15 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
             return (count.epoch or 0) + (count.of_epoch > 0)
         return coming if self._steps is not None else max(coming, self._set_epoch or 0)
 
+    def _length(self) -> int | None:
+        """The number of batches of a pass, if it is known before."""
+        if self._steps is not None:
+            return self._steps
+        length = self._connected()._connection.welcome.length
+        if length is None:
+            return None
+        return length.batches if length.least is None else length.least
+
     def _delivers(self, epoch: int) -> None:
         """A batch of this epoch is yielded."""
         self._count.delivered(epoch, self._steps is not None)

@@ -140,11 +140,16 @@ class Loader:
         return map(self._placed, batches)
 
     def __len__(self) -> int:
-        """`steps`. Raises :class:`TypeError` if there are none: then nobody knows the number of
-        batches before it has read them."""
-        if self.dataset._steps is None:
-            raise TypeError("this Loader has no length; give it steps= for a number of batches")
-        return self.dataset._steps
+        """The number of batches of a pass: `steps`; or those of an epoch, if the source is an index.
+        If the ranks' hosts have parts of the objects, it is that of the rank that has the fewest.
+        Raises :class:`TypeError` if nobody knows it before all batches were read."""
+        length = self.dataset._length()
+        if length is None:
+            raise TypeError(
+                "this Loader has no length; give it steps= for a number of batches, or an index as "
+                "its source, and batch="
+            )
+        return length
 
     @property
     def epoch(self) -> int:

@@ -1,0 +1,75 @@
+//! The facts that an index knows of a channel, and the length of an epoch that follows from them.
+
+use std::convert::Infallible;
+
+use pipemill_ring::protocol::EpochLength;
+use pipemill_source::{KnownList, Order};
+use pipemill_types::{BatchAcross, BatchSize, Field, Tail};
+
+use crate::{Channel, Source};
+
+/// The facts that an index knows of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// The path of the index.
+    pub file: String,
+    /// The identity of the decoder that the index was made with.
+    pub decoder: String,
+    /// The fields of the records. Empty if there is no record.
+    pub fields: Vec<Field>,
+    /// The objects.
+    pub list: KnownList,
+}
+
+impl Channel {
+    /// The length of each epoch, with batches of this size that are divided among this many ranks.
+    /// `None` if it is not known, or differs from epoch to epoch: the objects of a part differ if
+    /// they are shuffled before they are divided.
+    pub fn epoch_length(&self, batch: Option<BatchSize>, ranks: u32) -> Option<EpochLength> {
+        let indexed = self.indexed.as_ref()?;
+        let order = match &self.source {
+            Source::Files { reading, .. } => reading.order,
+            Source::S3(settings) => settings.reading.order,
+            _ => return None,
+        };
+        if order.shuffle.is_some() && order.part.is_some() {
+            return None;
+        }
+        let parts = records_of_parts(&indexed.list, order)?;
+        let own = order.part.map_or(0, |part| part.index as usize);
+        let batches = |part: &Vec<u64>| Some(batches(part, batch?, ranks.max(1).into()));
+        Some(EpochLength {
+            records: parts.get(own)?.iter().sum(),
+            batches: parts.get(own).and_then(batches),
+            least: order.part.and_then(|_| parts.iter().filter_map(batches).min()),
+        })
+    }
+}
+
+/// For each part, the number of records of each of its objects.
+fn records_of_parts(list: &KnownList, order: Order) -> Option<Vec<Vec<u64>>> {
+    let numbers: Vec<_> = (0..list.0.count()).collect();
+    let size =
+        |number: &u64| Ok::<_, Infallible>(list.0.get(*number).map_or(0, |object| object.size));
+    let parts = order.divide(numbers, 0, size).unwrap_or_else(|none| match none {});
+    let records = |part: Vec<u64>| part.into_iter().map(|number| list.0.records(number)).collect();
+    parts.into_iter().map(records).collect()
+}
+
+/// The number of batches that each rank gets of an epoch whose objects have these numbers of
+/// records.
+fn batches(objects: &[u64], size: BatchSize, ranks: u64) -> u64 {
+    let of = |records: u64| match size.tail {
+        Tail::Drop => records / size.records as u64,
+        Tail::Keep | Tail::Pad => records.div_ceil(size.records as u64),
+    };
+    let batches: u64 = match size.across {
+        BatchAcross::Epoch => of(objects.iter().sum()),
+        BatchAcross::Object => objects.iter().map(|records| of(*records)).sum(),
+    };
+    // A round is full, or it is dropped or filled as a batch is.
+    match size.tail {
+        Tail::Drop => batches / ranks,
+        Tail::Keep | Tail::Pad => batches.div_ceil(ranks),
+    }
+}
