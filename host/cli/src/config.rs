@@ -227,7 +227,7 @@ pub(super) fn read(file: &Path) -> Result<Config, Refusal> {
 }
 
 fn with_indexes(config: Config) -> Result<Config, Refusal> {
-    run::with_indexes(&config).map_err(|why| Refusal { code: exit::USAGE, why })
+    run::with_indexes(&config).map_err(|faults| refusal(&config.file, &faults))
 }
 
 /// Reads a configuration whose channels are fed and not decoded.

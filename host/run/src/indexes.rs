@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pipemill_config::{self as config, Config, DecoderRef, IndexSource, Indexed, show_size};
+use pipemill_config::{self as config, Config, DecoderRef, Fault, IndexSource, Indexed, show_size};
 use pipemill_index::{Header, Index, IndexedList};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Pattern, ReadSettings};
@@ -12,23 +12,35 @@ use pipemill_source::{KnownList, Pattern, ReadSettings};
 ///
 /// # Errors
 /// The faults of all channels: an index can't be read, or does not fit to its channel.
-pub fn with_indexes(config: &Config) -> Result<Config, Vec<String>> {
+pub fn with_indexes(config: &Config) -> Result<Config, Vec<Fault>> {
     let (mut config, mut faults) = (config.clone(), Vec::new());
     let file = config.file.clone();
     for channel in config.channels.iter_mut().flat_map(config::Channel::decoded_mut) {
         let config::Source::Index(source) = &channel.source else { continue };
         let source = source.clone();
-        if let Err(why) = resolve(channel, *source) {
-            faults.push(format!("{file}: channel `{}`: {why}", channel.name));
+        if let Err((message, remedy)) = resolve(channel, *source) {
+            faults.push(Fault {
+                file: file.clone(),
+                place: channel.decoder_place,
+                channel: Some(channel.name.clone()),
+                path: String::new(),
+                message,
+                remedy: Some(remedy),
+            });
         }
     }
     if faults.is_empty() { Ok(config) } else { Err(faults) }
 }
 
+/// What is wrong, and what to do.
+type Wrong = (String, String);
+
 /// Replaces the source of a channel by the objects that its index knows.
-fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), String> {
+fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wrong> {
     let IndexSource { file, root, settings } = source;
-    let index = Arc::new(Index::read(&file).map_err(|error| error.to_string())?);
+    let index = Index::read(&file)
+        .map_err(|error| (format!("the index {}: {}", error.file, error.message), error.remedy));
+    let index = Arc::new(index?);
     let (header, file) = (&index.header, file.display().to_string());
     check(channel, header, &file)?;
     if channel.decoder.is_none() {
@@ -56,27 +68,29 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Str
 }
 
 /// Checks that the channel decodes as the index was made.
-fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), String> {
+fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), Wrong> {
     let options = |options: &[(String, String)]| {
         let mut options = options.to_vec();
         options.sort();
-        options
+        let words = options.iter().map(|(name, value)| format!("{name} = {value:?}"));
+        words.collect::<Vec<_>>().join(", ")
     };
-    if !channel.options.is_empty() && options(&channel.options) != options(&header.options) {
-        return Err(format!(
-            "its `options` are {:?}, and the index {file} was made with {:?}; leave `options` out, \
-             or make the index again",
-            channel.options, header.options
-        ));
+    let (own, indexed) = (options(&channel.options), options(&header.options));
+    if !channel.options.is_empty() && own != indexed {
+        let message = format!(
+            "its `options` are {{ {own} }}, and the index {file} was made with {{ {indexed} }}"
+        );
+        return Err((message, "leave `options` out, or make the index again".to_owned()));
     }
     // Records above the limit are skipped as errors, so the limit is part of what was counted.
     if header.skips_errors && channel.max_record != header.max_record {
-        let limit = show_size(header.max_record);
-        return Err(format!(
-            "its `max_record` is {}, and the index {file} was made with {limit}, which decides \
-             about records that are skipped; set max_record = \"{limit}\", or make the index again",
-            show_size(channel.max_record)
-        ));
+        let (own, limit) = (show_size(channel.max_record), show_size(header.max_record));
+        let message = format!(
+            "its `max_record` is {own}, and the index {file} was made with {limit}: longer records \
+             were skipped, and are not counted in the index"
+        );
+        let remedy = format!("set max_record = \"{limit}\", or make the index again");
+        return Err((message, remedy));
     }
     Ok(())
 }

@@ -1,0 +1,242 @@
+"""An index instead of a source: the same records, with a known length; changed data is refused before a record of it comes."""
+
+import json
+import os
+import shutil
+
+import pipemill
+import pytest
+from bucket import bucket  # noqa: F401 (a fixture)
+from drift import rows_of
+from e2e import PATIENCE, run
+
+
+def made(source, index, *options):
+    """The index of a source, and what the command says."""
+    finished = run("index", source, "--out", index, "--distance", "4KiB", *options)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stderr.decode()
+
+
+def read(source, **more):
+    with pipemill.open(source, timeout=PATIENCE, **more) as stream:
+        return [row for batch in stream for row in rows_of(batch)]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder of three files of different lengths, one of them compressed, and one without a row."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number, count in enumerate((700, 0, 1500, 90)):
+        text = "a,b\n" + "".join(f"{number * 10_000 + row},{'x' * (row % 50)}\n" for row in range(count))
+        (folder / f"{number}.csv").write_text(text)
+    return folder
+
+
+RECORDS = 2290
+
+
+def refused(source, *texts, **more):
+    with pytest.raises(pipemill.PipemillError) as caught:
+        read(source, **more)
+    for text in texts:
+        assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"workers": 3},
+        {"batch": 100, "shuffle": 7},
+        {"batch": 100, "shuffle": {"seed": 3, "window": 500}, "workers": 2},
+        {"rank": (1, 2)},
+        {"batch": 64, "rank": (0, 3), "shuffle": 5},
+    ],
+    ids=str,
+)
+def test_the_records_are_those_of_the_source(data, tmp_path, how):
+    index = tmp_path / "train.index"
+    assert "2,290 records in 4 objects" in made(data, index)
+    assert read(index, **how) == read(data, **how)
+
+
+def test_the_fields_are_those_of_the_index_and_not_of_the_first_object(data, tmp_path):
+    """What was learned is not learned again: the first object that this rank reads has other types."""
+    (data / "0.csv").write_text("a,b\n" + "7.5,x\n" * 40)
+    (data / "1.csv").write_text("a,b\n" + "7,x\n" * 40)
+    index = tmp_path / "train.index"
+    made(data, index)
+    with pipemill.open(index, rank=(1, 2), timeout=PATIENCE) as stream:
+        assert [field.scalar for field in stream.fields] == ["float64", "utf8"]
+
+
+LENGTHS = [
+    (tail, across, batch) for tail in ("keep", "drop", "pad") for across in ("epoch", "object") for batch in (1, 64, 1000)
+]
+
+
+@pytest.mark.parametrize("tail, across, batch", LENGTHS)
+def test_the_length_is_that_of_an_epoch(data, tmp_path, tail, across, batch):
+    index = tmp_path / "train.index"
+    made(data, index)
+    with pipemill.open(index, batch=batch, tail=tail, batch_across=across, epochs=2, timeout=PATIENCE) as stream:
+        assert stream.records == RECORDS
+        for epoch in stream.epochs():
+            assert sum(1 for _ in epoch) == stream.batches
+    with pipemill.open(data, batch=batch, timeout=PATIENCE) as stream:
+        assert stream.records is None and stream.batches is None
+
+
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
+def test_the_length_of_each_part(data, tmp_path, tail):
+    index = tmp_path / "train.index"
+    made(data, index)
+    streams = [pipemill.open(index, batch=50, tail=tail, rank=(rank, 3), timeout=PATIENCE) for rank in range(3)]
+    lengths = [stream._connection.welcome.length for stream in streams]
+    assert sum(length.records for length in lengths) == RECORDS
+    for stream, length in zip(streams, lengths):
+        with stream:
+            assert stream.batches == length.batches
+            assert length.least == min(one.batches for one in lengths)
+            if length.records:
+                assert sum(1 for _ in stream) == length.batches
+
+
+def test_an_epoch_of_shuffled_parts_has_no_length_of_all_epochs(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index)
+    with pipemill.open(index, batch=50, shuffle=1, rank=(0, 3), timeout=PATIENCE) as stream:
+        assert stream.records is None and stream.batches is None
+
+
+def grow(data):
+    with open(data / "2.csv", "a") as file:
+        file.write("1,x\n")
+
+
+def rewrite(data):
+    text = (data / "2.csv").read_text()
+    (data / "2.csv").write_text(text.replace("20001,", "20009,"))
+
+
+def remove(data):
+    (data / "2.csv").unlink()
+
+
+def swap(data):
+    os.rename(data / "2.csv", data / "x")
+    os.rename(data / "0.csv", data / "2.csv")
+    os.rename(data / "x", data / "0.csv")
+
+
+@pytest.mark.parametrize("change", [grow, rewrite, remove, swap])
+def test_an_object_that_has_changed_is_refused_before_its_first_record(data, tmp_path, change):
+    index = tmp_path / "train.index"
+    made(data, index)
+    before = read(index)
+    change(data)
+    refused(index, "0.csv" if change is swap else "2.csv")
+    records = []
+    with pytest.raises(pipemill.PipemillError):
+        with pipemill.open(index, timeout=PATIENCE) as stream:
+            for batch in stream:
+                records += rows_of(batch)
+    assert records == ([] if change is swap else before[:700])
+    checked = run("index", "check", index)
+    assert checked.returncode == 65
+    assert b"2.csv: " in checked.stdout
+
+
+def test_a_copy_a_touched_and_a_moved_folder_are_the_same(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index)
+    expected = read(index)
+    os.utime(data / "0.csv", (1, 1))
+    assert read(index) == expected
+    assert run("index", "check", index).returncode == 0
+    shutil.copytree(data, tmp_path / "copy")
+    shutil.rmtree(data)
+    refused(index, "0.csv", "can't open it")
+    assert read({"index": str(index), "root": str(tmp_path / "copy")}) == expected
+    assert run("index", "check", index, "--root", tmp_path / "copy").returncode == 0
+
+
+def test_a_new_object_is_not_read_and_the_check_names_it(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index)
+    expected = read(index)
+    (data / "9.csv").write_text("a,b\n1,x\n")
+    assert read(index) == expected
+    checked = run("index", "check", index)
+    assert (checked.returncode, checked.stdout) == (65, f"{data}/9.csv: is new\n".encode())
+
+
+def test_another_decoder_and_other_options_are_refused(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index, "-d", "csv", "-o", "header=true")
+    refused(index, "the index", "was made with the decoder csv", decoder="lines")
+    refused(index, "`options`", "the index", decoder="csv", options={"header": "false"})
+    made(data, index, "--skip-errors")
+    refused(index, "`max_record`", "64MiB", on_error="skip", max_record="1MiB")
+
+
+def test_a_state_fits_an_index_of_the_same_data_and_no_other(data, tmp_path):
+    one, other = tmp_path / "one.index", tmp_path / "other.index"
+    made(data, one)
+    expected = read(one)
+    with pipemill.open(one, batch=100, timeout=PATIENCE) as stream:
+        for _ in range(9):
+            next(stream)
+        state = json.loads(json.dumps(stream.state_dict()))
+    made(data, other, "--workers", "2")
+    rest = read(other, batch=100, state=state)
+    assert rest == expected[900:]
+    (data / "0.csv").write_text("a,b\n1,x\n")
+    made(data, other)
+    refused(other, "objects", batch=100, state=state)
+
+
+def test_errors_that_are_skipped_are_counted_and_the_length_is_right(data, tmp_path):
+    lines = (data / "2.csv").read_text().splitlines()
+    for row in (20, 700, 701):
+        lines[row] = "no number,x"
+    (data / "2.csv").write_text("\n".join(lines) + "\n")
+    index = tmp_path / "train.index"
+    failed = run("index", data, "--out", index)
+    assert failed.returncode == 65 and b"2.csv" in failed.stderr and not index.exists()
+    made(data, index, "--skip-errors")
+    with pipemill.open(index, on_error="skip", timeout=PATIENCE) as stream:
+        assert sum(len(batch) for batch in stream) == stream.records == RECORDS - 3
+    shown = run("index", "show", index).stdout.decode()
+    assert "errors   3 skipped" in shown and "records  2,287" in shown
+
+
+def test_objects_in_s3_are_pinned_to_what_was_indexed(bucket, tmp_path):  # noqa: F811
+    index = tmp_path / "train.index"
+    made(bucket, index, "-d", "lines")
+    expected = read(bucket, decoder="lines")
+    assert read(index) == expected and len(expected) == 8
+    assert read(index, workers=2, shuffle=3, rank=(0, 2)) == read(bucket, decoder="lines", workers=2, shuffle=3, rank=(0, 2))
+    assert run("index", "check", index).returncode == 0
+    (tmp_path / "buckets/data/train/c.txt").write_text("C1\nC2\n")
+    refused(index, "c.txt")
+    checked = run("index", "check", index)
+    assert checked.returncode == 65 and b"c.txt: was etag" in checked.stdout
+
+
+def test_a_failed_index_leaves_the_older_one(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index)
+    before = index.read_bytes()
+    (data / "2.csv").write_text("a,b\n1,x\n2,x,y\n")
+    assert run("index", data, "--out", index).returncode == 65
+    assert index.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["data", "train.index"]
+
+
+def test_standard_input_and_pipes_have_no_index(tmp_path):
+    finished = run("index", "-", "-d", "lines", "--out", tmp_path / "x.index", stdin=b"a\nb\n")
+    assert finished.returncode == 65
+    assert b"can be read only once" in finished.stderr
