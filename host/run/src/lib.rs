@@ -12,6 +12,7 @@
 //! - `channel_task`: the work of a served channel's thread: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
+//! - `indexes`: reads the indexes of a configuration.
 //! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: lists processes.
 //! - `wait`: waits for the first of several events: a signal, an event of a channel, the end of the

@@ -89,7 +89,22 @@ fn source() -> impl Strategy<Value = Source> {
         }
         Source::Files { pattern, reading }
     });
-    prop_oneof![fifo, files, s3()]
+    prop_oneof![fifo, files, s3(), index()]
+}
+
+fn index() -> impl Strategy<Value = Source> {
+    (text(), option::of(text()), s3(), reading()).prop_map(|(file, root, s3, reading)| {
+        let Source::S3(settings) = s3 else { unreachable!("it makes such a source") };
+        let reading =
+            ReadSettings { compression: Compression::Auto, wrap: false, hidden: false, ..reading };
+        let selection = s3::Selection::Objects(Vec::new());
+        let settings = s3::Settings { selection, reading, ..*settings };
+        Source::Index(Box::new(IndexSource {
+            file: file.into(),
+            root: root.map(Into::into),
+            settings,
+        }))
+    })
 }
 
 fn reading() -> impl Strategy<Value = ReadSettings> {
@@ -325,6 +340,7 @@ fn mixed(number: usize, until: Until, all_epochs: u32, channel: Channel) -> Chan
     match &mut source {
         Source::Files { reading, .. } => reading.epochs = epochs,
         Source::S3(settings) => settings.reading.epochs = epochs,
+        Source::Index(index) => index.settings.reading.epochs = epochs,
         Source::Fifo { epochs: own, first_epoch, epoch_file, .. } => {
             (*own, *first_epoch, *epoch_file) = ((epochs != u32::MAX).then_some(epochs), 0, None);
         }
