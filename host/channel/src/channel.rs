@@ -220,19 +220,17 @@ impl Channel {
                         object.input = Box::new(BackgroundInflate::new(object.input));
                     }
                     let schema = builder.writer().schema().and_then(schema_extension);
-                    let begin = Begin::new(resume, schema.or(state_schema.clone()));
+                    let begin = Begin::of(&object, resume, schema.or(state_schema.clone()));
+                    let reading = match object.block {
+                        Some(_) => Reading::Input,
+                        None => Reading::Source(&mut *parts.source),
+                    };
                     builder.begin_object(&object);
                     monitor.object_begins(object.epoch, &object.name);
                     monitor.enter(Activity::Decoder);
-                    let (source, policy) = (&mut *parts.source, &mut *parts.policy);
-                    let decoded = decoder.decode(
-                        &mut object,
-                        &begin,
-                        Reading::Source(source),
-                        &mut builder,
-                        policy,
-                        monitor,
-                    );
+                    let policy = &mut *parts.policy;
+                    let decoded =
+                        decoder.decode(&mut object, &begin, reading, &mut builder, policy, monitor);
                     monitor.object_ends();
                     match decoded {
                         Err(StopReason::EpochEnded) => {

@@ -1,7 +1,7 @@
 //! Resumes in the middle: after the last batch that was delivered to a program, in this or in
 //! another run.
 
-use pipemill_source::{Object, Source, SourceError, Start};
+use pipemill_source::{Block, Object, Source, SourceError, Start};
 use pipemill_types::{
     Accepted, BatchPosition, ErrorKind, Fault, ListIdentity, is_same_content, restart_extension,
     split_identity,
@@ -40,6 +40,19 @@ impl Resume {
             schema: None,
             accepted: Accepted::default(),
         }
+    }
+
+    /// The start of a block of an object. `schema` has the fields of the records, as decoders get
+    /// them.
+    pub(super) fn at_block(object: &Object, block: &Block, schema: Option<String>) -> Resume {
+        let position = BatchPosition {
+            object_number: object.ordinal,
+            header: block.header,
+            offset: block.offset,
+            first_record: block.record,
+            ..BatchPosition::of_epoch(object.epoch)
+        };
+        Resume { position, schema, ..Self::at_start() }
     }
 
     /// The place in the object at which decoding begins again: 0 at its start.

@@ -34,6 +34,6 @@ impl OrderArgs {
             Some(BalanceArg::Size) => Balance::Size,
         };
         let part = self.part.map(|part| ListPart { balance, ..part });
-        Order { shuffle: self.shuffle, part }
+        Order { shuffle: self.shuffle, part, blocks: None }
     }
 }

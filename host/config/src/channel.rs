@@ -335,9 +335,10 @@ fn shuffle(
     let table = reader.table(&SHUFFLE, remedy)?.refuse_unknown_keys(&SHUFFLE_TABLE);
     let seed = table.required(&SEED, table.optional_number(&SEED));
     let window = window(&table, batch);
-    let (seed, window) = (seed?, window?);
+    let blocks = blocks(&table, batch, source);
+    let (seed, window, blocks) = (seed?, window?, blocks?);
     if let Ok(source) = source
-        && !source.shuffle_objects(seed)
+        && !source.shuffle_objects(seed, blocks)
         && window.is_none()
     {
         let message = "the source has one object at a time, so there is nothing to shuffle";
@@ -345,7 +346,29 @@ fn shuffle(
                       this out";
         return Err(reader.fault(SHUFFLE.name, message.to_owned(), remedy.to_owned()));
     }
-    Ok(Some(Shuffle { seed, window }))
+    Ok(Some(Shuffle { seed, blocks, window }))
+}
+
+/// The size of the blocks that are shuffled.
+fn blocks(
+    table: &Reader,
+    batch: &ReadResult<Option<BatchSize>>,
+    source: &ReadResult<Source>,
+) -> ReadResult<Option<u64>> {
+    let Some(blocks) = table.optional_number(&BLOCKS)? else { return Ok(None) };
+    if let Ok(source) = source
+        && !matches!(source, Source::Index(_))
+    {
+        let message = "only an index knows where the blocks of objects begin".to_owned();
+        let remedy = "make one with `pipemill index`, and read from it, or leave this out";
+        return Err(table.fault(BLOCKS.name, message, remedy.to_owned()));
+    }
+    if let Ok(Some(BatchSize { across: BatchAcross::Object, .. })) = batch {
+        let message = "batches of one object each can't have records of blocks".to_owned();
+        let remedy = "set batch_across = \"epoch\", or leave this out".to_owned();
+        return Err(table.fault(BLOCKS.name, message, remedy));
+    }
+    Ok(Some(blocks))
 }
 
 fn window(table: &Reader, batch: &ReadResult<Option<BatchSize>>) -> ReadResult<Option<Window>> {

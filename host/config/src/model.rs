@@ -118,7 +118,7 @@ pub struct Channel {
 impl Channel {
     /// The order of records, if they are shuffled.
     pub fn window_shuffle(&self) -> Option<pipemill_channel::Shuffle> {
-        let Shuffle { seed, window } = self.shuffle?;
+        let Shuffle { seed, window, .. } = self.shuffle?;
         Some(pipemill_channel::Shuffle { seed, window: window? })
     }
 
@@ -191,6 +191,9 @@ pub enum WorkerCount {
 pub struct Shuffle {
     /// The seed, below 2^63. Each epoch has a different order.
     pub seed: u64,
+    /// Least bytes of the blocks that are shuffled in place of objects, 64 KiB to 1 TiB. Only with
+    /// an index.
+    pub blocks: Option<u64>,
     /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records.
     /// Only with [`Channel::batch`]. If absent, only objects are shuffled.
     pub window: Option<Window>,
@@ -335,8 +338,8 @@ impl Source {
         }
     }
 
-    /// Shuffles the source's objects. False if it has one object at a time.
-    pub(super) fn shuffle_objects(&mut self, seed: u64) -> bool {
+    /// Shuffles the source's objects, or their blocks. False if it has one object at a time.
+    pub(super) fn shuffle_objects(&mut self, seed: u64, blocks: Option<u64>) -> bool {
         if !self.has_objects() {
             return false;
         }
@@ -346,7 +349,7 @@ impl Source {
             Self::Index(index) => &mut index.settings.reading,
             Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => return false,
         };
-        reading.order.shuffle = Some(seed);
+        (reading.order.shuffle, reading.order.blocks) = (Some(seed), blocks);
         true
     }
 

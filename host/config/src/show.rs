@@ -130,8 +130,9 @@ fn serving_lines(writer: &mut TomlWriter, channel: &Channel) {
 }
 
 fn shuffle_line(writer: &mut TomlWriter, channel: &Channel) {
-    if let Some(Shuffle { seed, window }) = channel.shuffle {
+    if let Some(Shuffle { seed, blocks, window }) = channel.shuffle {
         let mut pairs = vec![(SEED.name, seed.to_string())];
+        pairs.extend(blocks.map(|blocks| (BLOCKS.name, size(blocks))));
         pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
         writer.line(SHUFFLE.name, inline(pairs));
     }

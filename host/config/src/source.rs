@@ -177,7 +177,7 @@ fn reading(
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
     // The channel's `shuffle` is read later.
-    let order = Order { shuffle: None, part: part? };
+    let order = Order { part: part?, ..Order::default() };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap?, hidden: hidden? })

@@ -136,7 +136,13 @@ fn mix_text(mix: &Mix) -> String {
 }
 
 fn seed_text(channel: &Channel) -> String {
-    channel.shuffle.map_or("none".to_owned(), |Shuffle { seed, .. }| seed.to_string())
+    match channel.shuffle {
+        None => "none".to_owned(),
+        Some(Shuffle { seed, blocks: None, .. }) => seed.to_string(),
+        Some(Shuffle { seed, blocks: Some(bytes), .. }) => {
+            format!("{seed}, blocks of {}", show_size(bytes))
+        }
+    }
 }
 
 /// The text, or its digest if the text is long for a message.

@@ -170,6 +170,7 @@ impl Objects {
                 identity: ObjectIdentity::default(),
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
+                block: None,
                 input: Box::new(input),
             })
         };

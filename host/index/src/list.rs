@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_source::{KnownObject, KnownObjects};
+use pipemill_source::{Block, KnownObject, KnownObjects};
 use pipemill_types::ListIdentity;
 
 use crate::Index;
@@ -39,6 +39,33 @@ impl KnownObjects for IndexedList {
         };
         let (identity, size) = (object.identity.to_owned(), object.size);
         Some(KnownObject { name, identity, size })
+    }
+
+    fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
+        let object = usize::try_from(number).ok().and_then(|number| self.index.objects.get(number));
+        let Some(object) = object else { return Vec::new() };
+        let first = Block { offset: 0, header: 0, record: 0, records: object.records, end: None };
+        let mut blocks = vec![first];
+        let last_place = object.places.last().map_or(0, |place| place.offset);
+        let is_plain = self.index.header.compression.is_plain_name(object.name);
+        // A compressed object can't be read from a place in it: that would begin at its start.
+        let divides = is_plain && last_place < object.size;
+        for place in object.places.iter().filter(|_| divides) {
+            let Some(last) = blocks.last_mut() else { break };
+            if place.offset - last.offset < bytes || place.record == last.record {
+                continue;
+            }
+            last.end = Some(place.offset);
+            last.records = place.record - last.record;
+            blocks.push(Block {
+                offset: place.offset,
+                header: place.header,
+                record: place.record,
+                records: object.records - place.record,
+                end: None,
+            });
+        }
+        blocks
     }
 
     fn records(&self, number: u64) -> Option<u64> {

@@ -350,6 +350,7 @@ impl Source for SingleObject {
             name: "input".to_owned(),
             identity: ObjectIdentity::default(),
             facts: ObjectFacts { size, ..ObjectFacts::default() },
+            block: None,
             input,
         }))
     }

@@ -134,6 +134,7 @@ impl Fifos {
             name,
             identity,
             facts: ObjectFacts::default(),
+            block: None,
             input,
         }))
     }

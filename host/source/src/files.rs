@@ -146,7 +146,15 @@ impl Source for Files {
             self.reading.open(&path, &name, offset, found, &self.stop)?;
         let (facts, identity) = file_facts(&path, version, self.list);
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
-        Ok(SourceEvent::Object(Object { epoch, ordinal, name, identity, facts, input }))
+        Ok(SourceEvent::Object(Object {
+            epoch,
+            ordinal,
+            name,
+            identity,
+            facts,
+            block: None,
+            input,
+        }))
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {

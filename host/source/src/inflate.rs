@@ -55,6 +55,11 @@ impl Compression {
         }
     }
 
+    /// Whether the object of this name is read as it is stored, as far as its name says.
+    pub fn is_plain_name(self, name: &str) -> bool {
+        self.resolve(name).is_plain()
+    }
+
     /// Whether a resolved compression leaves the bytes as they are stored.
     pub(super) fn is_plain(self) -> bool {
         matches!(self, Self::Auto | Self::None)

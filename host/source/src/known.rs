@@ -7,9 +7,12 @@ use std::sync::Arc;
 use pipemill_types::{ListIdentity, is_same_content, split_identity};
 
 use crate::file_identity::file_facts;
+use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::check_list;
-use crate::{Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize};
+use crate::{
+    Block, Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize,
+};
 
 /// An object that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,10 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The object with this number, from 0. `None` if there are fewer.
     fn get(&self, number: u64) -> Option<KnownObject>;
 
+    /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
+    /// smaller. Any other object is one block.
+    fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
+
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
 
@@ -40,6 +47,37 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
 /// A list of known objects that several sources share. Two of them are equal if they are one list.
 #[derive(Debug, Clone)]
 pub struct KnownList(pub Arc<dyn KnownObjects>);
+
+/// An object of a list, or a block of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// Number of the object in the list.
+    pub(crate) object: u64,
+    pub(crate) block: Option<Block>,
+}
+
+impl KnownList {
+    /// The objects of the list, or the blocks of its objects, in the order of the list.
+    pub(crate) fn items(&self, reading: &ReadSettings) -> impl Iterator<Item = Item> {
+        let blocks = reading.order.blocks;
+        (0..self.0.count()).flat_map(move |object| match blocks {
+            None => vec![Item { object, block: None }],
+            Some(bytes) => {
+                let blocks = self.0.blocks(object, bytes).into_iter();
+                blocks.map(|block| Item { object, block: Some(block) }).collect()
+            }
+        })
+    }
+
+    /// Bytes of the object or block; 0 if there is none.
+    pub(crate) fn bytes(&self, item: &Item) -> u64 {
+        let size = self.0.get(item.object).map_or(0, |object| object.size);
+        match item.block {
+            Some(block) => block.end.unwrap_or(size).saturating_sub(block.offset),
+            None => size,
+        }
+    }
+}
 
 impl PartialEq for KnownList {
     fn eq(&self, other: &Self) -> bool {
@@ -57,9 +95,9 @@ pub struct KnownFiles {
     reading: ReadSettings,
     stop: Stop,
     epoch: u32,
-    /// The numbers of this epoch's files that are still to be read; `None` before they are put in
+    /// This epoch's files, or their blocks, that are still to be read; `None` before they are put in
     /// order.
-    rest: Option<std::iter::Enumerate<std::vec::IntoIter<u64>>>,
+    rest: Option<std::iter::Enumerate<std::vec::IntoIter<Item>>>,
     start: Option<Start>,
     expected: Option<ListIdentity>,
     /// Byte at which the next file begins.
@@ -97,21 +135,21 @@ impl KnownFiles {
         if let Some(expected) = self.expected.take() {
             check_list(&self.name, self.epoch, &expected, &list)?;
         }
-        let numbers: Vec<u64> = (0..self.list.0.count()).collect();
-        let size = |number: &u64| self.known(*number).map(|object| object.size);
-        let numbers = self.reading.order.arrange(numbers, self.epoch, size)?;
+        let size = |item: &Item| Ok::<_, SourceError>(self.list.bytes(item));
+        let items = self.list.items(&self.reading).collect();
+        let items = self.reading.order.arrange(items, self.epoch, size)?;
         if let Some(total_size) = &self.total_size {
-            let length = |number: &u64| {
-                let object = self.list.0.get(*number)?;
-                self.reading.length(&object.name, object.size)
+            let length = |item: &Item| {
+                let object = self.list.0.get(item.object)?;
+                self.reading.length(&object.name, self.list.bytes(item))
             };
-            if let Some(bytes) = numbers.iter().map(length).sum() {
+            if let Some(bytes) = items.iter().map(length).sum() {
                 total_size.set(self.epoch, bytes);
             }
         }
         let start = self.start.take().unwrap_or_default();
-        start.check_list(&self.name, numbers.len() as u64)?;
-        let mut rest = numbers.into_iter().enumerate();
+        start.check_list(&self.name, items.len() as u64)?;
+        let mut rest = items.into_iter().enumerate();
         // The number fits: `check_list` has compared it with the length.
         rest.by_ref().take(start.ordinal as usize).for_each(drop);
         (self.rest, self.offset) = (Some(rest), start.offset);
@@ -119,18 +157,25 @@ impl KnownFiles {
     }
 
     /// Opens a file, which must be as the list knows it.
-    fn open(&mut self, ordinal: u64, number: u64) -> Result<Object, SourceError> {
-        let known = self.known(number)?;
+    fn open(&mut self, ordinal: u64, item: Item) -> Result<Object, SourceError> {
+        let known = self.known(item.object)?;
         let (path, name) = (Path::new(&known.name), known.name.clone());
+        // A block is always decoded from its start.
         let offset = std::mem::take(&mut self.offset);
-        let opened = self.reading.open(path, &name, offset, Found::Selected(None), &self.stop);
-        let Opened { input, version } = opened?;
+        let offset = item.block.map_or(offset, |block| block.offset);
+        let open =
+            |offset| self.reading.open(path, &name, offset, Found::Selected(None), &self.stop);
+        let Opened { mut input, version } = open(offset)?;
+        if let Some(block) = item.block.filter(|block| block.header > 0) {
+            input = HeaderAndRest::new(open(0)?.input, block.header.into(), input);
+        }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
         let (_, found) = split_identity(identity.text());
         if !is_same_content(&known.identity, found) {
             return Err(changed(&self.name, &known, found));
         }
-        Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, input })
+        let block = item.block;
+        Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
     }
 }
 

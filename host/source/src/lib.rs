@@ -16,6 +16,7 @@
 //! - `file_version`: the state of a regular file, according to its file system.
 //! - `files`: files as a source: files that are named one by one, the files that match a pattern,
 //!   or all files in a folder.
+//! - `header_and_rest`: the first bytes of an object before a later part of it.
 //! - `hidden`: names that are not data: hidden files, and the markers that Spark, Hive, Delta Lake
 //!   and Hadoop write next to their data.
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
@@ -57,6 +58,7 @@ mod file_identity;
 mod file_system;
 mod file_version;
 mod files;
+mod header_and_rest;
 mod hidden;
 mod inflate;
 mod known;
@@ -94,7 +96,7 @@ pub use paths::{Paths, stdin};
 pub use reading::{ReadSettings, file_size};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
-pub use source::{Input, Object, ReadOutcome, Source, SourceEvent};
+pub use source::{Block, Input, Object, ReadOutcome, Source, SourceEvent};
 pub use start::Start;
 pub use stop::Stop;
 pub use total_size::TotalSize;

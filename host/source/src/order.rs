@@ -12,6 +12,9 @@ pub struct Order {
     pub shuffle: Option<u64>,
     /// The part that is read. `None` reads all objects.
     pub part: Option<ListPart>,
+    /// Least number of bytes of the blocks that the objects of an index are divided into before
+    /// they are shuffled and divided into parts. `None` keeps objects whole.
+    pub blocks: Option<u64>,
 }
 
 impl Order {
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_order_for_a_seed_never_changes() {
-        let order = |epoch| arrange(Order { shuffle: Some(7), part: None }, 8, epoch);
+        let order = |epoch| arrange(Order { shuffle: Some(7), ..Order::default() }, 8, epoch);
         assert_eq!(order(0), FIXED_ORDERS.0);
         assert_eq!(order(1), FIXED_ORDERS.1);
     }
@@ -101,15 +104,15 @@ mod tests {
             items in 0u32..200, count in 1u32..12, seed: Option<u64>, epoch: u32, by_size: bool
         ) {
             let balance = if by_size { Balance::Size } else { Balance::Count };
-            let whole = arrange(Order { shuffle: seed, part: None }, items, epoch);
+            let whole = arrange(Order { shuffle: seed, ..Order::default() }, items, epoch);
             let mut all = Vec::new();
             let part = Some(ListPart { index: 0, count, balance });
             let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));
             let parts =
-                Order { shuffle: seed, part }.divide((0..items).collect(), epoch, size).unwrap();
+                Order { shuffle: seed, part, blocks: None }.divide((0..items).collect(), epoch, size).unwrap();
             for index in 0..count {
                 let part = Some(ListPart { index, count, balance });
-                let share = arrange(Order { shuffle: seed, part }, items, epoch);
+                let share = arrange(Order { shuffle: seed, part, blocks: None }, items, epoch);
                 let mut rest = whole.iter();
                 prop_assert!(share.iter().all(|item| rest.any(|other| other == item)));
                 prop_assert_eq!(&share, &parts[index as usize]);
@@ -121,7 +124,7 @@ mod tests {
 
         #[test]
         fn each_epoch_has_another_order(seed: u64) {
-            let order = Order { shuffle: Some(seed), part: None };
+            let order = Order { shuffle: Some(seed), ..Order::default() };
             prop_assert_ne!(arrange(order, 100, 0), arrange(order, 100, 1));
         }
     }

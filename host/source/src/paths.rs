@@ -147,6 +147,7 @@ impl Source for Paths {
                 name,
                 identity,
                 facts,
+                block: None,
                 input,
             }));
         }

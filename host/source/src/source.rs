@@ -75,8 +75,25 @@ pub struct Object {
     pub identity: ObjectIdentity,
     /// The facts that are known of it before it is read.
     pub facts: ObjectFacts,
-    /// The object's bytes.
+    /// If only a block of it is decoded.
+    pub block: Option<Block>,
+    /// The object's bytes. With a block: its header, followed by the bytes from the block on.
     pub input: Box<dyn Input>,
+}
+
+/// A block of an object: records one after the other, which are decoded without those before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Byte of the object at which it begins, after decompression.
+    pub offset: u64,
+    /// Bytes at the object's start that its decoder must be shown first.
+    pub header: u32,
+    /// Number of its first record in the object, from 0.
+    pub record: u64,
+    /// Number of its records.
+    pub records: u64,
+    /// Byte of the object at which the next block begins. `None`: it is the last one.
+    pub end: Option<u64>,
 }
 
 /// The next event of a source.

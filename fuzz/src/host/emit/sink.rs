@@ -24,6 +24,7 @@ impl Objects {
             name: format!("object {number}"),
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
+            block: None,
             input: Box::new(Bytes(bytes.to_vec())),
         };
         let objects = (0..count).map(|number| SourceEvent::Object(object(number)));

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use pipemill_decode::{DecodeOutcome, Resume, Stream};
-use pipemill_source::{Input, ReadOutcome, SourceError};
+use pipemill_source::{Block, Input, ReadOutcome, SourceError};
 use pipemill_types::{ErrorKind, Fault, Position};
 
 use crate::batch::builder::{BatchBuilder, MIN_READ};
@@ -181,6 +181,21 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a block that was decoded has the records that are known of it.
+    pub(crate) fn check_block(&self, block: &Block) -> Result<(), Failure> {
+        let (found, expected) = (self.builder.records(), block.record + block.records);
+        if found >= expected {
+            return Ok(());
+        }
+        let message = format!(
+            "the index says that the records {} to {expected} begin at byte {}, but they end with \
+             record {found}",
+            block.record, block.offset
+        );
+        let remedy = "the index is not that of this object: make it again";
+        Err(self.failure(0, Fault::new(ErrorKind::Refused, message, remedy)))
     }
 
     /// Continues at `offset` in the object, with record number `record`. The decoder has seen the

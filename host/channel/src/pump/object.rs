@@ -8,7 +8,7 @@ use pipemill_types::{ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, spl
 
 use crate::batch::builder::BatchBuilder;
 use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
-use crate::pump::section_end::SectionEnd;
+use crate::pump::section_end::{BlockEnd, SectionEnd};
 use crate::stats::monitor::Monitor;
 use crate::{ErrorPolicy, Failure, Resume, Sink, StopReason};
 
@@ -31,6 +31,8 @@ pub(crate) struct Begin {
     pub(crate) resume: Option<Resume>,
     /// The fields of earlier objects, in the form that decoders get.
     pub(crate) schema: Option<(String, String)>,
+    /// Number of the first record that is wanted. Only a block has records before it that are not.
+    pub(crate) first_record: u64,
 }
 
 /// The source of an object's bytes, if decoding begins inside of it, and their end.
@@ -46,7 +48,20 @@ pub(crate) enum Reading<'a> {
 impl Begin {
     /// At the place of a state in the object, if it has one.
     pub(crate) fn new(resume: Option<Resume>, schema: Option<(String, String)>) -> Self {
-        Self { resume: resume.filter(|resume| resume.offset() > 0), schema }
+        Self { resume: resume.filter(|resume| resume.offset() > 0), schema, first_record: 0 }
+    }
+
+    /// At the place of a state in this object, if it has one. A block is decoded from its start, and
+    /// its records before the state's place are left out.
+    pub(crate) fn of(
+        object: &Object,
+        resume: Option<Resume>,
+        schema: Option<(String, String)>,
+    ) -> Self {
+        let Some(block) = object.block else { return Self::new(resume, schema) };
+        let first_record = resume.map_or(0, |resume| resume.record());
+        let at_block = Resume::at_block(object, &block, schema.clone().map(|(_, fields)| fields));
+        Self { first_record, ..Self::new(Some(at_block), schema) }
     }
 
     fn extensions(&self) -> Vec<(String, String)> {
@@ -120,6 +135,15 @@ impl<'a> Decoder<'a> {
             linger: decoding.linger,
             monitor,
         };
+        let mut block_end = object.block.and_then(BlockEnd::of);
+        let section = match &mut block_end {
+            Some(end) => Some(end as &mut (dyn SectionEnd + 'static)),
+            None => section,
+        };
+        if let Some(block) = object.block {
+            let first = block.record.max(begin.first_record);
+            builder.keep_records(first..block.record.saturating_add(block.records));
+        }
         let (mut after_header, identity) = (None, object.identity.clone());
         let mut decode_loop = DecodeLoop {
             context,
@@ -136,6 +160,9 @@ impl<'a> Decoder<'a> {
             begin_inside(resume, source, &identity, &mut after_header, &mut decode_loop)?;
         }
         decode_loop.run()?;
+        if let Some(block) = object.block {
+            decode_loop.check_block(&block)?;
+        }
         self.close(decode_loop.stream);
         Ok(())
     }

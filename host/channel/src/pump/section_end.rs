@@ -1,5 +1,7 @@
 //! The end of a section of an object, where another worker may have begun already.
 
+use pipemill_source::Block;
+
 use crate::StopReason;
 
 /// How far a decoder has come with the bytes that it was shown.
@@ -31,4 +33,42 @@ pub(crate) trait SectionEnd {
 
     /// Moves the limit: the bytes after it belong to this section, too.
     fn go_beyond(&mut self);
+}
+
+/// Bytes after a block that its decoder is shown at least, if it needs any to see that the last
+/// record is whole.
+const MIN_BEYOND: u64 = 4 << 10;
+
+/// The end of a block.
+pub(crate) struct BlockEnd {
+    end: u64,
+    /// The byte offset up to which the decoder may be shown bytes.
+    limit: u64,
+}
+
+impl BlockEnd {
+    /// The end of a block; `None` if it is the last one of its object.
+    pub(crate) fn of(block: Block) -> Option<Self> {
+        block.end.map(|end| Self { end, limit: end })
+    }
+}
+
+impl SectionEnd for BlockEnd {
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn can_restart(&mut self, _: u64) {}
+
+    fn reach(&mut self, decoded: &DecodedTo) -> Result<bool, StopReason> {
+        if decoded.offset >= self.end {
+            return Ok(true);
+        }
+        self.limit = decoded.wants.max(self.limit.saturating_add(MIN_BEYOND));
+        Ok(false)
+    }
+
+    fn go_beyond(&mut self) {
+        self.limit = self.limit.saturating_add(MIN_BEYOND);
+    }
 }

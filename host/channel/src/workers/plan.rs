@@ -118,13 +118,15 @@ impl Planner<'_> {
                     if let Some(resume) = &resume {
                         resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
                     }
-                    if let Some(resume) = resume.as_ref().filter(|resume| resume.header() > 0) {
+                    let is_whole = object.block.is_none();
+                    let joined = resume.as_ref().filter(|resume| resume.header() > 0 && is_whole);
+                    if let Some(resume) = joined {
                         object = self.join_header(object, resume)?;
                     }
                     let fields = self.limiter.begin_decoding()?;
                     let schema = fields.as_deref().and_then(schema_extension);
-                    let begin = Begin::new(resume, schema.or(state_schema.clone()));
-                    if begin.resume.is_none() && self.is_divided(&object) {
+                    let begin = Begin::of(&object, resume, schema.or(state_schema.clone()));
+                    if is_whole && begin.resume.is_none() && self.is_divided(&object) {
                         number = self.divide(number, object, begin, fields)?;
                         continue;
                     }

@@ -74,6 +74,7 @@ impl Source for LineObjects {
             name: format!("object {object}"),
             identity: ObjectIdentity::of(format!("size:{}", text.len())),
             facts: ObjectFacts::default(),
+            block: None,
             input: Box::new(Pieces {
                 bytes: text.into_bytes().split_off(std::mem::take(&mut self.offset)),
                 pieces: self.lines.pieces.clone().into_iter(),

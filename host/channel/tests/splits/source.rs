@@ -52,6 +52,7 @@ impl Source for Objects {
                 size: self.way.section.gt(&0).then_some(size),
                 ..ObjectFacts::default()
             },
+            block: None,
             input: Box::new(input),
         }))
     }

@@ -207,6 +207,18 @@ pub(crate) static SEED: Number<&str> =
         "Two channels with the same input and the same seed have the same order in each epoch.",
     );
 
+pub(crate) static BLOCKS: Number<&str> = Number::new(
+    "blocks",
+    Unit::Size,
+    (64 * KIB, 1024 * GIB),
+    "none: objects keep their records",
+)
+.doc(
+    "With an [`index`](the-index.md): the objects are divided into blocks of at least this size, \
+         and the blocks of all objects are shuffled, not the objects. `\"8MiB\"` is a good size. A \
+         compressed object is one block. Does not go with `batch_across = \"object\"`.",
+);
+
 /// A window has one of two units: see [`WINDOW_BYTES`] and [`WINDOW_RECORDS`].
 pub(crate) static WINDOW: FreeForm = free_form(
     "window",
@@ -278,4 +290,5 @@ pub(crate) static CHANNEL_TABLE: Table = Table {
 pub(crate) static CHECKPOINT_TABLE: Table =
     Table { name: "checkpoint", groups: &[&[&CHECKPOINT_PATH, &EVERY]] };
 
-pub(crate) static SHUFFLE_TABLE: Table = Table { name: "shuffle", groups: &[&[&SEED, &WINDOW]] };
+pub(crate) static SHUFFLE_TABLE: Table =
+    Table { name: "shuffle", groups: &[&[&SEED, &BLOCKS, &WINDOW]] };

@@ -116,7 +116,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             balance,
         })
     });
-    let order = option::of(part).prop_map(|part| Order { shuffle: None, part });
+    let order = option::of(part).prop_map(|part| Order { part, ..Order::default() });
     (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
         |(epochs, compression, order, wrap)| ReadSettings {
             epochs,
@@ -272,8 +272,11 @@ fn channel() -> impl Strategy<Value = Channel> {
         )| {
             let (max_record, limits) = record;
             let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
-            let shuffle =
-                shuffle.map(|(seed, window)| Shuffle { seed, window: window.filter(|_| mixes) });
+            let shuffle = shuffle.map(|(seed, window)| Shuffle {
+                seed,
+                blocks: None,
+                window: window.filter(|_| mixes),
+            });
             let shuffle = shuffle
                 .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
             let can_reread = source.can_reread();

@@ -1,6 +1,7 @@
 //! An object's bytes, as the channel's thread reads them: part by part, copied from the responses'
 //! bodies.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub(super) struct Body {
     frame: Bytes,
     /// Stored byte that is read next.
     offset: u64,
+    /// Stored byte after the last one that is read.
+    last: u64,
     hasher: Option<Hasher>,
     /// The error that ended the object. Each further read returns it.
     failed: Option<SourceError>,
@@ -80,11 +83,11 @@ enum NextFrame {
 }
 
 impl Body {
-    /// The parts begin at byte `first_byte`. The checksum covers the whole object, so it is
-    /// compared only if `first_byte` is 0.
+    /// The parts have these bytes of the object. The checksum covers the whole object, so it is
+    /// compared only if they are all.
     pub(super) fn new(
         target: Arc<Target>,
-        first_byte: u64,
+        bytes: Range<u64>,
         parts: UnboundedReceiver<Part>,
         reader: Reader,
         on_change: OnChange,
@@ -94,7 +97,8 @@ impl Body {
             parts,
             part: None,
             frame: Bytes::new(),
-            offset: first_byte,
+            offset: bytes.start,
+            last: bytes.end,
             hasher: None,
             failed: None,
             reader,
@@ -107,7 +111,7 @@ impl Body {
     fn copy_frame(&mut self, buf: &mut [u8]) -> usize {
         let count = self.frame.len().min(buf.len());
         buf[..count].copy_from_slice(&self.frame[..count]);
-        if self.offset == 0 {
+        if self.offset == 0 && self.last == self.target.size {
             self.hasher = self.target.checksum.get().map(|checksum| checksum.hasher());
         }
         if let Some(hasher) = &mut self.hasher {
@@ -222,7 +226,7 @@ impl Body {
         let refetch = refetch(self.reader.planner.clone(), target.clone(), sender);
         self.refetch = Some(Task(self.reader.handle.spawn(refetch)));
         (self.target, self.parts, self.part) = (target, parts, None);
-        (self.frame, self.offset) = (Bytes::new(), 0);
+        (self.frame, self.offset, self.last) = (Bytes::new(), 0, self.target.size);
     }
 
     /// Checks length and checksum at the end of the object.
@@ -231,8 +235,8 @@ impl Body {
         let error = |message: String, remedy: &str| {
             Err(SourceError::new(target.address.to_string(), message, remedy))
         };
-        if self.offset != target.size {
-            let (offset, size) = (self.offset, target.size);
+        if self.offset != self.last {
+            let (offset, size) = (self.offset, self.last);
             return error(format!("its request ended at byte {offset} of {size}"), "try again");
         }
         if let Some(hasher) = self.hasher.take()

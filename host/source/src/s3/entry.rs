@@ -14,12 +14,14 @@ use super::target::Target;
 use crate::hidden::{LeftOut, is_hidden_key};
 use crate::list_digest::ListDigest;
 use crate::list_part::PartSelector;
-use crate::{ReadSettings, SourceError, Start};
+use crate::{Block, ReadSettings, SourceError, Start};
 
 /// An object that was found by its name or in a list.
 pub(super) struct FoundObject {
     pub(super) address: Address,
     pub(super) info: ObjectInfo,
+    /// The block of it that is read, if it is not all of it.
+    pub(super) block: Option<Block>,
 }
 
 /// The known facts of an object.
@@ -57,24 +59,25 @@ pub(super) enum Piece {
 impl Entry {
     /// An object whose name alone is known.
     pub(super) fn named(address: Address) -> Self {
-        Self::Object(FoundObject { address, info: ObjectInfo::Name })
+        Self::Object(FoundObject { address, info: ObjectInfo::Name, block: None })
     }
 
     /// Stored size in bytes, if it is known, and the key.
     fn size(&self) -> Option<(u64, &str)> {
-        let Self::Object(FoundObject { address, info }) = self else { return None };
+        let Self::Object(FoundObject { address, info, block }) = self else { return None };
         let size = match info {
             ObjectInfo::Listed { size, .. } => *size,
             ObjectInfo::Head(target) => target.size,
             ObjectInfo::Name => return None,
         };
-        Some((size, &address.key))
+        let bytes = |block: Block| block.end.unwrap_or(size).saturating_sub(block.offset);
+        Some((block.map_or(size, bytes), &address.key))
     }
 
     /// Adds the entry to the digest of a list in which names are relative to `root`.
     pub(super) fn add_to(&self, digest: &mut ListDigest, root: &str) {
         // Lines of a manifest are noted with the whole text of the manifest.
-        let Self::Object(FoundObject { address, info }) = self else { return };
+        let Self::Object(FoundObject { address, info, .. }) = self else { return };
         let content = match info {
             ObjectInfo::Name => String::new(),
             ObjectInfo::Listed { size, etag: None, .. } => size.to_string(),

@@ -99,10 +99,12 @@ impl Objects {
             PrefetchedPiece::Text(text) => {
                 (String::new(), Some(text.len() as u64), Box::new(Text(text)))
             }
-            PrefetchedPiece::Object { target, first_byte, parts } => {
+            PrefetchedPiece::Object { target, bytes, parts } => {
                 let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
-                let body = Body::new(target, first_byte, parts, self.reader.clone(), on_change);
+                // A block's bytes begin inside of the object.
+                let (first_byte, offset) = (bytes.start, offset.max(bytes.start));
+                let body = Body::new(target, bytes, parts, self.reader.clone(), on_change);
                 match self.settings.reading.compression.resolve(&key) {
                     Compression::Auto => {
                         let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
@@ -153,11 +155,27 @@ impl Source for Objects {
         };
         match event {
             Some(PrefetchEvent::Object(object)) => {
-                let PrefetchedObject { epoch, ordinal, name, identity, facts, offset, pieces } =
-                    object;
+                let PrefetchedObject {
+                    epoch,
+                    ordinal,
+                    name,
+                    identity,
+                    facts,
+                    block,
+                    offset,
+                    pieces,
+                } = object;
                 self.epoch = epoch;
                 let input = self.object_input(&name, pieces, offset);
-                Ok(SourceEvent::Object(Object { epoch, ordinal, name, identity, facts, input }))
+                Ok(SourceEvent::Object(Object {
+                    epoch,
+                    ordinal,
+                    name,
+                    identity,
+                    facts,
+                    block,
+                    input,
+                }))
             }
             Some(PrefetchEvent::EpochEnd(epoch)) => {
                 self.epoch = epoch + 1;

@@ -19,7 +19,8 @@ use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::window::ReadWindow;
-use crate::{KnownList, SourceError, Start, TotalSize};
+use crate::known::Item;
+use crate::{Block, KnownList, SourceError, Start, TotalSize};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -31,6 +32,8 @@ const MIN_HEADS_AHEAD: usize = 32;
 pub(super) struct PlannedObject {
     /// Name for messages.
     pub(super) name: String,
+    /// The block of it that is read, if it is not all of it.
+    pub(super) block: Option<Block>,
     pub(super) pieces: Vec<PlannedPiece>,
 }
 
@@ -181,8 +184,8 @@ impl Planner {
             }
             Selection::Known { list, index } => {
                 entries.know(list.0.identity())?;
-                for number in 0..list.0.count() {
-                    entries.push(known(list, index, number)?).await?;
+                for item in list.items(&self.settings.reading) {
+                    entries.push(known(list, index, item)?).await?;
                 }
             }
         }
@@ -229,7 +232,7 @@ impl Planner {
             match head(&self.s3, address, self.settings.verify).await {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
-                    let found = FoundObject { address: address.clone(), info };
+                    let found = FoundObject { address: address.clone(), info, block: None };
                     let root = address.root();
                     return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
@@ -242,7 +245,8 @@ impl Planner {
 }
 
 /// The entry of an object that an index knows.
-fn known(list: &KnownList, index: &str, number: u64) -> Result<Entry, SourceError> {
+fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError> {
+    let Item { object: number, block } = item;
     let wrong = |message: String| SourceError::new(index, message, "make the index again");
     let object = list.0.get(number).ok_or_else(|| wrong(format!("it has no object {number}")))?;
     let address = object.name.parse().map_err(|why| {
@@ -250,7 +254,7 @@ fn known(list: &KnownList, index: &str, number: u64) -> Result<Entry, SourceErro
     })?;
     let etag = object.identity.strip_prefix("etag:").map(str::to_owned);
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    Ok(Entry::Object(FoundObject { address, info }))
+    Ok(Entry::Object(FoundObject { address, info, block }))
 }
 
 /// Resolving: from an entry to its targets, with HEAD requests where they are needed.
@@ -300,9 +304,10 @@ impl Planner {
     async fn resolve(self, entry: Entry) -> Result<PlannedObject, SourceError> {
         match entry {
             Entry::Object(found) => {
+                let block = found.block;
                 let target = self.target(found).await?;
                 let name = target.address.to_string();
-                Ok(PlannedObject { name, pieces: vec![PlannedPiece::Object(target)] })
+                Ok(PlannedObject { name, block, pieces: vec![PlannedPiece::Object(target)] })
             }
             Entry::Line { number, pieces: found } => {
                 let name = format!("{} line {number}", self.settings.selection);
@@ -316,14 +321,14 @@ impl Planner {
                         }
                     });
                 }
-                Ok(PlannedObject { name, pieces })
+                Ok(PlannedObject { name, block: None, pieces })
             }
         }
     }
 
     async fn target(&self, found: FoundObject) -> Result<Arc<Target>, SourceError> {
         let needs_head = self.needs_head(&found);
-        let FoundObject { address, info } = found;
+        let FoundObject { address, info, .. } = found;
         let (size, etag) = match info {
             ObjectInfo::Head(target) => return Ok(target),
             ObjectInfo::Name => {

@@ -16,7 +16,7 @@ use super::runtime::Task;
 use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
-use crate::{Compression, SourceError, Start};
+use crate::{Block, Compression, SourceError, Start};
 
 /// Objects that may wait for their reader. This limits objects without bytes, which take no room in
 /// the window.
@@ -41,6 +41,8 @@ pub(super) struct PrefetchedObject {
     pub(super) name: String,
     pub(super) identity: ObjectIdentity,
     pub(super) facts: ObjectFacts,
+    /// The block of it that is read, if it is not all of it.
+    pub(super) block: Option<Block>,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
     pub(super) pieces: Vec<PrefetchedPiece>,
@@ -52,8 +54,8 @@ pub(super) enum PrefetchedPiece {
     Text(Bytes),
     Object {
         target: Arc<Target>,
-        /// Stored byte at which the parts begin.
-        first_byte: u64,
+        /// Stored bytes that the parts have.
+        bytes: Range<u64>,
         parts: mpsc::UnboundedReceiver<Part>,
     },
 }
@@ -121,25 +123,32 @@ async fn start_object(
     let (content, list) = (planned.identity(), list.clone());
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
-    let offset = if is_whole { 0 } else { place.offset };
-    let mut targets = Vec::new();
+    let from = if is_whole || planned.block.is_some() { 0 } else { place.offset };
+    let mut requests = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in planned.pieces {
-        pieces.push(match piece {
-            PlannedPiece::Text(text) => PrefetchedPiece::Text(text),
-            PlannedPiece::Object(target) => {
-                let (sender, parts) = mpsc::unbounded_channel();
-                let first_byte = first_byte(&planner.settings, &target, offset);
-                targets.push((target.clone(), first_byte, sender));
-                PrefetchedPiece::Object { target, first_byte, parts }
+        let target = match piece {
+            PlannedPiece::Text(text) => {
+                pieces.push(PrefetchedPiece::Text(text));
+                continue;
             }
-        });
+            PlannedPiece::Object(target) => target,
+        };
+        let whole = first_byte(&planner.settings, &target, from)..target.size;
+        let ranges = planned.block.map_or(vec![whole], |block| ranges(block, target.size));
+        for bytes in ranges {
+            let (sender, parts) = mpsc::unbounded_channel();
+            requests.push((target.clone(), bytes.clone(), sender));
+            pieces.push(PrefetchedPiece::Object { target: target.clone(), bytes, parts });
+        }
     }
-    let (Start { epoch, ordinal, offset }, name) = (place, planned.name);
-    let object = PrefetchedObject { epoch, ordinal, name, identity, facts, offset, pieces };
+    let (Start { epoch, ordinal, offset }, name, block) = (place, planned.name, planned.block);
+    // A block is always decoded from its start.
+    let offset = if block.is_some() { 0 } else { offset };
+    let object = PrefetchedObject { epoch, ordinal, name, identity, facts, block, offset, pieces };
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
-    for (target, first_byte, parts) in targets {
-        for range in part_ranges(first_byte..target.size, planner.settings.part_size) {
+    for (target, bytes, parts) in requests {
+        for range in part_ranges(bytes, planner.settings.part_size) {
             let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
             if parts.send(start_part(planner, &target, range, reservation, permit)).is_err() {
                 // The reader has skipped the rest of this object.
@@ -148,6 +157,18 @@ async fn start_object(
         }
     }
     Ok(())
+}
+
+/// Bytes after the end of a block that are fetched: some decoders see only there that a record is
+/// whole.
+const BEYOND_BLOCK: u64 = 64 << 10;
+
+/// The bytes of an object of `size` bytes that a block needs: its header, and the block itself.
+fn ranges(block: Block, size: u64) -> Vec<Range<u64>> {
+    let header = 0..u64::from(block.header).min(size);
+    let end = block.end.map_or(size, |end| end.saturating_add(BEYOND_BLOCK).min(size));
+    let own = block.offset.min(end)..end;
+    if header.is_empty() { vec![own] } else { vec![header, own] }
 }
 
 /// The stored byte from which an object is fetched, so that it can be read from byte `offset` on.

@@ -146,7 +146,7 @@ fn epochs_are_shuffled_and_divided_into_parts() {
         [of(0), of(1)]
     };
     assert_eq!(names(Order::default()), [keys.clone(), keys.clone()]);
-    let shuffled = Order { shuffle: Some(5), part: None };
+    let shuffled = Order { shuffle: Some(5), ..Order::default() };
     let [first, second] = names(shuffled);
     assert!(first != keys && second != keys && first != second);
     assert_eq!(names(shuffled), [first.clone(), second]);
@@ -172,7 +172,7 @@ fn parts_of_equal_size() {
         let mut all = BTreeSet::new();
         for index in 0..4 {
             let part = Some(ListPart { index, count: 4, balance: Balance::Size });
-            let order = Order { shuffle, part };
+            let order = Order { shuffle, part, blocks: None };
             let (received, end) =
                 read(&reading(&plain, ReadSettings { order, ..ReadSettings::default() }));
             assert_eq!(end.ok(), Some(1));
@@ -189,7 +189,7 @@ fn parts_of_equal_size() {
     // What tells no sizes is not divided by count in silence.
     let selection = Selection::Objects(vec!["s3://bucket/k01".parse().unwrap()]);
     let part = Some(ListPart { index: 0, count: 4, balance: Balance::Size });
-    let order = Order { shuffle: None, part };
+    let order = Order { part, ..Order::default() };
     let settings = Settings {
         selection,
         ..reading(&plain, ReadSettings { order, ..ReadSettings::default() })

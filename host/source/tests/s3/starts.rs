@@ -113,6 +113,7 @@ fn reading(random: &mut Rng) -> ReadSettings {
     let order = Order {
         shuffle: random.bool().then(|| random.u64(..)),
         part: random.bool().then(|| ListPart { index: random.u32(..2), count: 2, balance }),
+        blocks: None,
     };
     let (epochs, wrap) = (random.u32(1..=3), random.u8(..4) == 0);
     ReadSettings { epochs, order, wrap, ..ReadSettings::default() }

@@ -18,22 +18,28 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
     /// Adds the records of a call of the decoder to the batch. If they don't fit, the batch leaves
     /// and a new one begins.
     pub(crate) fn append(&mut self, decoded: &DecodedRecords) -> Result<(), StopReason> {
-        if decoded.records == 0 {
+        // Records after the last wanted one are dropped, and those before the first one.
+        let left = self.wanted.end.saturating_sub(self.records);
+        let records =
+            usize::try_from(left).map_or(decoded.records, |left| left.min(decoded.records));
+        if records == 0 {
             return Ok(());
         }
         self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
-        let mut from = self.writer.take_to_skip(decoded.records as u64) as usize;
+        let unwanted = self.wanted.start.saturating_sub(self.records).min(records as u64);
+        let skipped = self.writer.take_to_skip(records as u64 - unwanted);
+        let mut from = (unwanted + skipped) as usize;
         self.records += from as u64;
         let Some(size) = self.writer.size() else {
-            if from < decoded.records {
-                self.append_part(decoded, from..decoded.records)?;
+            if from < records {
+                self.append_part(decoded, from..records)?;
             }
-            self.records += (decoded.records - from) as u64;
+            self.records += (records - from) as u64;
             return Ok(());
         };
-        while from < decoded.records {
+        while from < records {
             let fill = size.records - self.writer.batch.records;
-            let part = from..decoded.records.min(from + fill);
+            let part = from..records.min(from + fill);
             self.writer.count_index(self.writer.batch.records + part.len())?;
             self.append_part(decoded, part.clone())?;
             self.records += part.len() as u64;

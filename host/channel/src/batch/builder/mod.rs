@@ -53,6 +53,8 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     position: u64,
     /// Records of the object so far.
     records: u64,
+    /// Numbers of the object's records that are wanted.
+    wanted: Range<u64>,
     density: Density,
 }
 
@@ -69,6 +71,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             object: BatchStart::default(),
             position: 0,
             records: 0,
+            wanted: 0..u64::MAX,
             density: Density::default(),
         }
     }
@@ -86,6 +89,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     /// Begins an object. A batch of a fixed size may hold records of the object before it.
     pub(crate) fn begin_object(&mut self, object: &Object) {
         self.len = 0;
+        self.wanted = 0..u64::MAX;
         self.jump_to(0, 0);
         self.object.position = BatchPosition {
             object_number: object.ordinal,
@@ -137,6 +141,11 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     pub(crate) fn jump_to(&mut self, offset: u64, record: u64) {
         (self.position, self.records) = (offset, record);
         self.density = Density::of_object_from(offset, record);
+    }
+
+    /// Of the object's records, only those with these numbers are wanted. All others are dropped.
+    pub(crate) fn keep_records(&mut self, wanted: Range<u64>) {
+        self.wanted = wanted;
     }
 
     /// Estimate of the bytes of input after the chunk that fill the batch. `None` for a batch

@@ -1,0 +1,135 @@
+"""Blocks of all objects in a random order: each record once in each epoch, in an order that depends on index, seed and epoch alone."""
+
+import json
+import random
+
+import pipemill
+import pytest
+from bucket import bucket  # noqa: F401 (a fixture)
+from drift import rows_of
+from e2e import PATIENCE, recordio, run, tfrecord
+
+BLOCKS = "64KiB"
+
+
+def texts(seed):
+    numbers = random.Random(seed)
+    return [f"{seed}-{row} " + "x" * numbers.randrange(200) for row in range(numbers.randrange(1, 4000))]
+
+
+def csv(rows):
+    return ("a,b\n" + "".join(f"{row.split()[0]},{row}\n" for row in rows)).encode()
+
+
+FORMATS = {
+    "csv": (csv, {"header": "true"}),
+    "lines": (lambda rows: "".join(row + "\n" for row in rows).encode(), {}),
+    "jsonl": (lambda rows: "".join(json.dumps({"a": row}) + "\n" for row in rows).encode(), {"fields": "a=/a:utf8"}),
+    "tfrecord": (lambda rows: b"".join(tfrecord(row.encode()) for row in rows[:1500]), {}),
+    "recordio": (lambda rows: b"".join(recordio(row.encode()) for row in rows), {}),
+}
+
+
+def indexed(folder, decoder, index, *options):
+    """A folder of five files, some of them damaged if errors are skipped, and its index."""
+    write, known = FORMATS[decoder]
+    folder.mkdir(exist_ok=True)
+    for seed in range(5):
+        (folder / f"{seed}.{decoder}").write_bytes(write(texts(seed)))
+    more = [part for name, value in known.items() for part in ("-o", f"{name}={value}")]
+    finished = run("index", folder, "--out", index, "-d", decoder, *more, "--distance", "8KiB", *options)
+    assert finished.returncode == 0, finished.stderr
+    return {"decoder": decoder, "options": known}
+
+
+def epochs_of(source, **more):
+    with pipemill.open(source, timeout=PATIENCE, **more) as stream:
+        return [[str(row) for batch in epoch for row in rows_of(batch)] for epoch in stream.epochs()]
+
+
+def blocks(seed=7, **more):
+    return {"seed": seed, "blocks": BLOCKS, **more}
+
+
+@pytest.mark.parametrize("decoder", FORMATS)
+def test_each_record_comes_once_in_an_order_of_its_own(tmp_path, decoder):
+    index = tmp_path / "x.index"
+    how = indexed(tmp_path / "data", decoder, index)
+    [whole] = epochs_of(tmp_path / "data", **how)
+    first, second = epochs_of(index, batch=100, shuffle=blocks(), epochs=2)
+    assert sorted(first) == sorted(second) == sorted(whole)
+    assert first != second and first != whole
+    [objects] = epochs_of(index, batch=100, shuffle=7)
+    assert first != objects
+    for workers in (2, 4):
+        assert epochs_of(index, batch=100, shuffle=blocks(), epochs=2, workers=workers) == [first, second]
+    assert epochs_of(index, batch=100, shuffle=blocks(8)) != [first]
+
+
+@pytest.mark.parametrize("window", [None, 3000, "1MiB"])
+def test_parts_and_states(tmp_path, window):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "csv", index)
+    shuffle = blocks() if window is None else blocks(window=window)
+    [whole] = epochs_of(index, batch=100, shuffle=shuffle)
+    parts = [epochs_of(index, batch=100, shuffle=shuffle, rank=(rank, 3))[0] for rank in range(3)]
+    assert sorted(row for part in parts for row in part) == sorted(whole)
+    numbers = random.Random(str(window))
+    for workers in (1, 3):
+        for _ in range(4):
+            with pipemill.open(index, batch=100, shuffle=shuffle, workers=workers, timeout=PATIENCE) as stream:
+                before = [str(row) for _ in range(numbers.randrange(1, len(whole) // 100)) for row in rows_of(next(stream))]
+                state = json.loads(json.dumps(stream.state_dict()))
+            assert before == whole[: len(before)]
+            for now in (1, 2):
+                assert epochs_of(index, batch=100, shuffle=shuffle, workers=now, state=state) == [whole[len(before) :]]
+
+
+def test_damaged_records_are_skipped_once(tmp_path):
+    index, data = tmp_path / "x.index", tmp_path / "data"
+    how = indexed(data, "csv", index)
+    for path in sorted(data.iterdir()):
+        lines = path.read_bytes().split(b"\n")
+        for at in range(50, len(lines), 97):
+            lines[at] = b"only one"
+        path.write_bytes(b"\n".join(lines))
+    finished = run("index", data, "--out", index, "-d", "csv", "-o", "header=true", "--distance", "8KiB", "--skip-errors")
+    assert finished.returncode == 0, finished.stderr
+    [whole] = epochs_of(data, **how, on_error="skip")
+    for workers in (1, 3):
+        [seen] = epochs_of(index, batch=100, shuffle=blocks(), on_error="skip", workers=workers)
+        assert sorted(seen) == sorted(whole)
+
+
+def test_blocks_in_s3(bucket, tmp_path):  # noqa: F811
+    index = tmp_path / "x.index"
+    for path in (tmp_path / "buckets/data/train").iterdir():
+        path.unlink()
+    how = indexed(tmp_path / "buckets/data/train", "csv", index)
+    finished = run("index", bucket, "--out", index, "-d", "csv", "-o", "header=true", "--distance", "8KiB")
+    assert finished.returncode == 0, finished.stderr
+    [whole] = epochs_of(bucket, **how)
+    for workers in (1, 3):
+        [seen] = epochs_of(index, batch=100, shuffle=blocks(), workers=workers)
+        assert sorted(seen) == sorted(whole) and seen != whole
+    with pipemill.open(index, batch=100, shuffle=blocks(), timeout=PATIENCE) as stream:
+        before = [str(row) for _ in range(20) for row in rows_of(next(stream))]
+        state = stream.state_dict()
+    assert epochs_of(index, batch=100, shuffle=blocks(), state=state) == [seen[len(before) :]]
+
+
+def test_an_index_of_other_data_is_noticed_in_its_blocks(tmp_path):
+    """The objects have the sizes, the times and the blocks of the index, but its places are of others: only a forged index says so."""
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "csv", index)
+    (tmp_path / "data/2.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(pipemill.PipemillError, match="2.csv.*has changed since the index"):
+        epochs_of(index, batch=100, shuffle=blocks())
+
+
+def test_blocks_need_an_index(tmp_path):
+    indexed(tmp_path / "data", "csv", tmp_path / "x.index")
+    with pytest.raises(pipemill.PipemillError, match="only an index knows where the blocks"):
+        epochs_of(tmp_path / "data", decoder="csv", batch=100, shuffle=blocks())
+    with pytest.raises(pipemill.PipemillError, match="batches of one object each"):
+        epochs_of(tmp_path / "x.index", batch=100, batch_across="object", shuffle=blocks())
