@@ -14,8 +14,8 @@ pub(crate) struct HeaderAndRest {
 
 impl HeaderAndRest {
     /// The first `bytes` bytes of `header`, followed by `rest`.
-    pub(crate) fn new(header: Box<dyn Input>, bytes: u64, rest: Box<dyn Input>) -> Box<dyn Input> {
-        Box::new(Self { header, left: bytes, rest })
+    pub(crate) fn new(header: Box<dyn Input>, bytes: u64, rest: Box<dyn Input>) -> Self {
+        Self { header, left: bytes, rest }
     }
 }
 

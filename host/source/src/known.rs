@@ -167,7 +167,8 @@ impl KnownFiles {
             |offset| self.reading.open(path, &name, offset, Found::Selected(None), &self.stop);
         let Opened { mut input, version } = open(offset)?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {
-            input = HeaderAndRest::new(open(0)?.input, block.header.into(), input);
+            let header = open(0)?.input;
+            input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
         let (_, found) = split_identity(identity.text());

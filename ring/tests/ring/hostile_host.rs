@@ -75,6 +75,7 @@ fn welcome() -> Welcome {
         resumed: None,
         settings: BTreeMap::new(),
         views: false,
+        length: None,
     }
 }
 

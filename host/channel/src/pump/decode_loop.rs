@@ -184,7 +184,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     }
 
     /// Checks that a block that was decoded has the records that are known of it.
-    pub(crate) fn check_block(&self, block: &Block) -> Result<(), Failure> {
+    pub(crate) fn check_block(&self, block: &Block) -> Result<(), StopReason> {
         let (found, expected) = (self.builder.records(), block.record + block.records);
         if found >= expected {
             return Ok(());
@@ -195,7 +195,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             block.record, block.offset
         );
         let remedy = "the index is not that of this object: make it again";
-        Err(self.failure(0, Fault::new(ErrorKind::Refused, message, remedy)))
+        Err(self.failure(0, Fault::new(ErrorKind::Refused, message, remedy)).into())
     }
 
     /// Continues at `offset` in the object, with record number `record`. The decoder has seen the

@@ -272,13 +272,16 @@ fn channel() -> impl Strategy<Value = Channel> {
         )| {
             let (max_record, limits) = record;
             let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
+            let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
+            let has_blocks = matches!(source, Source::Index(_)) && !is_of_objects;
             let shuffle = shuffle.map(|(seed, window)| Shuffle {
                 seed,
-                blocks: None,
+                blocks: (has_blocks && seed % 2 == 0).then_some(keys::BLOCKS.min + seed % 1_000),
                 window: window.filter(|_| mixes),
             });
-            let shuffle = shuffle
-                .filter(|shuffle| source.shuffle_objects(shuffle.seed) || shuffle.window.is_some());
+            let shuffle = shuffle.filter(|shuffle| {
+                source.shuffle_objects(shuffle.seed, shuffle.blocks) || shuffle.window.is_some()
+            });
             let can_reread = source.can_reread();
             let workers = if can_reread { workers } else { WorkerCount::Exactly(1) };
             let has_window = shuffle.is_some_and(|shuffle| shuffle.window.is_some());
@@ -353,7 +356,7 @@ fn mixed(number: usize, until: Until, all_epochs: u32, channel: Channel) -> Chan
     let shuffle = channel.shuffle.map(|shuffle| Shuffle { window: None, ..shuffle });
     Channel {
         name: format!("{number}-{:.40}", channel.name),
-        shuffle: shuffle.filter(|shuffle| source.shuffle_objects(shuffle.seed)),
+        shuffle: shuffle.filter(|shuffle| source.shuffle_objects(shuffle.seed, shuffle.blocks)),
         source,
         order: keys::ORDER.default,
         mode: new.mode,

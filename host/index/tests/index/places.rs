@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use pipemill_channel::{Learning, Resume};
-use pipemill_index::{Index, IndexedObject, Place};
+use pipemill_index::{Index, IndexedList, IndexedObject, Place};
+use pipemill_source::KnownObjects;
 use pipemill_testing::inputs::{recordio, tfrecord};
 use pipemill_types::{Accepted, BatchPosition, ObjectIdentity, schema_extension};
 use proptest::prelude::*;
@@ -82,6 +84,24 @@ fn resume(index: &Index, number: u64, object: &IndexedObject<'_>, place: &Place)
     Resume { position, delivered: 0, schema, accepted: Accepted::default() }
 }
 
+/// The blocks of each object have all its records, in their order.
+fn check_blocks(index: &Index) {
+    let list = IndexedList::new(Arc::new(index.clone()), None);
+    for (number, object) in (0..).zip(index.objects.iter()) {
+        for bytes in [1, 10_000, 30_000, u64::MAX] {
+            let blocks = list.blocks(number, bytes);
+            let (mut record, mut offset) = (0, Some(0));
+            for block in blocks {
+                assert_eq!((block.record, Some(block.offset)), (record, offset), "{}", object.name);
+                let end = block.end.unwrap_or(u64::MAX);
+                assert!(end - block.offset >= bytes || block.end.is_none());
+                (record, offset) = (record + block.records, block.end);
+            }
+            assert_eq!((record, offset), (object.records, None), "{}", object.name);
+        }
+    }
+}
+
 fn check(folder: &Path, decoder: Decoder, index: &Index, all: &Records) {
     let records = by_object(all);
     assert_eq!(index.header.records, all.records.len() as u64);
@@ -131,5 +151,6 @@ proptest! {
         let (Ok(whole), Some(made)) = (whole, made) else { return Ok(()) };
         prop_assert_eq!(made.objects.count(), files.len());
         check(folder.path(), decoder, &made, &whole);
+        check_blocks(&made);
     }
 }
