@@ -24,7 +24,7 @@ fn balance_needs_parts_and_known_sizes() {
     }
     for source in ["s3_object = 's3://b/k'", "manifest = 's3://b/k'", "file = 'a'"] {
         let said = faults(&format!("{source}, {part}"));
-        assert!(said.contains("it goes with `files`, `glob`, `folder` or `s3`"), "{said}");
+        assert!(said.contains("it goes with `files`, `glob`, `folder`, `s3` or `index`"), "{said}");
     }
 }
 
