@@ -17,8 +17,8 @@ use pipemill_types::{
 use crate::{Header, Index, IndexedObject, Objects, Place, ValueLengths};
 
 /// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
-/// is an eighth of the distance of places within these limits.
-const BATCH_MEMORY: (u64, u64) = (4 << 10, 512 << 10);
+/// is half of the distance of places within these limits.
+const BATCH_MEMORY: (u64, u64) = (4 << 10, 2 << 20);
 
 /// How an index is made.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub fn build(
     let source = std::mem::replace(&mut channel.source, Box::new(NoSource));
     channel.source = Box::new(Noting { inner: source, seen: seen.clone() });
     let places = Places { distance: settings.distance, ..Places::default() };
-    let memory = (settings.distance / 8).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
+    let memory = (settings.distance / 2).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
     let mut sink = MemorySink::new(places, memory as usize);
     let outcome = channel.run(&mut sink, stats);
     channel.stop(stats);
@@ -264,8 +264,13 @@ impl LookAtRecords for Places {
                 inflate: Box::default(),
             });
         }
-        for (lengths, column) in self.lengths.iter_mut().zip(&batch.columns) {
-            lengths.measure(column);
+        let fields = self.fields.as_deref().unwrap_or_default();
+        for ((lengths, column), field) in self.lengths.iter_mut().zip(&batch.columns).zip(fields) {
+            match field.fixed_size().and_then(|size| u32::try_from(size).ok()) {
+                // All values have this size.
+                Some(size) if !batch.absent => lengths.add(size, batch.records),
+                _ => lengths.measure(column),
+            }
         }
         Ok(())
     }
@@ -280,6 +285,12 @@ impl ValueLengths {
     /// After the last value.
     fn finished(self) -> Self {
         Self { min: self.min.min(self.max), ..self }
+    }
+
+    /// Adds values of this size.
+    fn add(&mut self, size: u32, values: usize) {
+        (self.min, self.max) = (self.min.min(size), self.max.max(size));
+        self.sum += u64::from(size) * values as u64;
     }
 
     /// Adds the lengths of a column's values.
