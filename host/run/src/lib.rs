@@ -12,6 +12,7 @@
 //! - `channel_task`: the work of a served channel's thread: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
+//! - `fitted_slots`: slots that are as large as a channel's batches.
 //! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: lists processes.
 //! - `wait`: waits for the first of several events: a signal, an event of a channel, the end of the
@@ -25,6 +26,7 @@ mod check;
 mod command;
 mod factory;
 mod fail_grace;
+mod fitted_slots;
 pub mod in_process;
 mod oom;
 mod open_files;

@@ -1,0 +1,92 @@
+//! Slots are as large as the channel's batches, where the file does not say how large they are.
+
+use pipemill_ring::reader::{Event, Reader};
+use pipemill_ring::status_client::StatusClient;
+use pipemill_tests::consumer;
+use pipemill_tests::host::Host;
+use pipemill_tests::pipemill;
+use pipemill_tests::test_dir::TestDir;
+
+use super::numbered;
+
+/// Bytes of a record.
+const RECORD: usize = 20_000;
+/// Records of a batch, and of the file.
+const BATCH: usize = 400;
+const RECORDS: usize = 2_000;
+/// The size of slots if nothing else says it.
+const USUAL: u64 = 4 << 20;
+
+/// The records that a consumer gets, as a text of their batches' numbers and first bytes, and the
+/// largest number of dedicated buffers while it holds a batch.
+fn read(host: &Host, reader: &mut Reader) -> (Vec<(u64, Vec<u8>)>, u64) {
+    let mut status = StatusClient::connect(&host.socket).expect("the host answers");
+    let (mut batches, mut most) = (Vec::new(), 0);
+    loop {
+        match reader.next().expect("the host is well") {
+            Event::Batch(batch) => {
+                let text = status.status().expect("the host answers");
+                let status: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
+                let ring = &status["channels"][0]["ring"];
+                most = most.max(ring["dedicated"].as_u64().expect("a number"));
+                let field = |record| batch.field(record, 0).expect("a line");
+                let bytes = (0..batch.records()).flat_map(|record| &field(record)[..8]);
+                batches.push((batch.number(), bytes.copied().collect()));
+                assert!((0..batch.records()).all(|record| field(record).len() > RECORD));
+            }
+            Event::EpochEnd(_) => {}
+            Event::StreamEnd => return (batches, most),
+        }
+    }
+}
+
+/// The batches are the same in slots that fit and in dedicated buffers.
+#[test]
+fn no_batch_needs_a_dedicated_buffer() {
+    let place = TestDir::new();
+    let file = place.write("train.txt", numbered(RECORDS, RECORD).join(&b'\n'));
+    let mut expected = None;
+    for (workers, size) in [(1, "slot_size = '4MiB'\n"), (1, ""), (2, "")] {
+        let config = format!(
+            "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = {BATCH}\nworkers = {workers}\n\
+             source = {{ file = {file:?}, epochs = 3 }}\n[channel.ring]\ncredits = 2\n{size}"
+        );
+        let host = Host::start(&pipemill!(), &place, &config);
+        let mut reader = host.connect("train");
+        let (slots, bytes) = (reader.welcome().slots, reader.welcome().slot_bytes);
+        let (batches, dedicated) = read(&host, &mut reader);
+        host.wait().with_code(0);
+        let is_fitted = size.is_empty();
+        assert_eq!(dedicated == 0, is_fitted, "{workers} workers: {dedicated} dedicated buffers");
+        assert_eq!(bytes > USUAL, is_fitted, "{workers} workers: slots of {bytes}");
+        assert_eq!(slots, 16);
+        assert_eq!(batches.len(), 3 * RECORDS / BATCH);
+        assert_eq!(&batches, expected.get_or_insert_with(|| batches.clone()));
+    }
+}
+
+/// There are fewer slots if batches are large, and a consumer can hold as many batches as before.
+#[test]
+fn a_consumer_can_hold_as_many_batches_as_there_would_be_slots() {
+    let place = TestDir::new();
+    let file = place.write("train.txt", numbered(RECORDS, RECORD).join(&b'\n'));
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = 200\nworkers = 2\n\
+         source = {{ file = {file:?}, epochs = 3 }}\n[channel.limits]\nbatches = '100MiB'\n"
+    );
+    let host = Host::start(&pipemill!(), &place, &config);
+    let mut reader = consumer::connect(&host.socket, "train", Some(15));
+    let slots = reader.welcome().slots;
+    assert!((4..16).contains(&slots), "{slots}");
+    let mut held = Vec::new();
+    for number in 0..12 {
+        match reader.next().expect("the host is well") {
+            Event::Batch(batch) => held.push(batch),
+            _ => panic!("the stream ends before batch {number}"),
+        }
+    }
+    assert!(held.iter().zip(0..).all(|(batch, number)| batch.number() == number));
+    drop(held);
+    read(&host, &mut reader);
+    host.wait().with_code(0);
+}
