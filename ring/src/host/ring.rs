@@ -75,8 +75,7 @@ struct Wishes {
 impl Wishes {
     fn update(&self, state: &RingState) {
         let table = &state.table;
-        let wants_views = state.sockets.iter().any(|socket| socket.wants_views);
-        self.views.store(wants_views, Ordering::Relaxed);
+        self.views.store(state.views_wanted > 0, Ordering::Relaxed);
         self.demand.store(table.has_demand(), Ordering::Relaxed);
         let epoch = table.epoch_end_requested().map_or(0, |epoch| u64::from(epoch) + 1);
         self.epoch_end.store(epoch, Ordering::Relaxed);
@@ -689,8 +688,7 @@ impl Ring {
                 Ok(())
             }
             ToHost::Views => {
-                let socket = state.sockets.iter_mut().find(|socket| socket.id == id);
-                socket.into_iter().for_each(|socket| socket.wants_views = true);
+                state.want_views(id);
                 Ok(())
             }
             ToHost::Hello(_) | ToHost::GetStatus => Ok(()),
