@@ -2,6 +2,8 @@
 
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_ring::status_client::StatusClient;
+use pipemill_s3_test::proxy::Plan;
+use pipemill_tests::bucket::Bucket;
 use pipemill_tests::consumer;
 use pipemill_tests::host::Host;
 use pipemill_tests::pipemill;
@@ -63,6 +65,26 @@ fn no_batch_needs_a_dedicated_buffer() {
         assert_eq!(batches.len(), 3 * RECORDS / BATCH);
         assert_eq!(&batches, expected.get_or_insert_with(|| batches.clone()));
     }
+}
+
+/// Objects in S3 are measured, too.
+#[test]
+fn slots_fit_the_batches_of_objects_in_s3() {
+    let object = [numbered(RECORDS, RECORD).join(&b'\n'), b"\n".to_vec()].concat();
+    let bucket = Bucket::with([("data/0", &object), ("data/1", &object)]);
+    let proxy = bucket.proxy(Plan::default());
+    let endpoint = proxy.endpoint();
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = {BATCH}\nworkers = 2\n\
+         shuffle = {{ seed = 7 }}\nsource = {{ s3 = 's3://bucket/data/', endpoint = '{endpoint}', \
+         region = 'us-east-1', anonymous = true }}\n"
+    );
+    let host = Host::start(&pipemill!(), &bucket.place, &config);
+    let mut reader = host.connect("train");
+    assert!(reader.welcome().slot_bytes > USUAL);
+    let (batches, dedicated) = read(&host, &mut reader);
+    host.wait().with_code(0);
+    assert_eq!((batches.len(), dedicated), (2 * RECORDS / BATCH, 0));
 }
 
 /// There are fewer slots if batches are large, and a consumer can hold as many batches as before.

@@ -14,7 +14,7 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::{MemoryBudget, TakenMemory};
 
 use super::channel_task::ChannelTask;
-use super::fitted_slots::{FittedSlots, measure};
+use super::fitted_slots::{FittedSlots, first_objects, measure};
 use super::plan::{ChannelResources, Machine, ResourcePlan};
 use crate::factory::Sources;
 use pipemill_config::{self as config, Config, DecoderRef, Fault};
@@ -67,7 +67,7 @@ pub fn prepare(
     let stops = stops(config, stop)?;
     let (config, opened) = find_decoders(config, engine, &mut sources, &stops)?;
     let config = &config;
-    let (plugins, rings) = plugins_and_rings(config, plan, engine, &stops);
+    let (plugins, rings) = plugins_and_rings(config, plan, engine, (&mut sources, &stops));
     let mut parts = plugins.into_iter().zip(opened);
     let mut faults = Vec::new();
     let mut channels = Vec::new();
@@ -119,16 +119,17 @@ fn plugins_and_rings<'a>(
     config: &'a Config,
     plan: &'a ResourcePlan,
     engine: &'a Engine,
-    stops: &'a [Stop],
+    (sources, stops): (&mut Sources, &[Stop]),
 ) -> PluginsAndRings {
     let served = || config.channels.iter().zip(&plan.channels);
     thread::scope(|scope| {
         let start = |((channel, plan), stop): ((&'a config::Channel, &'a ChannelResources), _)| {
             let decoded = channel.decoded().zip(&plan.decoders);
             let load = |(one, resources)| {
+                let first = first_objects(channel, one, sources, stop);
                 scope.spawn(move || {
                     let plugin = load(config, one, engine)?;
-                    let measured = measure(channel, one, resources, &plugin, stop);
+                    let measured = measure(channel, one, resources, &plugin, first);
                     Ok((plugin, measured))
                 })
             };

@@ -2,16 +2,18 @@
 //! and not how large a slot is. The first records say how many bytes that is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pipemill_channel::RecordBytes;
 use pipemill_decode::Plugin;
 use pipemill_ring::host::{Ring, RingConfig, RingError};
 use pipemill_ring::layout::{index_room, views_room};
-use pipemill_source::{Files, LeftOut, Order, Pattern, ReadSettings, Source, Stop};
+use pipemill_source::{LeftOut, Order, Pattern, ReadSettings, Source, Stop, s3};
 use pipemill_types::{HUGE_PAGE, MemoryBudget};
 
 use super::channels::new_channel;
 use super::plan::{ChannelResources, DecoderResources};
+use crate::factory::Sources;
 use pipemill_config as config;
 
 /// Bytes of all slots, if there are more of them than necessary.
@@ -27,6 +29,8 @@ const SPARE: usize = 1 << 20;
 const TEXTS: usize = 4 << 10;
 /// No records of more files are measured.
 const MEASURED_FILES: usize = 256;
+/// A server that does not answer for this time holds the start up no longer.
+const S3_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The slots of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,33 +85,58 @@ fn slot_bytes(measured: &RecordBytes, records: usize) -> usize {
     [index, views, SPARE].iter().fold(payload, |sum, bytes| sum.saturating_add(*bytes))
 }
 
-/// Measures the first records of a channel that decodes, for batches of this many records of the
-/// channel `of` that is served. `None` for a source that can be read only once, and for one that
-/// can't be read: the channel itself will report that.
+/// The first objects of a channel that decodes, if their records are to be measured for the channel
+/// `of` that is served. `None` for a source that can be read only once, and for one that can't be
+/// read: the channel itself will report that.
+pub(super) fn first_objects(
+    of: &config::Channel,
+    channel: &config::Channel,
+    sources: &mut Sources,
+    stop: &Stop,
+) -> Option<Box<dyn Source>> {
+    let is_wanted = of.ring.fits_batches && of.batch.is_some();
+    let source = is_wanted.then(|| first_of(&channel.source)).flatten()?;
+    sources.open_until(&channel.name, source, stop.clone()).ok()
+}
+
+/// A source of the first objects of another one, in the order of their list.
+fn first_of(source: &config::Source) -> Option<config::Source> {
+    let in_order =
+        |reading: &ReadSettings| ReadSettings { epochs: 1, order: Order::default(), ..*reading };
+    match source {
+        config::Source::Files { pattern, reading } => {
+            // The channel itself will say what is left out.
+            let mut files = pattern.list(reading.hidden, &mut LeftOut::default()).ok()?;
+            files.truncate(MEASURED_FILES);
+            let (pattern, reading) = (Pattern::Files(files), in_order(reading));
+            Some(config::Source::Files { pattern, reading })
+        }
+        config::Source::S3(settings) => Some(config::Source::S3(Box::new(s3::Settings {
+            reading: in_order(&settings.reading),
+            concurrency: 1,
+            stall_timeout: settings.stall_timeout.min(S3_TIMEOUT),
+            retry_timeout: settings.retry_timeout.min(S3_TIMEOUT),
+            ..*settings.clone()
+        }))),
+        _ => None,
+    }
+}
+
+/// Measures the first records of `source`, the first objects of a channel that decodes, for batches
+/// of the channel `of` that is served.
 pub(super) fn measure(
     of: &config::Channel,
     channel: &config::Channel,
     resources: &DecoderResources,
     plugin: &Plugin,
-    stop: &Stop,
+    source: Option<Box<dyn Source>>,
 ) -> Option<RecordBytes> {
-    let records = of.batch.filter(|_| of.ring.fits_batches)?.records;
-    let source = first_files(&channel.source, stop)?;
+    let (source, records) = (source?, of.batch?.records);
     let are_copied = resources.workers > 1
         || of.window_shuffle().is_some()
         || matches!(of.source, config::Source::Mix(_));
     let measured = new_channel(channel, source, plugin.clone(), 1);
     measured.measure(records, are_copied, of.ring.slot_size)
-}
-
-/// The first files of a source of files, in the order of their names.
-fn first_files(source: &config::Source, stop: &Stop) -> Option<Box<dyn Source>> {
-    let config::Source::Files { pattern, reading } = source else { return None };
-    // The channel itself will say what is left out.
-    let mut files = pattern.list(reading.hidden, &mut LeftOut::default()).ok()?;
-    files.truncate(MEASURED_FILES);
-    let reading = ReadSettings { epochs: 1, order: Order::default(), ..*reading };
-    Some(Box::new(Files::new(Pattern::Files(files), reading, 0, stop.clone())))
 }
 
 #[cfg(test)]

@@ -51,6 +51,15 @@ fn consumers_can_hold_as_many_batches_as_the_setting_says() {
     host.wait_until("empty", |status| status.free == SLOTS && status.dedicated == 0);
 }
 
+#[test]
+fn all_slots_are_filled_at_once_without_a_wait() {
+    let host = serve(ring(10));
+    let writers = [host.ring.acquire().ok(), host.ring.try_acquire()];
+    assert!(writers.iter().all(Option::is_some), "{writers:?}");
+    // Only a batch that a consumer waits for has a dedicated buffer.
+    assert!(host.ring.try_acquire().is_none());
+}
+
 /// A consumer that holds a batch less than there are slots is never the reason for one.
 #[test]
 fn there_are_no_dedicated_buffers_while_slots_are_enough() {
