@@ -16,7 +16,7 @@ use super::plan::{ChannelResources, DecoderResources};
 use crate::factory::Sources;
 use pipemill_config as config;
 
-/// Bytes of all slots, if there are more of them than necessary.
+/// Bytes of all slots, if there are more of them than necessary, and the settings don't say more.
 const USUAL_RING: usize = 256 << 20;
 /// The fewest slots of a ring.
 const FEWEST_SLOTS: usize = 4;
@@ -61,7 +61,8 @@ impl FittedSlots {
         let held = (ring.credits as usize).max(2 * channel.consumers as usize);
         let needed = (held + 2).min(slots);
         let affordable = usize::try_from(resources.fitted_ring).unwrap_or(usize::MAX) / bytes;
-        let count = (USUAL_RING / bytes).clamp(needed, slots).min(affordable);
+        let usual = USUAL_RING.max(slots.saturating_mul(ring.slot_size));
+        let count = (usual / bytes).clamp(needed, slots).min(affordable);
         (count >= FEWEST_SLOTS).then_some(Self { count: count as u32, bytes })
     }
 
@@ -187,6 +188,7 @@ mod tests {
         let of = |more: &str| fitted(more, 256, 150 * KIB, None).map(|one| one.count);
         assert_eq!(of("[channel.ring]\nslot_size = '4MiB'\n"), None);
         assert_eq!(of("[channel.ring]\nslots = 5\n"), Some(5));
+        assert_eq!(of("[channel.ring]\nslots = 100\n"), Some(10));
         assert_eq!(of("[channel.ring]\ncredits = 9\n"), Some(11));
         assert_eq!(of("mode = 'rank'\nconsumers = 4\ntail = 'pad'\n"), Some(10));
         assert_eq!(of("[channel.limits]\nbatches = '400MiB'\n"), Some(5));
