@@ -124,23 +124,26 @@ fn plugins_and_rings<'a>(
     let served = || config.channels.iter().zip(&plan.channels);
     thread::scope(|scope| {
         let start = |((channel, plan), stop): ((&'a config::Channel, &'a ChannelResources), _)| {
-            let decoded = channel.decoded().zip(&plan.decoders);
+            let mut is_measured = false;
             let load = |(one, resources)| {
                 let first = first_objects(channel, one, sources, stop);
+                is_measured |= first.is_some();
                 scope.spawn(move || {
                     let plugin = load(config, one, engine)?;
                     let measured = measure(channel, one, resources, &plugin, first);
                     Ok((plugin, measured))
                 })
             };
-            decoded.map(load).collect::<Vec<_>>()
+            let threads: Vec<_> = channel.decoded().zip(&plan.decoders).map(load).collect();
+            (threads, is_measured)
         };
-        let threads: Vec<_> = served().zip(stops).map(start).collect();
-        let is_fitted = |channel: &config::Channel| channel.ring.fits_batches;
-        let early = |(channel, plan)| (!is_fitted(channel)).then(|| ring(channel, plan, &[]));
-        let early: Vec<_> = served().map(early).collect();
+        let started: Vec<_> = served().zip(stops).map(start).collect();
+        let early = |((channel, plan), (_, is_measured)): (_, &(_, bool))| {
+            (!is_measured).then(|| ring(channel, plan, &[]))
+        };
+        let early: Vec<_> = served().zip(&started).map(early).collect();
         let (mut plugins, mut rings) = (Vec::new(), Vec::new());
-        for (((channel, plan), threads), early) in served().zip(threads).zip(early) {
+        for (((channel, plan), (threads, _)), early) in served().zip(started).zip(early) {
             let mut measured = Vec::new();
             for thread in threads {
                 // A panic of a thread continues here.
