@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use pipemill_channel::RecordBytes;
 use pipemill_decode::Plugin;
-use pipemill_ring::host::{Ring, RingConfig, RingError};
+use pipemill_ring::host::{Ring, RingConfig, RingError, slots_of_ranks};
 use pipemill_ring::layout::{index_room, views_room};
 use pipemill_source::{LeftOut, Order, Pattern, ReadSettings, Source, Stop, s3};
-use pipemill_types::{HUGE_PAGE, MemoryBudget};
+use pipemill_types::{BatchSize, HUGE_PAGE, MemoryBudget, Mode};
 
 use super::channels::new_channel;
 use super::plan::{ChannelResources, DecoderResources};
@@ -49,7 +49,8 @@ impl FittedSlots {
         resources: &ChannelResources,
         measured: &[RecordBytes],
     ) -> Option<Self> {
-        let records = channel.batch.filter(|_| channel.ring.fits_batches)?.records;
+        let BatchSize { records, tail, .. } =
+            channel.batch.filter(|_| channel.ring.fits_batches)?;
         let ring = &channel.ring;
         let bytes = measured.iter().map(|one| slot_bytes(one, records)).max()?;
         let bytes = bytes.checked_next_multiple_of(HUGE_PAGE)?;
@@ -57,13 +58,16 @@ impl FittedSlots {
             return None;
         }
         let slots = ring.slots as usize;
-        // One slot is filled and one is ready while consumers hold the others.
-        let held = (ring.credits as usize).max(2 * channel.consumers as usize);
-        let needed = (held + 2).min(slots);
+        let needed = match channel.mode {
+            Mode::Rank => slots_of_ranks(channel.consumers, ring.credits.min(2), Some(tail)),
+            // One is filled and one is ready while consumers hold the others.
+            _ => ring.credits.max(channel.consumers.saturating_mul(2)).saturating_add(2),
+        };
+        let needed = (needed as usize).clamp(FEWEST_SLOTS, slots);
         let affordable = usize::try_from(resources.fitted_ring).unwrap_or(usize::MAX) / bytes;
         let usual = USUAL_RING.max(slots.saturating_mul(ring.slot_size));
         let count = (usual / bytes).clamp(needed, slots).min(affordable);
-        (count >= FEWEST_SLOTS).then_some(Self { count: count as u32, bytes })
+        (count >= needed).then_some(Self { count: count as u32, bytes })
     }
 
     /// Makes the ring.
@@ -154,8 +158,8 @@ mod tests {
     /// The slots for records of one field of a fixed size, on a machine with this much memory.
     fn fitted(more: &str, batch: usize, record: usize, memory: Option<u64>) -> Option<FittedSlots> {
         let text = format!(
-            "[[channel]]\nname = 'a'\nsource = {{ file = 'x' }}\ndecoder = 'lines'\nbatch = {batch}\n\
-             {more}"
+            "[[channel]]\nname = 'a'\nsource = {{ file = 'x' }}\ndecoder = 'lines'\n\
+             batch = {batch}\n{more}"
         );
         let config = parse(&text, "pipemill.toml", &|_| None).expect("it is right");
         let plan = ResourcePlan::of(&config, &[], Machine { cores: 4, memory });
@@ -179,7 +183,7 @@ mod tests {
         assert_eq!(of(3 * KIB, KIB), Some((16, 6 * MIB)));
         assert_eq!(of(256, 150 * KIB), Some((6, 40 * MIB)));
         assert_eq!(of(256, 80 * KIB), Some((11, 22 * MIB)));
-        // Half of the memory for batches holds fewer than four.
+        // Half of the memory for batches holds fewer than a consumer needs.
         assert_eq!(of(256, 150 * 4 * KIB), None);
     }
 
@@ -191,8 +195,9 @@ mod tests {
         assert_eq!(of("[channel.ring]\nslots = 100\n"), Some(10));
         assert_eq!(of("[channel.ring]\ncredits = 9\n"), Some(11));
         assert_eq!(of("mode = 'rank'\nconsumers = 4\ntail = 'pad'\n"), Some(10));
-        assert_eq!(of("[channel.limits]\nbatches = '400MiB'\n"), Some(5));
-        assert_eq!(of("[channel.limits]\nbatches = '300MiB'\n"), None);
+        assert_eq!(of("[channel.limits]\nbatches = '500MiB'\n"), Some(6));
+        assert_eq!(of("[channel.limits]\nbatches = '460MiB'\n"), None);
+        assert_eq!(of("mode = 'rank'\nconsumers = 4\ntail = 'drop'\n"), Some(13));
     }
 
     #[test]
