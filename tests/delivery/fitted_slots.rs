@@ -1,5 +1,8 @@
 //! Slots are as large as the channel's batches, where the file does not say how large they are.
 
+use std::thread;
+
+use pipemill_ring::protocol::{Hello, Rank};
 use pipemill_ring::reader::{Event, Reader};
 use pipemill_ring::status_client::StatusClient;
 use pipemill_s3_test::proxy::Plan;
@@ -112,4 +115,35 @@ fn a_consumer_can_hold_as_many_batches_as_there_would_be_slots() {
     drop(held);
     read(&host, &mut reader);
     host.wait().with_code(0);
+}
+
+/// Each rank gets as many batches, and all of them together the batches of each whole round.
+#[test]
+fn ranks_share_slots_that_fit() {
+    let place = TestDir::new();
+    let file = place.write("train.txt", numbered(RECORDS, RECORD).join(&b'\n'));
+    let config = format!(
+        "[[channel]]\nname = 'train'\ndecoder = 'lines'\nbatch = 200\ntail = 'drop'\nworkers = 2\n\
+         mode = 'rank'\nconsumers = 3\nsource = {{ file = {file:?}, epochs = 3 }}\n\
+         [channel.ring]\nslots = 10\ncredits = 2\n"
+    );
+    let host = Host::start(&pipemill!(), &place, &config);
+    let connect = |number| {
+        let rank = Some(Rank { number, world: 3 });
+        consumer::connect_as(&host.socket, &Hello { rank, ..Hello::new("train", "test") })
+    };
+    let mut readers: Vec<_> = (0..3).map(|rank| connect(rank).expect("it may read")).collect();
+    assert!(readers.iter().all(|reader| reader.welcome().slot_bytes > USUAL));
+    let ranks = thread::scope(|scope| {
+        let threads = readers.iter_mut().map(|reader| scope.spawn(|| read(&host, reader)));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().expect("it reads")).collect::<Vec<_>>()
+    });
+    host.wait().with_code(0);
+    assert!(ranks.iter().all(|(batches, dedicated)| batches.len() == 9 && *dedicated == 0));
+    let mut all: Vec<_> = ranks.into_iter().flat_map(|(batches, _)| batches).collect();
+    all.sort_unstable();
+    let epochs: Vec<_> = all.chunks(9).map(|epoch| epoch.iter().map(|(_, bytes)| bytes)).collect();
+    assert_eq!(epochs.len(), 3);
+    assert!(epochs.iter().all(|epoch| epoch.clone().eq(epochs[0].clone())));
 }
