@@ -6,6 +6,7 @@ mod attacked;
 mod batches;
 mod consumers_die;
 mod crowd;
+mod fitted_slots;
 mod host_dies;
 mod several;
 mod socket;

@@ -6,7 +6,7 @@
 //! several objects at the same time. A `mix` draws its records from several channels. `errors`
 //! decides about bytes that can't be decoded. `stats` counts what the channel does and notifies its
 //! observers. `resume` is the place to resume at, `run_context` has the parts of a channel that
-//! runs, and `epoch_end` ends an epoch.
+//! runs, and `epoch_end` ends an epoch. `record_bytes` measures a channel's first records.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod errors;
 pub mod memory_sink;
 mod mix;
 mod pump;
+mod record_bytes;
 mod resume;
 mod run_context;
 mod shuffle;
@@ -33,6 +34,7 @@ pub use mix::{Comparison, Mix, MixInput, Until, is_same_input};
 pub use pump::background_inflate::BACKGROUND_INFLATE_BYTES;
 pub use pump::decode_loop::MAX_FRAMING;
 pub use pump::learn::Learning;
+pub use record_bytes::RecordBytes;
 pub use resume::Resume;
 pub use shuffle::{Shuffle, Window};
 pub use sink::{DeliveryCounts, Sink, SinkDelivery, SinkMemory, StopReason};

@@ -73,7 +73,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
     let shuffle = shuffle(reader, &batch, &mut source);
     let checkpoint = checkpoint(reader, &batch, taken);
     let order = order(reader, &workers, &batch, &shuffle);
-    let ring = ring(reader);
+    let ring = ring(reader, &batch);
     if let (Ok(Mode::Rank), Ok(consumers), Ok(batch), Ok(ring)) = (mode, &consumers, &batch, &ring)
     {
         check_ranks(reader, *consumers, *batch, ring)?;
@@ -401,7 +401,7 @@ fn needs(reader: &Reader, key: &dyn Key, other: &str) -> Reported {
     reader.fault(key.name(), format!("needs {other}"), remedy)
 }
 
-fn ring(channel: &Reader) -> ReadResult<Ring> {
+fn ring(channel: &Reader, batch: &ReadResult<Option<BatchSize>>) -> ReadResult<Ring> {
     let reader = channel
         .table(&RING, "begin it with a line [channel.ring]")?
         .refuse_unknown_keys(&RING_TABLE);
@@ -444,6 +444,7 @@ fn ring(channel: &Reader) -> ReadResult<Ring> {
         // The keys' ranges fit into the types.
         slots: slots? as u32,
         slot_size: slot_size? as usize,
+        fits_batches: !reader.has(&SLOT_SIZE) && matches!(batch, Ok(Some(_))),
         credits: credits? as u32,
         linger: Duration::from_millis(linger?),
     })

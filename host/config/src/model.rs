@@ -416,6 +416,9 @@ pub struct Ring {
     pub slots: u32,
     /// Bytes of one slot: a multiple of 4 KiB, 64 KiB to 1 GiB. Default: 4 MiB.
     pub slot_size: usize,
+    /// Whether slots may be larger than `slot_size`, and fewer than `slots`, so that a batch of a
+    /// fixed size fits: the file sets no `slot_size`, and the channel has such batches.
+    pub fits_batches: bool,
     /// Number of grants that a consumer may hold at once if it requests no other number, 1 to 4094.
     /// Default: 4, or `slots - 2` if that is less.
     pub credits: u32,
@@ -429,6 +432,7 @@ impl Default for Ring {
         Ring {
             slots: keys::SLOTS.default as u32,
             slot_size: keys::SLOT_SIZE.default as usize,
+            fits_batches: false,
             credits: keys::CREDITS.default as u32,
             linger: Duration::from_millis(keys::LINGER.default),
         }

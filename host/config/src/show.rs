@@ -124,7 +124,9 @@ fn serving_lines(writer: &mut TomlWriter, channel: &Channel) {
     }
     writer.header("[channel.ring]");
     writer.line(SLOTS.name, channel.ring.slots);
-    writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
+    if !channel.ring.fits_batches {
+        writer.line(SLOT_SIZE.name, size(channel.ring.slot_size as u64));
+    }
     writer.line(CREDITS.name, channel.ring.credits);
     writer.line(LINGER.name, time(channel.ring.linger));
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_channel::{
-    Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, Resume, Workers,
+    Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, RecordBytes, Resume,
+    Workers,
 };
 use pipemill_decode::{DetectionRule, Engine, Plugin};
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
@@ -13,6 +14,7 @@ use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::{MemoryBudget, TakenMemory};
 
 use super::channel_task::ChannelTask;
+use super::fitted_slots::{FittedSlots, first_objects, measure};
 use super::plan::{ChannelResources, Machine, ResourcePlan};
 use crate::factory::Sources;
 use pipemill_config::{self as config, Config, DecoderRef, Fault};
@@ -65,18 +67,7 @@ pub fn prepare(
     let stops = stops(config, stop)?;
     let (config, opened) = find_decoders(config, engine, &mut sources, &stops)?;
     let config = &config;
-    let (plugins, rings): (Vec<_>, Vec<_>) = thread::scope(|scope| {
-        let load = |channel| scope.spawn(move || load(config, channel, engine));
-        let decoded = config.channels.iter().flat_map(config::Channel::decoded);
-        let threads: Vec<_> = decoded.map(load).collect();
-        // The rings are made while the plugins compile, because getting memory from the kernel
-        // takes about as long.
-        let rings = config.channels.iter().zip(&plan.channels).map(|(one, plan)| ring(one, plan));
-        let rings = rings.collect();
-        // A panic of a thread continues here.
-        let plugins = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
-        (plugins.collect(), rings)
-    });
+    let (plugins, rings) = plugins_and_rings(config, plan, engine, (&mut sources, &stops));
     let mut parts = plugins.into_iter().zip(opened);
     let mut faults = Vec::new();
     let mut channels = Vec::new();
@@ -118,6 +109,56 @@ pub fn prepare(
     if faults.is_empty() { Ok(channels) } else { Err(NotReady { faults, of_sources: false }) }
 }
 
+/// The plugins of all channels that decode, and the rings of all that are served.
+type PluginsAndRings = (Vec<Result<Plugin, Vec<Fault>>>, Vec<Result<RingAndMemory, RingError>>);
+
+/// Loads the plugins, and makes the rings. The rings are made while the plugins compile, because
+/// getting memory from the kernel takes about as long; but slots that are to fit batches are made
+/// once the first records were decoded.
+fn plugins_and_rings<'a>(
+    config: &'a Config,
+    plan: &'a ResourcePlan,
+    engine: &'a Engine,
+    (sources, stops): (&mut Sources, &[Stop]),
+) -> PluginsAndRings {
+    let served = || config.channels.iter().zip(&plan.channels);
+    thread::scope(|scope| {
+        let start = |((channel, plan), stop): ((&'a config::Channel, &'a ChannelResources), _)| {
+            let mut is_measured = false;
+            let load = |(one, resources)| {
+                let first = first_objects(channel, one, sources, stop);
+                is_measured |= first.is_some();
+                scope.spawn(move || {
+                    let plugin = load(config, one, engine)?;
+                    let measured = measure(channel, one, resources, &plugin, first);
+                    Ok((plugin, measured))
+                })
+            };
+            let threads: Vec<_> = channel.decoded().zip(&plan.decoders).map(load).collect();
+            (threads, is_measured)
+        };
+        let started: Vec<_> = served().zip(stops).map(start).collect();
+        let early = |((channel, plan), (_, is_measured)): (_, &(_, bool))| {
+            (!is_measured).then(|| ring(channel, plan, &[]))
+        };
+        let early: Vec<_> = served().zip(&started).map(early).collect();
+        let (mut plugins, mut rings) = (Vec::new(), Vec::new());
+        for (((channel, plan), (threads, _)), early) in served().zip(started).zip(early) {
+            let mut measured = Vec::new();
+            for thread in threads {
+                // A panic of a thread continues here.
+                let loaded: Result<_, Vec<Fault>> = thread.join().expect("it does not panic");
+                plugins.push(loaded.map(|(plugin, bytes)| {
+                    measured.extend(bytes);
+                    plugin
+                }));
+            }
+            rings.push(early.unwrap_or_else(|| ring(channel, plan, &measured)));
+        }
+        (plugins, rings)
+    })
+}
+
 /// Each channel's stop handle: the run's; a mix gets a child of it.
 fn stops(config: &Config, stop: &Stop) -> Result<Vec<Stop>, NotReady> {
     let of_channel = |channel: &config::Channel| match channel.source {
@@ -136,7 +177,7 @@ fn prepared(
     machine: Machine,
     mut decoded: Vec<Channel>,
     decoders: Vec<DecoderIdentity>,
-    (ring, reserved): (Arc<Ring>, Vec<TakenMemory>),
+    (ring, reserved): RingAndMemory,
     stop: Stop,
 ) -> PreparedChannel {
     let can_reread = decoded.iter().all(|one| one.source.can_reread());
@@ -329,12 +370,16 @@ pub(super) fn load(
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
 }
 
+/// A ring, and the reserved part of its budget.
+type RingAndMemory = (Arc<Ring>, Vec<TakenMemory>);
+
 /// Makes a channel's ring and its budget, from which the parts that other limits guard are taken
-/// first.
+/// first. `measured`: the first records, if slots are to fit batches.
 fn ring(
     channel: &config::Channel,
     resources: &ChannelResources,
-) -> Result<(Arc<Ring>, Vec<TakenMemory>), RingError> {
+    measured: &[RecordBytes],
+) -> Result<RingAndMemory, RingError> {
     let ring = RingConfig {
         channel: channel.name.clone(),
         slots: channel.ring.slots,
@@ -348,7 +393,11 @@ fn ring(
     let budget = MemoryBudget::within(resources.memory);
     let reserved = budget.reserve().map_err(MemoryError::from)?;
     log::debug!("channel `{}` {}", channel.name, resources.describe());
-    Ok((Ring::within(ring, resources.extra_slots, budget)?, reserved))
+    let ring = match FittedSlots::new(channel, resources, measured) {
+        Some(slots) => slots.ring(ring, budget)?,
+        None => Ring::within(ring, resources.extra_slots, budget)?,
+    };
+    Ok((ring, reserved))
 }
 
 /// The place where an operator finds the errors that the log does not show one by one.
@@ -413,7 +462,7 @@ mod tests {
         let plan = ResourcePlan::of(&config, &[], Machine { cores: 2, memory: None });
         let (limits, slots) = (plan.channels[0].memory, 4 * (4 << 20));
         let (ring, reserved) =
-            super::ring(&config.channels[0], &plan.channels[0]).expect("there is memory");
+            super::ring(&config.channels[0], &plan.channels[0], &[]).expect("there is memory");
         let budget = ring.budget();
         assert_eq!(budget.limit(), limits.total());
         for part in MemoryPart::ALL {

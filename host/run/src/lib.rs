@@ -12,6 +12,7 @@
 //! - `channel_task`: the work of a served channel's thread: decode its input, or mix other
 //!   channels.
 //! - `factory`: makes a channel's source from its configuration.
+//! - `fitted_slots`: slots that are as large as a channel's batches.
 //! - `indexes`: reads the indexes of a configuration.
 //! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: lists processes.
@@ -26,6 +27,7 @@ mod check;
 mod command;
 mod factory;
 mod fail_grace;
+mod fitted_slots;
 pub mod in_process;
 mod indexes;
 mod oom;

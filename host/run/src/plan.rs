@@ -93,6 +93,8 @@ pub struct ChannelResources {
     /// Extra slots of the channel's ring, which its workers fill. Records that are gathered into
     /// batches of a fixed size are copied anyway.
     pub extra_slots: u32,
+    /// Largest number of bytes of slots that are made as large as its batches.
+    pub fitted_ring: u64,
     /// Bytes that it may take, by part.
     pub memory: MemoryLimits,
     /// Bytes that it always takes.
@@ -140,6 +142,7 @@ impl ResourcePlan {
         let share = left / plan.channels.len().max(1) as u64;
         let default = share.clamp(MIN_BATCHES, DEFAULT_BATCHES);
         for (resources, channel) in plan.channels.iter_mut().zip(&config.channels) {
+            resources.fitted_ring = resources.fitted_ring(channel, default);
             resources.memory = resources.limits(channel, builtins, default);
         }
         plan
@@ -194,7 +197,26 @@ impl ChannelResources {
             mixed: inputs * MIX_INPUT_BYTES,
         };
         let (name, memory) = (channel.name.clone(), MemoryLimits::default());
-        Self { name, decoders, extra_slots, memory, certain }
+        Self { name, decoders, extra_slots, fitted_ring: 0, memory, certain }
+    }
+
+    /// Largest number of bytes of slots that are made as large as the channel's batches: half of
+    /// the memory for batches, so that there is some for larger ones.
+    fn fitted_ring(&self, channel: &Channel, default: u64) -> u64 {
+        let CertainMemory { ring, window, .. } = self.certain;
+        match channel.ring.fits_batches {
+            true => ring.max(self.batches(channel, default).saturating_sub(window) / 2),
+            false => ring,
+        }
+    }
+
+    /// The limit for batches. `default` is the number of bytes beyond ring and window, if the file
+    /// has none.
+    fn batches(&self, channel: &Channel, default: u64) -> u64 {
+        let CertainMemory { ring, window, .. } = self.certain;
+        // The last blocks of a window are not full.
+        let window = if window == 0 { 0 } else { window + window / 7 + WINDOW_SPARE };
+        channel.batch_memory.unwrap_or(ring + window + default)
     }
 
     /// The limit of each part. `default` is the number of bytes for batches beyond ring and window,
@@ -204,12 +226,10 @@ impl ChannelResources {
         let sum = |bytes: &dyn Fn(&Channel) -> u64| -> u64 {
             decoded().map(|(resources, one)| resources.workers as u64 * bytes(one)).sum()
         };
-        let CertainMemory { ring, window, .. } = self.certain;
-        let window = if window == 0 { 0 } else { window + window / 7 + WINDOW_SPARE };
         // It is copied when it grows.
         let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
         // An input of a mix has its own memory instead of the ring.
-        let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { ring };
+        let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { self.fitted_ring };
         let copies = |one: &Channel| if may_copy(one, builtins) { seen } else { 0 };
         let mixed = |one: &Channel| MIX_INPUT_BYTES + 2 * one.max_record;
         let mixed = if is_mix(channel) { channel.decoded().map(mixed).sum() } else { 0 };
@@ -218,7 +238,7 @@ impl ChannelResources {
         let errors = channel.decoded().map(|one| one.on_error.memory(one.max_errors)).sum();
         let states = state_bytes(channel.ring.slots + self.extra_slots, self.decoders.len());
         MemoryLimits::default()
-            .with(MemoryPart::Batches, channel.batch_memory.unwrap_or(ring + window + default))
+            .with(MemoryPart::Batches, self.batches(channel, default))
             .with(MemoryPart::Decoders, sum(&|one| one.limits.memory))
             .with(MemoryPart::Outputs, sum(&|one| one.limits.output))
             .with(MemoryPart::Chunks, sum(&chunk))

@@ -44,7 +44,7 @@ pub struct ChannelSnapshot<'a> {
     pub cores: Cores,
     /// The decoder's name.
     pub decoder: &'a str,
-    /// Number of slots that its ring was configured with.
+    /// Number of slots of its ring.
     pub slots: u32,
     /// Bytes of each of them.
     pub slot_bytes: u64,
@@ -112,7 +112,7 @@ impl ChannelHandle {
             source: &self.source,
             cores: self.cores,
             decoder: &self.decoder,
-            slots: config.slots,
+            slots: self.ring.slots(),
             slot_bytes: config.slot_bytes as u64,
             needed: config.consumers,
             state: self.state(),

@@ -17,6 +17,8 @@
 //!   are kept for later batches.
 //! - `delivery`: the interface between a ring and the part of the host that delivers its batches:
 //!   that part decides which consumers are welcome, and where the channel begins for them.
+//! - `fitted`: slots that were made as large as the channel's batches, and dedicated buffers where
+//!   these are too few.
 //! - `index`: the index of a batch that is being filled: its columns, after the payload and the
 //!   names.
 //! - `log_limit`: limits the log lines about ended connections: a program can make thousands of
@@ -51,6 +53,7 @@ mod connections;
 mod consumer_socket;
 mod dedicated;
 mod delivery;
+mod fitted;
 mod index;
 mod log_limit;
 mod missing_consumers;

@@ -41,6 +41,8 @@ pub struct Ring {
     pub(super) budget: Arc<MemoryBudget>,
     /// The slots' bytes in the budget.
     _slots_taken: TakenMemory,
+    /// Number of slots, including the extra ones.
+    slots: u32,
     /// Extra slots, for batches after the next one.
     extra_slots: u32,
     /// Upper bound of the number of extra slots that are being filled.
@@ -73,8 +75,7 @@ struct Wishes {
 impl Wishes {
     fn update(&self, state: &RingState) {
         let table = &state.table;
-        let wants_views = state.sockets.iter().any(|socket| socket.wants_views);
-        self.views.store(wants_views, Ordering::Relaxed);
+        self.views.store(state.views_wanted > 0, Ordering::Relaxed);
         self.demand.store(table.has_demand(), Ordering::Relaxed);
         let epoch = table.epoch_end_requested().map_or(0, |epoch| u64::from(epoch) + 1);
         self.epoch_end.store(epoch, Ordering::Relaxed);
@@ -110,6 +111,16 @@ impl Ring {
         budget: Arc<MemoryBudget>,
     ) -> Result<Arc<Ring>, RingError> {
         let slots = config.slots.saturating_add(extra_slots);
+        Self::with_slots(config, slots, extra_slots, budget)
+    }
+
+    /// Makes a ring with this number of slots, including the extra ones.
+    pub(super) fn with_slots(
+        config: RingConfig,
+        slots: u32,
+        extra_slots: u32,
+        budget: Arc<MemoryBudget>,
+    ) -> Result<Arc<Ring>, RingError> {
         let all = RingConfig { slots, ..config.clone() };
         let bytes = all.check()?;
         let slots_taken = budget.take(bytes as u64).map_err(MemoryError::from)?;
@@ -120,6 +131,7 @@ impl Ring {
             memory,
             budget,
             _slots_taken: slots_taken,
+            slots,
             extra_slots,
             extra_filled: AtomicU32::new(0),
             schema: OnceLock::new(),
@@ -135,6 +147,21 @@ impl Ring {
     /// The settings that the ring was made with.
     pub fn config(&self) -> &RingConfig {
         &self.config
+    }
+
+    /// Number of slots, including the extra ones.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Whether it has fewer slots than its setting says.
+    pub(super) fn has_fewer_slots(&self) -> bool {
+        self.slots < self.config.slots
+    }
+
+    /// Whether this is the id of a dedicated buffer.
+    pub(super) fn is_dedicated(&self, slot: SlotId) -> bool {
+        slot >= self.slots
     }
 
     /// Makes `delivery` decide about consumers. `start` sets the start of the channel in the table,
@@ -557,7 +584,7 @@ impl Ring {
             host: concat!("pipemill ", env!("CARGO_PKG_VERSION")).into(),
             channel: self.config.channel.clone(),
             mode,
-            slots: self.config.slots + self.extra_slots,
+            slots: self.slots,
             slot_bytes: self.config.slot_bytes as u64,
             credits,
             resumed,
@@ -662,8 +689,7 @@ impl Ring {
                 Ok(())
             }
             ToHost::Views => {
-                let socket = state.sockets.iter_mut().find(|socket| socket.id == id);
-                socket.into_iter().for_each(|socket| socket.wants_views = true);
+                state.want_views(id);
                 Ok(())
             }
             ToHost::Hello(_) | ToHost::GetStatus => Ok(()),

@@ -18,6 +18,8 @@ use crate::protocol::{self, ErrorReport, Grant};
 pub(super) struct RingState {
     pub(super) table: Table,
     pub(super) sockets: Vec<ConsumerSocket>,
+    /// Number of connected consumers that want views.
+    pub(super) views_wanted: u32,
     /// The slot or buffer that the writer waits for.
     pub(super) writer_waits: Option<Wanted>,
     /// Whether the writer has come to its end or failed, and can't begin again.
@@ -51,6 +53,7 @@ impl RingState {
         RingState {
             table: Table::new(config.mode, config.consumers, config.slots, config.dedicated),
             sockets: Vec::new(),
+            views_wanted: 0,
             writer_waits: None,
             writer_ended: false,
             drain_waits: 0,
@@ -183,7 +186,18 @@ impl RingState {
         }
         let consumer = self.table.consumers().iter().find(|consumer| consumer.id == id);
         self.left.extend(consumer.and_then(|consumer| status::consumer(self, consumer, now)));
-        self.sockets.retain(|socket| socket.id != id);
+        if let Some(at) = self.sockets.iter().position(|socket| socket.id == id) {
+            self.views_wanted -= u32::from(self.sockets.remove(at).wants_views);
+        }
+    }
+
+    /// Records that a consumer wants views, however often it says so.
+    pub(super) fn want_views(&mut self, id: ConsumerId) {
+        let mut new = self.sockets.iter_mut().filter(|one| one.id == id && !one.wants_views);
+        if let Some(socket) = new.next() {
+            socket.wants_views = true;
+            self.views_wanted += 1;
+        }
     }
 
     /// The last consumers that have disconnected, the oldest first.

@@ -24,7 +24,7 @@ pub struct Status {
     pub ready: u32,
     /// Number of slots that one or more consumers hold.
     pub granted: u32,
-    /// Number of dedicated buffers, in whatever state, 0 to 2.
+    /// Number of dedicated buffers, in whatever state.
     pub dedicated: u32,
     /// Number of batches that the writer has filled so far.
     pub batches: u64,

@@ -92,6 +92,9 @@ impl Ring {
     /// rest of the epoch; this also ends a wait at once, because these consumers may hold every
     /// slot while they wait for the epoch's end.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, WriteError> {
+        if self.has_fewer_slots() {
+            return self.acquire_fitted();
+        }
         let slot = self.take(Wanted::Slot)?;
         Ok(self.writer(slot, Memory::Slot(slot), false))
     }
@@ -134,6 +137,28 @@ impl Ring {
 }
 
 impl Writer {
+    /// The writer of a slot or of a dedicated buffer, whose payload area has this many bytes. A
+    /// dedicated buffer is made if none is free, without waiting for memory.
+    pub(super) fn of_size(
+        ring: &Arc<Ring>,
+        slot: SlotId,
+        payload_bytes: usize,
+    ) -> Result<Writer, WriteError> {
+        if !ring.is_dedicated(slot) {
+            return Ok(ring.writer(slot, Memory::Slot(slot), false));
+        }
+        // If the buffer can't be made, dropping this frees the slot.
+        let mut writer = ring.writer(slot, Memory::None, false);
+        let bytes = HEADER_BYTES + payload_bytes;
+        let buffer = match ring.take_spare(bytes) {
+            Some(spare) => spare,
+            None => DedicatedBuffer::create(&dedicated_name(ring), bytes, &ring.budget)
+                .map_err(RingError::from)?,
+        };
+        writer.memory = Memory::Dedicated(buffer);
+        Ok(writer)
+    }
+
     fn make_buffer(&mut self, payload_bytes: usize) -> Result<(), WriteError> {
         check_size(payload_bytes)?;
         let bytes = HEADER_BYTES + payload_bytes;

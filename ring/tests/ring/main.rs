@@ -7,6 +7,7 @@ mod deaths;
 mod endpoint;
 mod ends;
 mod extra_slots;
+mod fitted;
 mod hostile_consumers;
 mod hostile_host;
 mod observer;

@@ -17,6 +17,8 @@ fn viewer(host: &Host) -> (Raw, OwnedFd) {
     let (raw, welcome, ring) = Raw::welcomed(&host.socket, 4);
     assert!(welcome.views);
     raw.send(&views()).unwrap();
+    // The same request again changes nothing.
+    raw.send(&views()).unwrap();
     host.wait_until("wanted", |_| host.ring.wanted_views() == 1);
     (raw, ring)
 }

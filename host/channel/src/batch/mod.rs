@@ -2,6 +2,7 @@
 //!
 //! `builder` has the bytes that are decoded, before they become records of the batch. `writer` has
 //! the batch, its memory and the sink, and decides by the rule in `cut` when the batch leaves.
+//! `large_batches` decides which batches begin in a dedicated buffer.
 //! `density` estimates how close together records are. `field_names` names fields in messages.
 //! `block_memory` is memory for records that wait, `block_source` a sink that gives such memory,
 //! and `copy` copies them.
@@ -13,6 +14,7 @@ pub mod copy;
 pub mod cut;
 pub mod density;
 pub mod field_names;
+pub mod large_batches;
 pub mod writer;
 
 use std::ops::Range;

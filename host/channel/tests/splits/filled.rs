@@ -274,12 +274,10 @@ impl SinkDelivery for Lines {
     }
 }
 
-/// Runs both epochs with this many workers.
-fn run(sink: &mut Lines, workers: usize) -> (Outcome, Arc<CopiedBytes>) {
+/// A channel of both epochs with these workers.
+fn channel(workers: Workers) -> Channel {
     let size = BatchSize { records: RECORDS, tail: Tail::Keep, across: BatchAcross::Epoch };
-    let workers = Workers::new(workers);
-    let copied = workers.copied().clone();
-    let mut channel = Channel {
+    Channel {
         name: "test".to_owned(),
         source: Box::new(Objects::default()),
         plugin: plugin("lines"),
@@ -296,9 +294,41 @@ fn run(sink: &mut Lines, workers: usize) -> (Outcome, Arc<CopiedBytes>) {
         workers,
         inflates_in_background: false,
         observers: Vec::new(),
-    };
-    let outcome = channel.run(sink, &ChannelStats::default());
+    }
+}
+
+/// Runs both epochs with this many workers.
+fn run(sink: &mut Lines, workers: usize) -> (Outcome, Arc<CopiedBytes>) {
+    let workers = Workers::new(workers);
+    let copied = workers.copied().clone();
+    let outcome = channel(workers).run(sink, &ChannelStats::default());
     (outcome, copied)
+}
+
+/// In a batch of copies, only values take memory; otherwise the ends of lines do, too.
+#[test]
+fn the_first_records_are_measured() {
+    for (are_copied, bytes) in [(true, LINE - 1), (false, LINE)] {
+        let measured = channel(Workers::new(2)).measure(RECORDS * BATCHES, are_copied, 0);
+        let measured = measured.expect("there are records");
+        assert_eq!((measured.fields, measured.texts, measured.is_fixed), (1, 1, false));
+        let all = measured.records * bytes;
+        assert!((all - LINE..=all).contains(&measured.payload), "{measured:?}");
+        // All of the first objects, or enough of them.
+        assert!(measured.records >= RECORDS * BATCHES || measured.payload >= 8 << 20);
+        let likely = RECORDS * bytes * 5 / 4;
+        assert!((likely - LINE..=likely).contains(&measured.of_batch(RECORDS)), "{measured:?}");
+    }
+}
+
+/// No more records are read than are necessary to know that a batch is small.
+#[test]
+fn few_records_say_that_a_batch_is_small() {
+    let measured = channel(Workers::new(1)).measure(RECORDS, false, 100 << 20);
+    let measured = measured.expect("there are records");
+    assert!(measured.records < RECORDS * BATCHES / OBJECTS + RECORDS, "{measured:?}");
+    let none = Channel { max_record: 10, ..channel(Workers::new(1)) };
+    assert_eq!(none.measure(RECORDS, false, 0), None);
 }
 
 fn whole_epoch(epoch: u32) -> impl Iterator<Item = (u32, usize)> {

@@ -22,8 +22,10 @@ pub(crate) static SLOTS: Number<u64> = Number::new("slots", Unit::Count, (4, 4_0
 );
 
 pub(crate) static SLOT_SIZE: Number<u64> =
-    Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB)
-        .doc("The size of one slot, a multiple of 4KiB.");
+    Number::new("slot_size", Unit::Size, (64 * KIB, GIB), 4 * MIB).doc(
+        "The size of one slot, a multiple of 4KiB. If it is left out, and the channel has \
+             `batch`, slots are [larger](#slots-that-fit-a-batch) where a batch would not fit.",
+    );
 
 pub(crate) static CREDITS: Number<u64> = Number::new("credits", Unit::Count, (1, 4_094), 4).doc(
     "How many batches a consumer may hold at once, if it does not ask for another number. With 2, \

@@ -196,15 +196,18 @@ fn s3() -> impl Strategy<Value = Source> {
 fn ring() -> impl Strategy<Value = Ring> {
     let slot_steps =
         (keys::SLOT_SIZE.min / keys::SLOT_STEP)..=(keys::SLOT_SIZE.max / keys::SLOT_STEP);
-    (any_in_range(&keys::CREDITS), 0..=4_096u64, slot_steps, millis(&keys::LINGER)).prop_map(
-        |(credits, more, slot_steps, linger)| {
-            let slot_size = slot_steps * keys::SLOT_STEP;
+    let size = option::of(slot_steps);
+    (any_in_range(&keys::CREDITS), 0..=4_096u64, size, millis(&keys::LINGER)).prop_map(
+        |(credits, more, size, linger)| {
+            let slot_size =
+                size.map_or(keys::SLOT_SIZE.default, |slot_steps| slot_steps * keys::SLOT_STEP);
             // The largest number of slots that the range and the size of a ring allow.
             let most_slots = keys::SLOTS.max.min(keys::MAX_RING_BYTES / slot_size);
             let credits = credits.min(most_slots - keys::SPARE_SLOTS);
             let least_slots = (credits + keys::SPARE_SLOTS).max(keys::SLOTS.min);
             let slots = (least_slots + more).min(most_slots) as u32;
-            Ring { slots, slot_size: slot_size as usize, credits: credits as u32, linger }
+            let (slot_size, credits) = (slot_size as usize, credits as u32);
+            Ring { slots, slot_size, fits_batches: size.is_none(), credits, linger }
         },
     )
 }
@@ -288,6 +291,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
             let is_strict = workers == WorkerCount::Exactly(1) || has_window || is_of_objects;
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
+            let ring = Ring { fits_batches: ring.fits_batches && batch.is_some(), ..ring };
             Channel {
                 workers,
                 order: if is_strict { keys::ORDER.default } else { order },

@@ -156,11 +156,24 @@ impl Table {
     pub(super) fn has(&self, wanted: Wanted) -> bool {
         match wanted {
             Wanted::Slot => !self.free_slots.is_empty(),
-            Wanted::Dedicated => {
-                let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
-                used < self.dedicated_limit as usize && !self.free_dedicated.is_empty()
+            Wanted::Dedicated => self.has_dedicated(self.dedicated_limit),
+            Wanted::SlotOrDedicated => {
+                self.has(Wanted::Slot)
+                    || self.has_demand()
+                        && self.has_dedicated(self.dedicated_limit.saturating_sub(self.slot_count))
             }
         }
+    }
+
+    /// Whether fewer than `most` dedicated buffers are in use, and one is free.
+    fn has_dedicated(&self, most: u32) -> bool {
+        let used = self.slots.len() - self.slot_count as usize - self.free_dedicated.len();
+        used < most as usize && !self.free_dedicated.is_empty()
+    }
+
+    /// Whether a slot or a dedicated buffer holds a batch, so that it will be free later.
+    pub(super) fn holds_batches(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot, SlotState::Full { .. } | SlotState::Departed))
     }
 
     /// Takes a slot or buffer for the writer to fill. The writer creates the memory of a dedicated
@@ -172,6 +185,7 @@ impl Table {
         let slot = match wanted {
             Wanted::Slot => self.free_slots.pop(),
             Wanted::Dedicated => self.free_dedicated.pop(),
+            Wanted::SlotOrDedicated => self.free_slots.pop().or_else(|| self.free_dedicated.pop()),
         }?;
         self.slots[slot as usize] = SlotState::Filling;
         Some(slot)

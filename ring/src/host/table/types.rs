@@ -13,6 +13,9 @@ pub(in crate::host) enum Wanted {
     Slot,
     /// The id of a dedicated buffer.
     Dedicated,
+    /// A slot; or, if a consumer waits for a batch and no slot is free, the id of a dedicated
+    /// buffer, as long as there are fewer batches than there may be dedicated buffers.
+    SlotOrDedicated,
 }
 
 /// One connection of a consumer. No number is reused.

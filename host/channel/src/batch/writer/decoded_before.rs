@@ -17,13 +17,12 @@ impl<S: Sink> BatchWriter<'_, S> {
     ) -> Result<(), StopReason> {
         self.count_index(records.len())?;
         let (places, payload) = records.layout(&self.row_sizes);
-        if self.grown == 0 {
+        if self.large.next_bytes().is_none() {
             self.ensure_memory()?;
         }
         let room = self.room_from(start, records.len());
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
-            self.grown = self.grown.max(payload).max(1);
         }
         self.batch.start.clone_from(start);
         self.batch.start.position.advance(after);

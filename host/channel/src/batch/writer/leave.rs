@@ -57,9 +57,8 @@ impl<S: Sink> BatchWriter<'_, S> {
         // Only a call of the decoder holds a clone, and none is running.
         let memory = self.memory.take().and_then(|memory| Arc::try_unwrap(memory).ok());
         if std::mem::take(&mut self.dedicated) && self.size.is_some() {
-            let used = self.batch.payload + 8 * self.batch.records * self.batch.columns.len();
-            // Not more than was used: the next batch can get what this one got.
-            self.grown = self.grown.max(used);
+            let index = 8 * self.batch.records * self.batch.columns.len();
+            self.large.used(self.batch.payload + index);
         }
         if let Some(memory) = memory {
             self.sink.grant(memory, &mut self.batch)?;

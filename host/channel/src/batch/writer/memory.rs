@@ -44,12 +44,14 @@ impl<S: Sink> BatchWriter<'_, S> {
 
     /// Takes memory from the sink if the batch has none.
     pub(in crate::batch) fn ensure_memory(&mut self) -> Result<(), StopReason> {
-        if self.memory.is_none() && self.grown > 0 {
-            self.replace_by_dedicated(self.grown)?;
-        } else if self.memory.is_none() {
-            self.memory = Some(Arc::new(self.sink.memory()?));
-            self.dedicated = false;
+        if self.memory.is_some() {
+            return Ok(());
         }
+        if let Some(bytes) = self.large.next_bytes() {
+            return self.replace_by_dedicated(bytes);
+        }
+        self.memory = Some(Arc::new(self.sink.memory()?));
+        self.dedicated = false;
         Ok(())
     }
 
@@ -79,6 +81,7 @@ impl<S: Sink> BatchWriter<'_, S> {
             }
             Some(slot) => {
                 let fields = self.batch.columns.len().max(1);
+                self.large.left_slot(slot.as_ref().len());
                 let mut memory = self.sink.dedicated_memory(payload, fields)?;
                 memory.as_mut()[..used].copy_from_slice(&slot.as_ref()[..used]);
                 memory
@@ -95,7 +98,9 @@ impl<S: Sink> BatchWriter<'_, S> {
         payload: usize,
     ) -> Result<(), StopReason> {
         let fields = self.batch.columns.len().max(1);
-        self.memory = None;
+        if let Some(slot) = self.memory.take().filter(|_| !self.dedicated) {
+            self.large.left_slot((*slot).as_ref().len());
+        }
         self.memory = Some(Arc::new(self.sink.dedicated_memory(payload, fields)?));
         self.dedicated = true;
         Ok(())

@@ -22,6 +22,7 @@ use crate::batch::BatchStart;
 use crate::batch::copy::dense::row_sizes;
 use crate::batch::cut::CutPoint;
 use crate::batch::field_names::{other_fields_than_in_state, other_schema};
+use crate::batch::large_batches::LargeBatches;
 use crate::sink::DeliveryCounts;
 use crate::{Batch, Sink, StopReason};
 
@@ -45,9 +46,7 @@ pub(crate) struct BatchWriter<'s, S: Sink> {
     /// into no other memory. A batch without a fixed size leaves such a buffer as soon as it has a
     /// record.
     dedicated: bool,
-    /// Bytes of the largest batch of a fixed size so far that did not fit a slot; 0 without one.
-    /// The next batches begin in a dedicated buffer of this size.
-    grown: usize,
+    large: LargeBatches,
     /// The index of a batch of a fixed size, in the channel's budget.
     index_taken: Option<TakenMemory>,
     /// Bytes of index that a batch may have without being counted again.
@@ -70,7 +69,7 @@ impl<'s, S: Sink> BatchWriter<'s, S> {
             row_sizes: Vec::new(),
             memory: None,
             dedicated: false,
-            grown: 0,
+            large: LargeBatches::default(),
             index_taken: None,
             index_bytes: FREE_INDEX,
             batch: Batch::default(),

@@ -9,6 +9,7 @@ use pipemill_types::{BatchSize, Column, Field, Tail, TakenMemory};
 use super::job::{BatchJob, CopiedRecords, Filled, Filling, Found, Layout};
 use super::queue::CopyQueue;
 use crate::batch::copy::dense::row_sizes;
+use crate::batch::large_batches::LargeBatches;
 use crate::batch::{Batch, BatchStart};
 use crate::sink::DeliveryCounts;
 use crate::stats::monitor::Monitor;
@@ -51,8 +52,7 @@ pub(crate) struct BatchFiller<'s, S: Sink, R> {
     filling: VecDeque<Job<S, R>>,
     /// Columns whose memory is used again.
     spare: Vec<Vec<Column>>,
-    /// Bytes of the largest batch so far that did not fit a slot; 0 without one.
-    grown: usize,
+    large: LargeBatches,
     /// The index of a batch, in the channel's budget.
     index_taken: Option<TakenMemory>,
     /// Bytes of index that a batch may have without being counted again.
@@ -70,7 +70,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
             fillers: None,
             filling: VecDeque::new(),
             spare: Vec::new(),
-            grown: 0,
+            large: LargeBatches::default(),
             index_taken: None,
             index_bytes: FREE_INDEX,
             counts: Arc::default(),
@@ -150,16 +150,16 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
     fn memory(&mut self, waits: bool) -> Result<Option<(S::Memory, bool)>, StopReason> {
         loop {
             // There are few dedicated buffers, so the batches before have to leave.
-            if self.grown == 0
+            if self.large.next_bytes().is_none()
                 && let Some(memory) = self.sink.free_memory()
             {
                 return Ok(Some((memory, false)));
             }
             if self.filling.is_empty() {
                 let fields = self.fields().max(1);
-                return Ok(Some(match self.grown {
-                    0 => (self.sink.memory()?, false),
-                    bytes => (self.sink.dedicated_memory(bytes, fields)?, true),
+                return Ok(Some(match self.large.next_bytes() {
+                    None => (self.sink.memory()?, false),
+                    Some(bytes) => (self.sink.dedicated_memory(bytes, fields)?, true),
                 }));
             }
             if !waits {
@@ -233,6 +233,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
             self.sink.grow(&mut filling.memory, bytes)?;
         } else {
             let mut memory = self.sink.dedicated_memory(bytes, fields)?;
+            self.large.left_slot(filling.memory.as_ref().len());
             let used = filling.batch.payload;
             memory.as_mut()[..used].copy_from_slice(&filling.memory.as_ref()[..used]);
             (filling.memory, filling.is_dedicated) = (memory, true);
@@ -289,9 +290,7 @@ impl<'s, S: Sink, R: CopiedRecords> BatchFiller<'s, S, R> {
         self.filling.pop_front();
         let Filled { memory, is_dedicated, mut batch, columns } = filled;
         if is_dedicated {
-            let used = batch.payload + 8 * batch.records * self.fields();
-            // Not more than was used: the next batch can get what this one got.
-            self.grown = self.grown.max(used);
+            self.large.used(batch.payload + 8 * batch.records * self.fields());
         }
         self.sink.grant(memory, &mut batch)?;
         self.counts.granted.add(1);
