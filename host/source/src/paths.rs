@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::file_identity::file_facts;
 use crate::open::{Found, Opened};
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
+use crate::start::ObjectStart;
 use crate::{
     Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent,
     Start, Stop, TotalSize,
@@ -137,8 +138,13 @@ impl Source for Paths {
             if start.ordinal == 1 {
                 continue;
             }
-            let Opened { input, version } =
-                self.reading.open(path, &name, start.offset, Found::Named, &self.stop)?;
+            let Opened { input, version } = self.reading.open(
+                path,
+                &name,
+                ObjectStart::at(start.offset),
+                Found::Named,
+                &self.stop,
+            )?;
             let (facts, identity) = file_facts(path, version, None);
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {
