@@ -63,7 +63,7 @@ impl SeekPoints {
     fn next_after(&self, begin: u64) -> Option<u64> {
         let kept = self.lock();
         let last = kept.points.last().map_or(0, |point| point.inflated);
-        Some(last.max(begin).saturating_add(kept.every?))
+        Some(last.saturating_add(kept.every?).max(begin))
     }
 
     /// Adds a point.
