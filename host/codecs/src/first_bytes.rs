@@ -16,7 +16,7 @@ pub(crate) struct FirstBytes {
     is_right: bool,
     /// Number of bytes that were returned.
     sent: usize,
-    /// Why they are not.
+    /// Why they are other bytes.
     wrong: Option<String>,
 }
 
@@ -40,19 +40,17 @@ impl FirstBytes {
         buf: &mut [u8],
         mut inflate: impl FnMut(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        if let Some(why) = &self.wrong {
-            return Err(self.point.wrong(why));
-        }
         while !self.is_right {
-            let read = self.step(&mut inflate);
-            if let Err(why) = read {
-                if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
-                    let why = why.to_string();
-                    let error = self.point.wrong(&why);
-                    self.wrong = Some(why);
-                    return Err(error);
+            if let Some(why) = &self.wrong {
+                return Err(self.point.wrong(why));
+            }
+            match inflate(&mut self.bytes[self.filled..]) {
+                Ok(count) => self.add(count),
+                Err(why) => {
+                    let is_wait =
+                        matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
+                    return Err(if is_wait { why } else { self.point.wrong(why) });
                 }
-                return Err(why);
             }
         }
         let rest = &self.bytes[self.sent..];
@@ -62,26 +60,23 @@ impl FirstBytes {
         Ok(count)
     }
 
-    /// Reads some more bytes; compares them when it has all.
-    fn step(&mut self, inflate: &mut impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<()> {
-        let count = inflate(&mut self.bytes[self.filled..])?;
+    /// Some more bytes were read, or none at the end of the object. Compares them when all are
+    /// there.
+    fn add(&mut self, count: usize) {
+        self.filled += count;
         let size = self.bytes.len();
         if count == 0 {
-            let why = format!("it ends {} bytes after it, expected {size} or more", self.filled);
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, why));
-        }
-        self.filled += count;
-        if self.filled == size {
+            let found = self.filled;
+            self.wrong = Some(format!("it ends {found} bytes after it, expected {size} or more"));
+        } else if self.filled == size {
             let (found, expected) = (crc32fast::hash(&self.bytes), self.point.crc);
-            if found != expected {
-                let why = format!(
+            self.is_right = found == expected;
+            if !self.is_right {
+                self.wrong = Some(format!(
                     "the checksum of the {size} bytes after it is {found:#010x}, expected \
                      {expected:#010x}"
-                );
-                return Err(io::Error::new(ErrorKind::InvalidData, why));
+                ));
             }
-            self.is_right = true;
         }
-        Ok(())
     }
 }

@@ -33,7 +33,9 @@ const MAX_WINDOW: usize = WINDOW + 512;
 ///   which `zstd` writes unless it is told otherwise, can be inflated only from its start.
 ///
 /// Deflate can't show that its window was another one. So a point has the checksum of the inflated
-/// bytes after it, up to 64 KiB: they are compared before the first of them is returned.
+/// bytes after it, up to 64 KiB: they are compared before the first of them is returned. Damage
+/// after them is found where it is found if the object is inflated from its start: by the checksum
+/// of the member, the stream or the frame. Some writers of zstd leave that one out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeekPoint {
     pub(crate) codec: Codec,

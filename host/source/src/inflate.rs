@@ -43,7 +43,7 @@ impl std::fmt::Display for Compression {
 /// Number of compressed bytes that are read at once.
 const BUFFER_SIZE: usize = 128 << 10;
 /// Bytes that a decompressor takes in addition to its window: tables, an input block and an output
-/// block.
+/// block; with seek points, the bytes that are compared and the tables that compress a window.
 const DECOMPRESSOR_BYTES: u64 = 1 << 20;
 
 impl Compression {

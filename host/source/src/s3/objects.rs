@@ -50,33 +50,22 @@ impl Objects {
     /// Starts to prefetch the epochs up to, but not including, `reading.epochs` from this place on.
     /// Objects before the place are listed, but not requested.
     pub fn new(s3: Arc<S3Runtime>, settings: Settings, start: Start, stop: Stop) -> Self {
-        Self::with_total_size(s3, settings, start, stop, TotalSize::default())
+        Self::from_seek_point(s3, settings, (start, None), stop)
     }
 
-    /// As [`Objects::new`], with the seek point of the object at which it starts:
+    /// As [`Objects::new`], with the seek point of the object at which it starts, as for
     /// [`Source::start_from`].
     pub fn from_seek_point(
         s3: Arc<S3Runtime>,
         settings: Settings,
-        start: Start,
-        point: Option<Arc<SeekPoint>>,
+        start: (Start, Option<Arc<SeekPoint>>),
         stop: Stop,
     ) -> Self {
-        Self::starting(s3, settings, (start, point), stop, TotalSize::default())
+        Self::with_total_size(s3, settings, start, stop, TotalSize::default())
     }
 
-    /// As [`Objects::new`], with the handle that receives each epoch's byte count.
+    /// As [`Objects::from_seek_point`], with the handle that receives each epoch's byte count.
     pub(crate) fn with_total_size(
-        s3: Arc<S3Runtime>,
-        settings: Settings,
-        start: Start,
-        stop: Stop,
-        total_size: TotalSize,
-    ) -> Self {
-        Self::starting(s3, settings, (start, None), stop, total_size)
-    }
-
-    fn starting(
         s3: Arc<S3Runtime>,
         settings: Settings,
         (start, point): (Start, Option<Arc<SeekPoint>>),
@@ -233,7 +222,8 @@ impl Source for Objects {
     }
 
     /// Objects that were prefetched from another place are dropped. A caller that knows the place
-    /// in advance passes it to [`Objects::new`], so that nothing else is requested.
+    /// in advance passes it to [`Objects::new`] or [`Objects::from_seek_point`], so that nothing
+    /// else is requested.
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
         let Settings { selection, reading, .. } = &*self.settings;
         start.check_epoch(&selection.to_string(), 0, Some(reading.epochs))?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use fastrand::Rng;
 use pipemill_s3_test::proxy::Plan;
 use pipemill_s3_test::servers::S3Server;
-use pipemill_source::s3::{Objects, Settings};
+use pipemill_source::s3::{Access, Objects, Settings};
 use pipemill_source::{
-    Compression, Files, Input, Object, Pattern, ReadOutcome, ReadSettings, SeekPoint, SeekPoints,
-    Source, SourceEvent, Start, Stop,
+    Compression, Files, Input, Object, Paths, Pattern, ReadOutcome, ReadSettings, SeekPoint,
+    SeekPoints, Source, SourceEvent, Start, Stop,
 };
 use pipemill_testing::PATIENCE;
 use pipemill_testing::bucket::Bucket;
@@ -129,11 +129,15 @@ fn files_from_any_point_give_the_rest() {
                 let mut hollow = bytes.clone();
                 hollow[..point.compressed() as usize].fill(0xff);
                 folder.write(&format!("b.{ending}"), hollow);
-                let mut source = file(&folder.path(&format!("b.{ending}")));
-                source.start_from(Some(point));
-                source.start_at(start(offset)).expect("it has that epoch");
-                let begun = read(&mut *first(&mut source).input, 10_007);
-                assert!(begun.as_deref() == Ok(rest), "seed {seed}, {offset}");
+                let path = folder.path(&format!("b.{ending}"));
+                let (reading, access) = (ReadSettings::default(), Access::default());
+                let named = Paths::new(vec![path.clone().into()], reading, access, stop());
+                for mut source in [Box::new(file(&path)) as Box<dyn Source>, Box::new(named)] {
+                    source.start_from(Some(point.clone()));
+                    source.start_at(start(offset)).expect("it has that epoch");
+                    let begun = read(&mut *first(&mut *source).input, 10_007);
+                    assert!(begun.as_deref() == Ok(rest), "seed {seed}, {offset}");
+                }
             }
             let mut concurrent = whole.input.at(offset).expect("points are known").expect("opens");
             assert!(read(&mut *concurrent, 10_007).as_deref() == Ok(rest), "seed {seed}, {offset}");
@@ -170,7 +174,7 @@ fn objects_in_s3_from_any_point_give_the_rest_and_nothing_before_is_requested() 
                     continue;
                 }
                 let mut source =
-                    Objects::from_seek_point(s3(), settings, start(offset), point, stop());
+                    Objects::from_seek_point(s3(), settings, (start(offset), point), stop());
                 let mut input = first(&mut source).input;
                 let rest = &content[offset as usize..];
                 let bytes = read(&mut *input, 10_007);
