@@ -19,8 +19,6 @@ mod first_bytes;
 mod gzip_members;
 mod seek_point;
 mod seek_points;
-#[cfg(test)]
-mod seek_tests;
 mod zlib_streams;
 mod zstd_frames;
 

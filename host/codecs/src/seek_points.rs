@@ -1,6 +1,9 @@
 //! The seek points of one object: those that are known, and those that are noted while it is
 //! inflated.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zstd::bulk::Compressor;

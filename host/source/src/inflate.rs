@@ -135,9 +135,8 @@ fn inflated<D: Decompressor + 'static>(
         Err(error) if is_wrong_seek_point(&error) => {
             Box::new(Failed(wrong_seek_point(&name, &error)))
         }
-        Err(error) => {
-            Box::new(Failed(SourceError::io(name, &format!("can't start {kind}"), &error)))
-        }
+        // Only zstd's can fail otherwise.
+        Err(error) => Box::new(Failed(SourceError::io(name, "can't start zstd", &error))),
     }
 }
 
