@@ -11,10 +11,10 @@ use pipemill_source::{
     Compression, Files, Input, Object, Paths, Pattern, ReadOutcome, ReadSettings, SeekPoint,
     SeekPoints, Source, SourceEvent, Start, Stop,
 };
-use pipemill_testing::PATIENCE;
 use pipemill_testing::bucket::Bucket;
 use pipemill_testing::inputs::{gzip, zlib, zstd};
 use pipemill_testing::test_dir::TestDir;
+use pipemill_testing::{PATIENCE, skip_test};
 
 use crate::reading::{objects, s3};
 use crate::starts::gets;
@@ -141,6 +141,57 @@ fn files_from_any_point_give_the_rest() {
             }
             let mut concurrent = whole.input.at(offset).expect("points are known").expect("opens");
             assert!(read(&mut *concurrent, 10_007).as_deref() == Ok(rest), "seed {seed}, {offset}");
+        }
+    }
+}
+
+/// Writes files with each kind of block, flush and window that zlib knows, as gzip and as zlib.
+const WRITE_WITH_PYTHON: &str = r#"
+import random, sys, zlib
+folder, content = sys.argv[1], open(sys.argv[1] + "/content", "rb").read()
+generator, number = random.Random(7), 0
+for window in (9, 12, 15):
+    for memory in (1, 8, 9):
+        for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED):
+            for ending, kind in (("gz", 16), ("zz", 0)):
+                to = zlib.compressobj(generator.choice([0, 1, 6, 9]), zlib.DEFLATED, window + kind, memory, strategy)
+                parts, at = [], 0
+                while at < len(content):
+                    size = generator.choice([1, 100, 5_000, 60_000, 200_000])
+                    parts.append(to.compress(content[at : at + size]))
+                    parts.append(to.flush(generator.choice([0, 1, 2, 3, 5])))
+                    at += size
+                open(f"{folder}/{number}.{ending}", "wb").write(b"".join(parts) + to.flush())
+                number += 1
+"#;
+
+#[test]
+fn each_kind_of_block_that_zlib_writes_can_be_begun() {
+    let name = "each_kind_of_block_that_zlib_writes_can_be_begun";
+    let Some(python) = std::env::var_os("PIPEMILL_PYTHON") else {
+        return skip_test(name, "PIPEMILL_PYTHON, a Python");
+    };
+    let mut random = Rng::with_seed(1);
+    // Random bytes are stored, zeros and text are not.
+    let text = content(&mut random, 100_000);
+    let stored: Vec<u8> = (0..70_000).map(|_| random.u8(..)).collect();
+    let content = [&text[..], &[0; 90_000], &stored, &text].concat();
+    let folder = TestDir::new();
+    folder.write("content", &content);
+    let mut writer = std::process::Command::new(python);
+    let status = writer.args(["-c", WRITE_WITH_PYTHON]).arg(folder.folder()).status();
+    assert!(status.expect("Python starts").success());
+    for number in 0..90 {
+        let ending = ["gz", "zz"][number % 2];
+        let path = folder.path(&format!("{number}.{ending}"));
+        let points = points(first(&mut file(&path)), &content);
+        let mut whole = first(&mut file(&path)).input;
+        whole.set_seek_points(&points);
+        for point in points.all() {
+            let from = point.inflated();
+            let mut input = whole.at(from).expect("points are known").expect("it opens");
+            let bytes = read(&mut *input, 10_007);
+            assert!(bytes.as_deref() == Ok(&content[from as usize..]), "{number}, byte {from}");
         }
     }
 }
