@@ -118,14 +118,12 @@ impl<R: BufRead> ZstdFrames<R> {
         } else {
             let bytes = self.input.fill_buf()?;
             if self.frame_consumed == 0 {
-                if let Some(collector) = &mut self.collector {
-                    match bytes.is_empty() {
-                        true => collector.end(),
-                        false => collector.note(Codec::Zstd, self.consumed, self.inflated, None),
-                    }
-                }
                 if bytes.is_empty() {
+                    self.collector.iter_mut().for_each(|collector| collector.end());
                     return Ok((0, 0));
+                }
+                if let Some(collector) = &mut self.collector {
+                    collector.note(Codec::Zstd, self.consumed, self.inflated, None);
                 }
             }
             &bytes[..self.wanted.min(bytes.len())]

@@ -127,7 +127,8 @@ impl Objects {
             PrefetchedPiece::Object { target, first_byte, parts } => {
                 let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
-                if let Some(point) = start.point().filter(|point| point.compressed() > size) {
+                // At least one byte is after each point.
+                if let Some(point) = start.point().filter(|point| point.compressed() >= size) {
                     return Box::new(Failed(ended(&name, size, point.compressed())));
                 }
                 let body = Body::new(target, first_byte, parts, self.reader.clone(), on_change);
