@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "webdataset", run: decoders::webdataset },
     Target { name: "block", run: host::block },
     Target { name: "inflate", run: host::inflate },
+    Target { name: "seek-point", run: host::seek_point },
     Target { name: "config", run: host::config },
     Target { name: "sagemaker", run: host::sagemaker },
     Target { name: "manifest", run: host::manifest },

@@ -112,6 +112,7 @@ replays! {
     webdataset: "webdataset",
     block: "block",
     inflate: "inflate",
+    seek_point: "seek-point",
     config: "config",
     sagemaker: "sagemaker",
     manifest: "manifest",

@@ -1,11 +1,12 @@
 //! Decompression of objects: the result does not depend on the pieces in which an object comes, nor
-//! on waits between them; data that the library reads as a whole is read.
+//! on waits between them; data that the library reads as a whole is read. Reading from any seek
+//! point gives the rest.
 
 use std::io::{BufReader, Read};
 use std::time::Duration;
 
 use flate2::bufread::GzDecoder;
-use pipemill_source::{Compression, Input, ReadOutcome, SourceError};
+use pipemill_source::{Compression, Input, ReadOutcome, SeekPoints, SourceError};
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
 /// Largest inflated object: it keeps a run short.
@@ -15,9 +16,13 @@ const MAX_BYTES: usize = 1 << 20;
 pub(crate) fn inflate(bytes: &[u8]) {
     let Some(([format, pieces @ ..], object)) = bytes.split_first_chunk::<4>() else { return };
     let format = if format & 1 == 0 { Compression::Gzip } else { Compression::Zstd };
-    let Some((whole, error)) = read(format, object, [255; 3]) else { return };
+    let input = |pieces| format.inflate("object", Box::new(Pieces::of(object, pieces)));
+    let Some((whole, error)) = read(input([255; 3])) else { return };
     let size = whole.len();
-    let Some((split, split_error)) = read(format, object, *pieces) else {
+    let points = SeekPoints::every(0, usize::MAX);
+    let mut split = input(*pieces);
+    split.set_seek_points(&points);
+    let Some((split, split_error)) = read(split) else {
         panic!("{size} bytes, then {error:?}; in pieces of {pieces:?} more");
     };
     assert!(
@@ -25,6 +30,13 @@ pub(crate) fn inflate(bytes: &[u8]) {
         "{size} bytes, then {error:?}; in pieces of {pieces:?} {} bytes, then {split_error:?}",
         split.len()
     );
+    for point in points.all() {
+        let rest = Pieces::of(&object[point.compressed() as usize..], *pieces);
+        let rest = read(format.inflate_from("object", Box::new(rest), Some(&point)));
+        let (rest, rest_error) = rest.expect("it is less than all");
+        assert!(rest == whole[point.inflated() as usize..], "{} bytes: {rest_error:?}", rest.len());
+        assert_eq!(text(&error), text(&rest_error));
+    }
     let expected = by_the_library(format, object);
     let library = expected.as_ref().map(Vec::len);
     assert!(
@@ -82,13 +94,7 @@ fn read_frame(frame: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
 }
 
 /// The inflated bytes, and the error after them. `None` if they are too many.
-fn read(
-    format: Compression,
-    object: &[u8],
-    pieces: [u8; 3],
-) -> Option<(Vec<u8>, Option<SourceError>)> {
-    let pieces = Pieces { object: object.to_vec(), at: 0, sizes: pieces, turn: 0 };
-    let mut input = format.inflate("object", Box::new(pieces));
+pub(super) fn read(mut input: Box<dyn Input>) -> Option<(Vec<u8>, Option<SourceError>)> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         match input.read(&mut buffer, None) {
@@ -109,11 +115,17 @@ fn read(
 
 /// An object that comes in pieces, with three alternating sizes. A size of 0 is a read without
 /// result, and 255 is the rest.
-struct Pieces {
+pub(super) struct Pieces {
     object: Vec<u8>,
     at: usize,
     sizes: [u8; 3],
     turn: usize,
+}
+
+impl Pieces {
+    pub(super) fn of(object: &[u8], sizes: [u8; 3]) -> Self {
+        Self { object: object.to_vec(), at: 0, sizes, turn: 0 }
+    }
 }
 
 impl Input for Pieces {

@@ -10,6 +10,7 @@ mod inflate;
 mod manifest;
 mod messages;
 mod sagemaker;
+mod seek_point;
 
 pub(crate) use block::block;
 pub(crate) use component::component;
@@ -20,3 +21,4 @@ pub(crate) use inflate::inflate;
 pub(crate) use manifest::manifest;
 pub(crate) use messages::messages;
 pub(crate) use sagemaker::sagemaker;
+pub(crate) use seek_point::seek_point;

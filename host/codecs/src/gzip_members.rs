@@ -12,8 +12,12 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-/// Largest distance of a back reference.
-const WINDOW: usize = 32 << 10;
+use crate::block_start::{STOP_AT_BLOCKS, block_start, restart};
+use crate::first_bytes::FirstBytes;
+use crate::seek_point::WINDOW;
+use crate::seek_points::Collector;
+use crate::{Codec, SeekPoint, SeekPoints};
+
 /// ID1, ID2, and the only compression method.
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// Bytes of a header before its optional parts: `MAGIC`, flags, time, extra flags, operating
@@ -69,6 +73,10 @@ pub struct GzipMembers<R> {
     checksum: crc32fast::Hasher,
     /// Bytes of content, modulo 2^32.
     size: u32,
+    /// Number of inflated bytes of all members so far.
+    inflated: u64,
+    /// The same, at the first byte of the member's content or of the window that it began with.
+    window_begin: u64,
     inflater: Box<DecompressorOxide>,
     /// The last bytes of content. The inflater uses them as a ring buffer.
     window: Box<[u8]>,
@@ -80,6 +88,10 @@ pub struct GzipMembers<R> {
     is_full: bool,
     /// The damage that was found.
     damage: Option<String>,
+    /// The first bytes after the seek point at which reading began, until they were returned.
+    first: Option<Box<FirstBytes>>,
+    /// Notes seek points.
+    collector: Option<Box<Collector>>,
 }
 
 impl<R: BufRead> GzipMembers<R> {
@@ -95,12 +107,47 @@ impl<R: BufRead> GzipMembers<R> {
             extra_size: 0,
             checksum: crc32fast::Hasher::new(),
             size: 0,
+            inflated: 0,
+            window_begin: 0,
             inflater: Box::default(),
             window: vec![0; WINDOW].into_boxed_slice(),
             pending: 0..0,
             is_full: false,
             damage: None,
+            first: None,
+            collector: None,
         }
+    }
+
+    /// The rest of the members of an object from this point on. `input` begins at its compressed
+    /// byte.
+    ///
+    /// # Errors
+    /// The point is none of gzip data, or its window is damaged. Reading returns an error if the
+    /// bytes after the point are not those that it was noted for:
+    /// [`is_wrong_seek_point`](crate::is_wrong_seek_point) knows both.
+    pub fn at(input: R, point: &SeekPoint) -> io::Result<Self> {
+        point.check_codec(Codec::Gzip)?;
+        let mut members = Self {
+            consumed: point.compressed,
+            inflated: point.inflated,
+            first: Some(FirstBytes::after(point)),
+            ..Self::new(input)
+        };
+        if let Some(block) = &point.block {
+            *members.inflater =
+                restart(block, &mut members.window).map_err(|why| point.wrong(why))?;
+            members.part = Part::Content;
+            members.window_begin = point.inflated.saturating_sub(block.window_len.into());
+            members.checksum = crc32fast::Hasher::new_with_initial(block.checksum);
+            members.size = block.size;
+        }
+        Ok(members)
+    }
+
+    /// Adds seek points while the members are inflated. It is called before the first read.
+    pub fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.collector = Collector::of(points, self.inflated);
     }
 
     /// The input.
@@ -127,7 +174,12 @@ impl<R: BufRead> GzipMembers<R> {
         let bytes = self.input.fill_buf()?;
         if bytes.is_empty() {
             let cut = match self.part {
-                Part::Between | Part::Padding => return Ok(false),
+                Part::Between | Part::Padding => {
+                    if let Some(collector) = &mut self.collector {
+                        collector.end();
+                    }
+                    return Ok(false);
+                }
                 Part::Trailer => "incomplete gzip trailer",
                 _ => "incomplete gzip header",
             };
@@ -141,9 +193,9 @@ impl<R: BufRead> GzipMembers<R> {
         while passed < count && self.part != Part::Content && self.damage.is_none() {
             self.damage = self.pass(piece[passed]).err();
             passed += 1;
+            self.consumed += 1;
         }
         self.input.consume(passed);
-        self.consumed += passed as u64;
         Ok(true)
     }
 
@@ -155,6 +207,9 @@ impl<R: BufRead> GzipMembers<R> {
                 return Ok(());
             }
             Part::Between => {
+                if let Some(collector) = &mut self.collector {
+                    collector.note(Codec::Gzip, self.consumed, self.inflated, None);
+                }
                 self.checksum.reset();
                 self.begin(Part::FixedHeader);
             }
@@ -253,6 +308,7 @@ impl<R: BufRead> GzipMembers<R> {
         }
         self.checksum.reset();
         self.size = 0;
+        self.window_begin = self.inflated;
         *self.inflater = DecompressorOxide::new();
         // These are the bytes that a reference to before the content finds.
         self.window.fill(0);
@@ -271,28 +327,46 @@ impl<R: BufRead> GzipMembers<R> {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete deflate stream"));
         }
         let at = self.pending.end % WINDOW;
+        let stop = if self.collector.is_some() { STOP_AT_BLOCKS } else { 0 };
+        let flags = TINFL_FLAG_HAS_MORE_INPUT | stop;
         let (status, consumed, produced) =
-            decompress(&mut self.inflater, piece, &mut self.window, at, TINFL_FLAG_HAS_MORE_INPUT);
+            decompress(&mut self.inflater, piece, &mut self.window, at, flags);
         self.input.consume(consumed);
         self.consumed += consumed as u64;
         self.pending = at..at + produced;
         self.checksum.update(&self.window[self.pending.clone()]);
         self.size = self.size.wrapping_add(produced as u32);
+        self.inflated += produced as u64;
+        if let Some(collector) = &mut self.collector {
+            collector.inflated(&self.window[self.pending.clone()]);
+        }
         self.is_full = status == TINFLStatus::HasMoreOutput;
         match status {
             TINFLStatus::Done => self.begin(Part::Trailer),
             TINFLStatus::HasMoreOutput | TINFLStatus::NeedsMoreInput => {}
+            TINFLStatus::BlockBoundary => self.note_block(),
             _ => self.damage = Some("invalid deflate data".to_owned()),
         }
         Ok(())
     }
-}
 
-impl<R: BufRead> Read for GzipMembers<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
+    /// Notes the boundary of two blocks.
+    fn note_block(&mut self) {
+        let Some(collector) = &mut self.collector else { return };
+        if collector.is_due(self.inflated) {
+            let before = self.inflated - self.window_begin;
+            let block = block_start(&self.inflater, &self.window, self.pending.end, before, |it| {
+                collector.compress(it)
+            });
+            if let Some(mut block) = block {
+                (block.checksum, block.size) = (self.checksum.clone().finalize(), self.size);
+                collector.note(Codec::Gzip, self.consumed, self.inflated, Some(block));
+            }
         }
+    }
+
+    /// Reads on after the first bytes of a seek point.
+    fn read_on(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         while self.pending.is_empty() {
             if let Some(damage) = &self.damage {
                 return Err(io::Error::new(ErrorKind::InvalidData, damage.clone()));
@@ -306,6 +380,18 @@ impl<R: BufRead> Read for GzipMembers<R> {
         buf[..count].copy_from_slice(&pending[..count]);
         self.pending.start += count;
         Ok(count)
+    }
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let Some(mut first) = self.first.take() else { return self.read_on(buf) };
+        let outcome = first.read(buf, |buf| self.read_on(buf));
+        self.first = Some(first).filter(|first| !first.is_done());
+        outcome
     }
 }
 

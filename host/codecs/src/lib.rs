@@ -2,15 +2,23 @@
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
 //! Sources use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 //!
+//! - `block_start`: the state between two blocks of deflate data.
+//! - `first_bytes`: the first inflated bytes after a seek point, which are compared with it.
 //! - `gzip_members`: gzip members (RFC 1952), from compressed bytes that come in pieces of any
 //!   size.
+//! - `seek_point`: a point of a compressed object at which inflating can begin.
+//! - `seek_points`: the seek points of one object.
 //! - `zlib_streams`: zlib streams (RFC 1950), from compressed bytes that come in pieces of any
 //!   size.
 //! - `zstd_frames`: Zstandard frames, from compressed bytes that come in pieces of any size.
 
 #![forbid(unsafe_code)]
 
+mod block_start;
+mod first_bytes;
 mod gzip_members;
+mod seek_point;
+mod seek_points;
 mod zlib_streams;
 mod zstd_frames;
 
@@ -20,6 +28,8 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
 
 pub use gzip_members::GzipMembers;
+pub use seek_point::{SeekPoint, WrongSeekPoint, is_wrong_seek_point};
+pub use seek_points::SeekPoints;
 pub use zlib_streams::ZlibStreams;
 pub use zstd_frames::ZstdFrames;
 

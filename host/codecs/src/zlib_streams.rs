@@ -13,8 +13,12 @@ use miniz_oxide::inflate::core::inflate_flags::{
 };
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-/// Largest distance of a back reference.
-const WINDOW: usize = 32 << 10;
+use crate::block_start::{STOP_AT_BLOCKS, block_start, restart};
+use crate::first_bytes::FirstBytes;
+use crate::seek_point::WINDOW;
+use crate::seek_points::Collector;
+use crate::{Codec, SeekPoint, SeekPoints};
+
 /// The inflater reads the header, and compares the checksum.
 const FLAGS: u32 =
     TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_COMPUTE_ADLER32 | TINFL_FLAG_HAS_MORE_INPUT;
@@ -24,6 +28,10 @@ pub struct ZlibStreams<R> {
     input: R,
     /// Number of compressed bytes read so far; after damage, up to its place.
     consumed: u64,
+    /// Number of inflated bytes of all streams so far.
+    inflated: u64,
+    /// The same, at the first byte of the stream's content or of the window that it began with.
+    window_begin: u64,
     inflater: Box<DecompressorOxide>,
     /// The last bytes of content. The inflater uses them as a ring buffer.
     window: Box<[u8]>,
@@ -36,6 +44,10 @@ pub struct ZlibStreams<R> {
     /// Whether a stream has ended, and the next one has not begun.
     is_between: bool,
     damage: Option<&'static str>,
+    /// The first bytes after the seek point at which reading began, until they were returned.
+    first: Option<Box<FirstBytes>>,
+    /// Notes seek points.
+    collector: Option<Box<Collector>>,
 }
 
 impl<R: BufRead> ZlibStreams<R> {
@@ -44,13 +56,44 @@ impl<R: BufRead> ZlibStreams<R> {
         Self {
             input,
             consumed: 0,
+            inflated: 0,
+            window_begin: 0,
             inflater: Box::default(),
             window: vec![0; WINDOW].into_boxed_slice(),
             pending: 0..0,
             is_full: false,
             is_between: false,
             damage: None,
+            first: None,
+            collector: None,
         }
+    }
+
+    /// The rest of the streams of an object from this point on. `input` begins at its compressed
+    /// byte.
+    ///
+    /// # Errors
+    /// As for [`GzipMembers::at`](crate::GzipMembers::at).
+    pub fn at(input: R, point: &SeekPoint) -> io::Result<Self> {
+        point.check_codec(Codec::Zlib)?;
+        let mut streams = Self {
+            consumed: point.compressed,
+            inflated: point.inflated,
+            window_begin: point.inflated,
+            first: Some(FirstBytes::after(point)),
+            ..Self::new(input)
+        };
+        if let Some(block) = &point.block {
+            *streams.inflater =
+                restart(block, &mut streams.window).map_err(|why| point.wrong(why))?;
+            streams.window_begin = point.inflated.saturating_sub(block.window_len.into());
+        }
+        Ok(streams)
+    }
+
+    /// Adds seek points while the streams are inflated. It is called before the first read.
+    pub fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.collector = Collector::of(points, self.inflated);
     }
 
     /// The input.
@@ -74,6 +117,9 @@ impl<R: BufRead> ZlibStreams<R> {
         let piece = if self.is_full { &[] } else { self.input.fill_buf()? };
         if piece.is_empty() && !self.is_full {
             if self.is_between {
+                if let Some(collector) = &mut self.collector {
+                    collector.end();
+                }
                 return Ok(false);
             }
             return Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete zlib stream"));
@@ -82,17 +128,27 @@ impl<R: BufRead> ZlibStreams<R> {
             *self.inflater = DecompressorOxide::new();
             self.window.fill(0);
             self.pending = 0..0;
+            self.window_begin = self.inflated;
+            if let Some(collector) = &mut self.collector {
+                collector.note(Codec::Zlib, self.consumed, self.inflated, None);
+            }
         }
         let at = self.pending.end % WINDOW;
+        let stop = if self.collector.is_some() { STOP_AT_BLOCKS } else { 0 };
         let (status, consumed, produced) =
-            decompress(&mut self.inflater, piece, &mut self.window, at, FLAGS);
+            decompress(&mut self.inflater, piece, &mut self.window, at, FLAGS | stop);
         self.input.consume(consumed);
         self.consumed += consumed as u64;
         self.pending = at..at + produced;
         self.is_full = status == TINFLStatus::HasMoreOutput;
+        self.inflated += produced as u64;
+        if let Some(collector) = &mut self.collector {
+            collector.inflated(&self.window[self.pending.clone()]);
+        }
         match status {
             TINFLStatus::Done => self.is_between = true,
             TINFLStatus::HasMoreOutput | TINFLStatus::NeedsMoreInput => {}
+            TINFLStatus::BlockBoundary => self.note_block(),
             TINFLStatus::Adler32Mismatch => {
                 self.damage = Some("the checksum of the content is not the one at its end");
             }
@@ -100,13 +156,23 @@ impl<R: BufRead> ZlibStreams<R> {
         }
         Ok(true)
     }
-}
 
-impl<R: BufRead> Read for ZlibStreams<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
+    /// Notes the boundary of two blocks.
+    fn note_block(&mut self) {
+        let Some(collector) = &mut self.collector else { return };
+        if collector.is_due(self.inflated) {
+            let before = self.inflated - self.window_begin;
+            let block = block_start(&self.inflater, &self.window, self.pending.end, before, |it| {
+                collector.compress(it)
+            });
+            if block.is_some() {
+                collector.note(Codec::Zlib, self.consumed, self.inflated, block);
+            }
         }
+    }
+
+    /// Reads on after the first bytes of a seek point.
+    fn read_on(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         while self.pending.is_empty() {
             if let Some(damage) = self.damage {
                 return Err(io::Error::new(ErrorKind::InvalidData, damage));
@@ -120,6 +186,18 @@ impl<R: BufRead> Read for ZlibStreams<R> {
         buf[..count].copy_from_slice(&pending[..count]);
         self.pending.start += count;
         Ok(count)
+    }
+}
+
+impl<R: BufRead> Read for ZlibStreams<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let Some(mut first) = self.first.take() else { return self.read_on(buf) };
+        let outcome = first.read(buf, |buf| self.read_on(buf));
+        self.first = Some(first).filter(|first| !first.is_done());
+        outcome
     }
 }
 

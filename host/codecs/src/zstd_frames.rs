@@ -15,6 +15,10 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
+use crate::first_bytes::FirstBytes;
+use crate::seek_points::Collector;
+use crate::{Codec, SeekPoint, SeekPoints};
+
 /// Bytes of a block's header. Together with a block, the library asks for the header of the next
 /// block.
 const BLOCK_HEADER: usize = 3;
@@ -43,6 +47,12 @@ pub struct ZstdFrames<R> {
     /// Whether the frame has more bytes than its header says. All bytes that its header announces
     /// were returned.
     is_too_long: bool,
+    /// Number of decompressed bytes of all frames that were returned.
+    inflated: u64,
+    /// The first bytes after the seek point at which reading began, until they were returned.
+    first: Option<Box<FirstBytes>>,
+    /// Notes seek points.
+    collector: Option<Box<Collector>>,
 }
 
 impl<R: BufRead> ZstdFrames<R> {
@@ -62,7 +72,28 @@ impl<R: BufRead> ZstdFrames<R> {
             is_full: false,
             produced: 0,
             is_too_long: false,
+            inflated: 0,
+            first: None,
+            collector: None,
         })
+    }
+
+    /// The rest of the frames of an object from this point on. `input` begins at its compressed
+    /// byte.
+    ///
+    /// # Errors
+    /// The library has no memory for a decoder, or as for
+    /// [`GzipMembers::at`](crate::GzipMembers::at).
+    pub fn at(input: R, point: &SeekPoint) -> io::Result<Self> {
+        point.check_codec(Codec::Zstd)?;
+        let first = Some(FirstBytes::after(point));
+        let (consumed, inflated) = (point.compressed, point.inflated);
+        Ok(Self { consumed, inflated, first, ..Self::new(input)? })
+    }
+
+    /// Adds seek points while the frames are decompressed. It is called before the first read.
+    pub fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.collector = Collector::of(points, self.inflated);
     }
 
     /// The input.
@@ -86,8 +117,14 @@ impl<R: BufRead> ZstdFrames<R> {
             &[]
         } else {
             let bytes = self.input.fill_buf()?;
-            if bytes.is_empty() && self.frame_consumed == 0 {
-                return Ok((0, 0));
+            if self.frame_consumed == 0 {
+                if bytes.is_empty() {
+                    self.collector.iter_mut().for_each(|collector| collector.end());
+                    return Ok((0, 0));
+                }
+                if let Some(collector) = &mut self.collector {
+                    collector.note(Codec::Zstd, self.consumed, self.inflated, None);
+                }
             }
             &bytes[..self.wanted.min(bytes.len())]
         };
@@ -135,6 +172,30 @@ impl<R: BufRead> ZstdFrames<R> {
         Ok((consumed, produced))
     }
 
+    /// Reads on after the first bytes of a seek point.
+    fn read_on(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let was_full = self.is_full;
+            if self.is_too_long {
+                return Err(io::Error::new(ErrorKind::InvalidData, DAMAGED));
+            }
+            let (consumed, produced) = self.step(buf)?;
+            if produced > 0 {
+                self.inflated += produced as u64;
+                if let Some(collector) = &mut self.collector {
+                    collector.inflated(&buf[..produced]);
+                }
+                return Ok(produced);
+            }
+            if consumed == 0 && !was_full {
+                return match self.frame_consumed {
+                    0 => Ok(0),
+                    _ => Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete frame")),
+                };
+            }
+        }
+    }
+
     /// Checks a frame that has ended, and begins the next one.
     fn end_frame(&mut self) -> io::Result<()> {
         let produced = std::mem::take(&mut self.produced);
@@ -164,22 +225,10 @@ impl<R: BufRead> Read for ZstdFrames<R> {
         if buf.is_empty() {
             return Ok(0);
         }
-        loop {
-            let was_full = self.is_full;
-            if self.is_too_long {
-                return Err(io::Error::new(ErrorKind::InvalidData, DAMAGED));
-            }
-            let (consumed, produced) = self.step(buf)?;
-            if produced > 0 {
-                return Ok(produced);
-            }
-            if consumed == 0 && !was_full {
-                return match self.frame_consumed {
-                    0 => Ok(0),
-                    _ => Err(io::Error::new(ErrorKind::UnexpectedEof, "incomplete frame")),
-                };
-            }
-        }
+        let Some(mut first) = self.first.take() else { return self.read_on(buf) };
+        let outcome = first.read(buf, |buf| self.read_on(buf));
+        self.first = Some(first).filter(|first| !first.is_done());
+        outcome
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use pipemill_decode::DetectionRule;
 use pipemill_source::{
-    Awaited, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
-    TotalSize, skip,
+    Awaited, Compression, Input, Object, ReadOutcome, SeekPoint, SeekPoints, Source, SourceError,
+    SourceEvent, Start, TotalSize, skip,
 };
 use pipemill_types::ListIdentity;
 
@@ -173,6 +173,8 @@ struct Detected {
     start: Option<Start>,
     /// The expected identity of that epoch's list.
     list: Option<ListIdentity>,
+    /// The point from which the object of the start is inflated.
+    point: Option<Arc<SeekPoint>>,
 }
 
 /// The choice with which the objects of the channel must agree.
@@ -202,13 +204,17 @@ impl Detected {
             other => other,
         };
         let pending = pending.into_iter().map(checked).collect();
-        (choice, Box::new(Self { source, pending, expected, start: None, list: None }))
+        (choice, Box::new(Self { source, pending, expected, start: None, list: None, point: None }))
     }
 
     /// The first event after a start in the middle of an object. This object is not compared with
     /// the first one of the channel: the process that began it has compared it. Only its first
     /// bytes show whether it is compressed, so they are read before the start.
     fn begin_in_object(&mut self, start: Start) -> Result<SourceEvent, SourceError> {
+        if self.point.take().is_some() {
+            // The point says that the object is compressed, and the source has it.
+            return self.source.next();
+        }
         if self.expected.rules.inflate {
             self.source.expect_list(self.list);
             self.source.start_at(Start { offset: 0, ..start })?;
@@ -246,7 +252,9 @@ impl Source for Detected {
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
+        self.point = self.point.take().filter(|_| start.offset > 0);
         self.source.expect_list(self.list);
+        self.source.start_from(self.point.clone());
         self.source.start_at(start)?;
         self.pending.clear();
         self.start = (start.offset > 0).then_some(start);
@@ -255,6 +263,10 @@ impl Source for Detected {
 
     fn expect_list(&mut self, list: Option<ListIdentity>) {
         self.list = list;
+    }
+
+    fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
+        self.point = point;
     }
 
     fn can_reread(&self) -> bool {
@@ -307,6 +319,8 @@ struct Peek {
     inflate: bool,
     /// Whether the first bytes showed that they are compressed.
     is_inflated: bool,
+    /// The seek points of the object, if its reader wants them.
+    points: Option<SeekPoints>,
 }
 
 impl Peek {
@@ -321,6 +335,7 @@ impl Peek {
             // An object that the source inflates is not inflated again.
             inflate: rules.inflate && !is_compressed(name),
             is_inflated: false,
+            points: None,
         }
     }
 
@@ -361,8 +376,12 @@ impl Peek {
             dialect: Dialect::default(),
             inflate: false,
             is_inflated: false,
+            points: None,
         };
         self.input = kind.inflate(&self.name, Box::new(stored));
+        if let Some(points) = &self.points {
+            self.input.set_seek_points(points);
+        }
         (self.ended, self.inflate, self.is_inflated) = (false, false, true);
     }
 }
@@ -374,6 +393,11 @@ impl Input for Peek {
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.input.check_unchanged()
+    }
+
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.points = Some(points.clone());
+        self.input.set_seek_points(points);
     }
 
     fn read(
@@ -422,6 +446,10 @@ impl Input for Checked {
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.peek.check_unchanged()
+    }
+
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.peek.set_seek_points(points);
     }
 
     fn read(

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use pipemill_source::{
-    Files, Input, Object, Pattern, ReadOutcome, ReadSettings, Source, SourceError, SourceEvent,
-    Start, Stop,
+    Files, Input, Object, Pattern, ReadOutcome, ReadSettings, SeekPoints, Source, SourceError,
+    SourceEvent, Start, Stop,
 };
 use pipemill_types::{ObjectFacts, ObjectIdentity};
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use super::bytes::{Sniffed, sniff};
 use super::choice::choose;
 use super::dialect::Dialect;
-use super::source::{DetectError, detect};
+use super::source::{DetectError, detect, expecting};
 
 /// Files of the decoders' own tests and a few that are made here, each with its decoder.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -236,6 +236,45 @@ fn a_source_that_begins_in_the_middle_still_looks_at_the_first_bytes() {
             }
             assert!(object.ordinal == ordinal && bytes == text[offset..], "{start:?}");
         }
+    }
+}
+
+/// The name does not show that the file is compressed, but its seek point does.
+#[test]
+fn a_source_that_begins_at_a_seek_point_reads_nothing_before_it() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let text = b"a line of text\n".repeat(5_000);
+    let content = text.repeat(3);
+    for stored in [gzip(&text).repeat(3), zstd(&text).repeat(3)] {
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, &stored).expect("there is room");
+        let files = || {
+            let stop = Stop::new().expect("there are descriptors");
+            Files::new(Pattern::File(path.clone()), ReadSettings::default(), 0, stop)
+        };
+        let read = |source: &mut dyn Source, points: Option<&SeekPoints>| {
+            let Ok(SourceEvent::Object(mut object)) = source.next() else { panic!("no object") };
+            if let Some(points) = points {
+                object.input.set_seek_points(points);
+            }
+            let (mut bytes, mut buf) = (Vec::<u8>::new(), [0; 777]);
+            while let Ok(ReadOutcome::Bytes(count)) = object.input.read(&mut buf, None) {
+                bytes.extend(&buf[..count]);
+            }
+            bytes
+        };
+        let Ok((choice, mut source)) = detect(Box::new(files()), Vec::new(), true, &[]) else {
+            panic!("no text")
+        };
+        let points = SeekPoints::every(0, usize::MAX);
+        assert!(read(&mut *source, Some(&points)) == content);
+        let point = points.before(200_000).expect("a member begins at byte 150,000");
+        // Whoever reads the first bytes fails.
+        std::fs::write(&path, [&[0xff; 9], &stored[9..]].concat()).expect("there is room");
+        let mut source = expecting(Box::new(files()), choice, Vec::new(), true, &[]);
+        source.start_from(Some(point));
+        source.start_at(Start { offset: 200_000, ..Start::default() }).expect("it is in the list");
+        assert!(read(&mut *source, None) == content[200_000..]);
     }
 }
 

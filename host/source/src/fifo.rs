@@ -13,6 +13,7 @@ use pipemill_types::ObjectFacts;
 use crate::file_identity::file_facts;
 use crate::open::{Found, Opened};
 use crate::skip::skip;
+use crate::start::ObjectStart;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{
     Awaited, AwaitedObject, Compression, Object, Source, SourceError, SourceEvent, Start, Stop,
@@ -122,7 +123,14 @@ impl Fifos {
             let input = skip(&name, compression.inflate(&name, Box::new(pipe)), 0, offset);
             Opened { input, version: None }
         } else {
-            open::open(&path, &name, compression, offset, Found::Named, &self.stop)?
+            open::open(
+                &path,
+                &name,
+                compression,
+                ObjectStart::at(offset),
+                Found::Named,
+                &self.stop,
+            )?
         };
         let (_, identity) = file_facts(&path, version, None);
         self.delivered = true;

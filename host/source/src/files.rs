@@ -3,8 +3,10 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use glob::MatchOptions;
+use pipemill_codecs::SeekPoint;
 use pipemill_types::ListIdentity;
 
 use crate::file_identity::{ListedFile, file_facts, list_identity};
@@ -14,7 +16,7 @@ use crate::hidden::{LeftOut, is_hidden, names_hidden};
 use crate::open::{Found, Opened};
 use crate::reading::file_size;
 use crate::selected::check_selected;
-use crate::start::check_list;
+use crate::start::{ObjectStart, check_list};
 use crate::walk::walk;
 use crate::{
     KnownList, Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize,
@@ -57,6 +59,8 @@ pub struct Files {
     expected: Option<ListIdentity>,
     /// Byte at which the next object begins.
     offset: u64,
+    /// The point from which the object of the start is inflated.
+    point: Option<Arc<SeekPoint>>,
     total_size: Option<TotalSize>,
     /// The hidden names that the last list left out.
     left_out: LeftOut,
@@ -75,6 +79,7 @@ impl Files {
             start: None,
             expected: None,
             offset: 0,
+            point: None,
             total_size: None,
             left_out: LeftOut::default(),
         }
@@ -139,11 +144,12 @@ impl Source for Files {
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
         let name = path.to_string_lossy().into_owned();
-        let offset = std::mem::take(&mut self.offset);
+        let (offset, point) = (std::mem::take(&mut self.offset), self.point.take());
+        let start = ObjectStart::after(point.as_deref(), offset);
         let found =
             if self.pattern.selects() { Found::Selected(state) } else { Found::Listed(state) };
         let Opened { input, version } =
-            self.reading.open(&path, &name, offset, found, &self.stop)?;
+            self.reading.open(&path, &name, start, found, &self.stop)?;
         let (facts, identity) = file_facts(&path, version, self.list);
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
         Ok(SourceEvent::Object(Object {
@@ -167,13 +173,17 @@ impl Source for Files {
         self.expected = list;
     }
 
+    fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
+        self.point = point;
+    }
+
     fn can_reread(&self) -> bool {
         true
     }
 
     fn end_epoch(&mut self) {
         (self.rest, self.start, self.offset) = (Some(Vec::new().into_iter().enumerate()), None, 0);
-        self.expected = None;
+        (self.expected, self.point) = (None, None);
     }
 
     fn total_size(&mut self) -> TotalSize {

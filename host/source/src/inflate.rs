@@ -3,9 +3,13 @@
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::time::Duration;
 
-use pipemill_codecs::{GzipMembers, ZSTD_WINDOW_BYTES, ZlibStreams, ZstdFrames};
+use pipemill_codecs::{
+    Codec, GzipMembers, SeekPoint, SeekPoints, ZSTD_WINDOW_BYTES, ZlibStreams, ZstdFrames,
+    is_wrong_seek_point,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::skip::skip;
 use crate::{Input, ReadOutcome, SourceError};
 
 /// How an object is compressed.
@@ -41,7 +45,7 @@ impl std::fmt::Display for Compression {
 /// Number of compressed bytes that are read at once.
 const BUFFER_SIZE: usize = 128 << 10;
 /// Bytes that a decompressor takes in addition to its window: tables, an input block and an output
-/// block.
+/// block; with seek points, the bytes that are compared and the tables that compress a window.
 const DECOMPRESSOR_BYTES: u64 = 1 << 20;
 
 impl Compression {
@@ -78,26 +82,76 @@ impl Compression {
 
     /// Wraps an input so that its inflated bytes are read. `Auto` inflates according to `name`.
     pub fn inflate(self, name: &str, input: Box<dyn Input>) -> Box<dyn Input> {
-        let kind = self.resolve(name);
+        self.inflate_from(name, input, None)
+    }
+
+    /// As [`inflate`](Self::inflate), from a seek point on: `input` begins at the compressed byte
+    /// of the point, and the first byte read is the inflated byte of the point. If the name does
+    /// not say how the object is compressed, the point does.
+    ///
+    /// Reading returns an error, and no byte, if the point is not one of this object in its present
+    /// state.
+    pub fn inflate_from(
+        self,
+        name: &str,
+        input: Box<dyn Input>,
+        point: Option<&SeekPoint>,
+    ) -> Box<dyn Input> {
+        let kind = match (self.resolve(name), point) {
+            (Self::Auto, Some(point)) => Self::of(point.codec()),
+            (Self::None, Some(_)) => {
+                let why = "has a seek point, but it is read as an object that is not compressed";
+                let remedy = "set the `compression` with which its index was made";
+                return Box::new(Failed(SourceError::new(name, why, remedy)));
+            }
+            (kind, _) => kind,
+        };
+        if kind.is_plain() {
+            return input;
+        }
         let compressed = Compressed { input, timeout: None, stopped: false, failed: None };
-        let compressed = BufReader::with_capacity(BUFFER_SIZE, compressed);
-        let name = name.to_owned();
-        match kind {
-            Self::Gzip => {
-                let decompressor = GzipMembers::new(compressed);
-                Box::new(Inflated { name, format: "gzip", decompressor })
-            }
-            Self::Zlib => {
-                let decompressor = ZlibStreams::new(compressed);
-                Box::new(Inflated { name, format: "zlib", decompressor })
-            }
-            Self::Zstd => match ZstdFrames::new(compressed) {
-                Ok(decompressor) => Box::new(Inflated { name, format: "zstd", decompressor }),
-                Err(error) => Box::new(Failed(SourceError::io(name, "can't start zstd", &error))),
-            },
-            Self::Auto | Self::None => compressed.into_inner().input,
+        let input = BufReader::with_capacity(BUFFER_SIZE, compressed);
+        match (kind, point) {
+            (Self::Gzip, None) => inflated(name, kind, Ok(GzipMembers::new(input))),
+            (Self::Gzip, Some(point)) => inflated(name, kind, GzipMembers::at(input, point)),
+            (Self::Zlib, None) => inflated(name, kind, Ok(ZlibStreams::new(input))),
+            (Self::Zlib, Some(point)) => inflated(name, kind, ZlibStreams::at(input, point)),
+            (_, None) => inflated(name, kind, ZstdFrames::new(input)),
+            (_, Some(point)) => inflated(name, kind, ZstdFrames::at(input, point)),
         }
     }
+
+    /// The compression of seek points of this codec.
+    fn of(codec: Codec) -> Self {
+        match codec {
+            Codec::Zlib => Self::Zlib,
+            Codec::Zstd => Self::Zstd,
+            _ => Self::Gzip,
+        }
+    }
+}
+
+fn inflated<D: Decompressor + 'static>(
+    name: &str,
+    kind: Compression,
+    decompressor: io::Result<D>,
+) -> Box<dyn Input> {
+    let name = name.to_owned();
+    match decompressor {
+        Ok(decompressor) => Box::new(Inflated { name, kind, decompressor, points: None }),
+        Err(error) if is_wrong_seek_point(&error) => {
+            Box::new(Failed(wrong_seek_point(&name, &error)))
+        }
+        // Only zstd's can fail otherwise.
+        Err(error) => Box::new(Failed(SourceError::io(name, "can't start zstd", &error))),
+    }
+}
+
+/// The error for an object that can't be inflated from its seek point.
+fn wrong_seek_point(name: &str, error: &io::Error) -> SourceError {
+    let remedy = "the seek point is of another object, or of another state of this one: make its \
+                  index again, or read it from its start";
+    SourceError::new(name, error.to_string(), remedy)
 }
 
 fn has_ending(name: &str, endings: &[&str]) -> bool {
@@ -138,6 +192,7 @@ impl Read for Compressed {
 
 /// A decompressor that gives access to its input. It returns no bytes only at the end of its input.
 trait Decompressor: Read + Send {
+    fn set_seek_points(&mut self, points: &SeekPoints);
     fn compressed(&self) -> &Compressed;
     fn compressed_mut(&mut self) -> &mut Compressed;
     /// Compressed bytes up to the end of what was read, or up to damage. The result does not depend
@@ -146,6 +201,9 @@ trait Decompressor: Read + Send {
 }
 
 impl Decompressor for GzipMembers<BufReader<Compressed>> {
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.set_seek_points(points);
+    }
     fn compressed(&self) -> &Compressed {
         self.get_ref().get_ref()
     }
@@ -158,6 +216,9 @@ impl Decompressor for GzipMembers<BufReader<Compressed>> {
 }
 
 impl Decompressor for ZlibStreams<BufReader<Compressed>> {
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.set_seek_points(points);
+    }
     fn compressed(&self) -> &Compressed {
         self.get_ref().get_ref()
     }
@@ -170,6 +231,9 @@ impl Decompressor for ZlibStreams<BufReader<Compressed>> {
 }
 
 impl Decompressor for ZstdFrames<BufReader<Compressed>> {
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.set_seek_points(points);
+    }
     fn compressed(&self) -> &Compressed {
         self.get_ref().get_ref()
     }
@@ -184,9 +248,11 @@ impl Decompressor for ZstdFrames<BufReader<Compressed>> {
 /// The inflated bytes of an input.
 struct Inflated<D> {
     name: String,
-    /// Name of the format, for messages.
-    format: &'static str,
+    /// gzip, zlib or zstd.
+    kind: Compression,
     decompressor: D,
+    /// The seek points of the object, if its reader wants them.
+    points: Option<SeekPoints>,
 }
 
 impl<D: Decompressor> Input for Inflated<D> {
@@ -196,6 +262,22 @@ impl<D: Decompressor> Input for Inflated<D> {
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.decompressor.compressed().input.check_unchanged()
+    }
+
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.points = Some(points.clone());
+        self.decompressor.set_seek_points(points);
+    }
+
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let point = self.points.as_ref()?.before(offset);
+        let point = point.as_deref();
+        let stored = &self.decompressor.compressed().input;
+        let stored = stored.at(point.map_or(0, SeekPoint::compressed))?;
+        Some(stored.map(|stored| {
+            let input = self.kind.inflate_from(&self.name, stored, point);
+            skip(&self.name, input, point.map_or(0, SeekPoint::inflated), offset)
+        }))
     }
 
     fn read(
@@ -227,7 +309,10 @@ impl<D: Decompressor> Inflated<D> {
         if let Err(changed) = self.check_unchanged() {
             return changed;
         }
-        let (format, count) = (self.format, self.decompressor.place());
+        if is_wrong_seek_point(error) {
+            return wrong_seek_point(&self.name, error);
+        }
+        let (format, count) = (self.kind, self.decompressor.place());
         // zstd reports this only in the text of its error.
         if error.to_string().contains("too much memory") {
             let message =
@@ -246,8 +331,8 @@ impl<D: Decompressor> Inflated<D> {
     }
 }
 
-/// An input whose decompressor could not be created: each read returns the error.
-struct Failed(SourceError);
+/// An input that could not be created: each read returns the error.
+pub(crate) struct Failed(pub(crate) SourceError);
 
 impl Input for Failed {
     fn read(&mut self, _: &mut [u8], _: Option<Duration>) -> Result<ReadOutcome, SourceError> {

@@ -9,7 +9,7 @@ use pipemill_types::{ListIdentity, is_same_content, split_identity};
 use crate::file_identity::file_facts;
 use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
-use crate::start::check_list;
+use crate::start::{ObjectStart, check_list};
 use crate::{
     Block, Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize,
 };
@@ -163,8 +163,10 @@ impl KnownFiles {
         // A block is always decoded from its start.
         let offset = std::mem::take(&mut self.offset);
         let offset = item.block.map_or(offset, |block| block.offset);
-        let open =
-            |offset| self.reading.open(path, &name, offset, Found::Selected(None), &self.stop);
+        let open = |offset| {
+            let start = ObjectStart::at(offset);
+            self.reading.open(path, &name, start, Found::Selected(None), &self.stop)
+        };
         let Opened { mut input, version } = open(offset)?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {
             let header = open(0)?.input;

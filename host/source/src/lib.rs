@@ -93,6 +93,7 @@ pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects};
 pub use list_part::{Balance, ListPart};
 pub use order::Order;
 pub use paths::{Paths, stdin};
+pub use pipemill_codecs::{SeekPoint, SeekPoints};
 pub use reading::{ReadSettings, file_size};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;

@@ -14,6 +14,7 @@ use crate::file_version::{FileVersion, SizeAndTime, stable_metadata};
 use crate::regular_file::RegularFile;
 use crate::selected::check_selected;
 use crate::skip::skip;
+use crate::start::ObjectStart;
 use crate::wait::{WaitOutcome, wait_readable};
 use crate::{Compression, Input, ReadOutcome, SourceError, Stop};
 
@@ -40,16 +41,17 @@ pub(super) struct Opened {
 }
 
 /// Opens a path; `-` is standard input. Messages call it `name`. A compressed object is inflated
-/// while it is read. The read begins with byte `offset` of the inflated object.
+/// while it is read. The read begins at `start` in the inflated object.
 pub(super) fn open(
     path: &Path,
     name: &str,
     compression: Compression,
-    offset: u64,
+    start: ObjectStart,
     found: Found,
     stop: &Stop,
 ) -> Result<Opened, SourceError> {
-    let inflated = |input: Box<dyn Input>| skip(name, compression.inflate(name, input), 0, offset);
+    let inflated =
+        |input: Box<dyn Input>| skip(name, compression.inflate(name, input), 0, start.offset);
     if path.as_os_str() == "-" {
         let input = inflated(Box::new(Pipe::of_stdin(name, stop)?));
         return Ok(Opened { input, version: None });
@@ -79,10 +81,14 @@ pub(super) fn open(
     if let Found::Listed(Some(listed)) | Found::Selected(Some(listed)) = &found {
         version.check_listed(listed, name)?;
     }
-    let is_plain = compression.resolve(name).is_plain();
-    let begin = if is_plain { offset } else { 0 };
-    let file = Box::new(RegularFile::new(path, name, file, version, begin, stop)?);
-    let input = if is_plain { file } else { inflated(file) };
+    let (stored, begin) = match start.point() {
+        Some(point) => (point.compressed(), point.inflated()),
+        None if compression.resolve(name).is_plain() => (start.offset, start.offset),
+        None => (0, 0),
+    };
+    let file = Box::new(RegularFile::new(path, name, file, version, stored, stop)?);
+    let input = compression.inflate_from(name, file, start.point());
+    let input = skip(name, input, begin, start.offset);
     Ok(Opened { input, version: Some(version) })
 }
 

@@ -2,10 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
+
+use pipemill_codecs::SeekPoint;
 
 use crate::file_identity::file_facts;
 use crate::open::{Found, Opened};
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
+use crate::start::ObjectStart;
 use crate::{
     Compression, Files, LeftOut, Object, Pattern, ReadSettings, Source, SourceError, SourceEvent,
     Start, Stop, TotalSize,
@@ -28,6 +32,8 @@ pub struct Paths {
     total_size: Option<TotalSize>,
     /// The start; `None` after the first object.
     start: Option<Start>,
+    /// The point from which the object of the start is inflated.
+    point: Option<Arc<SeekPoint>>,
     /// Number of the next object in this epoch.
     ordinal: u64,
 }
@@ -39,7 +45,20 @@ impl Paths {
         let s3 = LazyS3Runtime::new(None);
         let (nested, total_size, start) = (None, None, None);
         let (next, epoch, ordinal) = (0, 0, 0);
-        Self { names, next, epoch, nested, reading, s3, access, stop, total_size, start, ordinal }
+        Self {
+            names,
+            next,
+            epoch,
+            nested,
+            reading,
+            s3,
+            access,
+            stop,
+            total_size,
+            start,
+            point: None,
+            ordinal,
+        }
     }
 
     /// The source of a folder or of an address in S3; `None` for other names, which are one object
@@ -63,6 +82,7 @@ impl Paths {
             // The byte counts of several names are not summed up: the total stays unknown.
             let total_size = self.total_size.clone().filter(|_| self.names.len() == 1);
             let (stop, total_size) = (self.stop.clone(), total_size.unwrap_or_default());
+            let start = (start, self.point.take());
             let objects = s3::Objects::with_total_size(s3, settings, start, stop, total_size);
             return Ok(Some(Box::new(objects)));
         }
@@ -70,6 +90,7 @@ impl Paths {
             let pattern = Pattern::Folder(name.into());
             let stop = self.stop.clone();
             let mut files = Files::new(pattern, self.this_epoch(), self.epoch, stop);
+            files.start_from(self.point.take());
             files.start_at(start)?;
             return Ok(Some(Box::new(files)));
         }
@@ -137,8 +158,14 @@ impl Source for Paths {
             if start.ordinal == 1 {
                 continue;
             }
-            let Opened { input, version } =
-                self.reading.open(path, &name, start.offset, Found::Named, &self.stop)?;
+            let point = self.point.take();
+            let Opened { input, version } = self.reading.open(
+                path,
+                &name,
+                ObjectStart::after(point.as_deref(), start.offset),
+                Found::Named,
+                &self.stop,
+            )?;
             let (facts, identity) = file_facts(path, version, None);
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {
@@ -167,8 +194,13 @@ impl Source for Paths {
         Ok(())
     }
 
+    fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
+        self.point = point;
+    }
+
     fn end_epoch(&mut self) {
         (self.next, self.nested, self.start) = (self.names.len(), None, None);
+        self.point = None;
     }
 
     fn total_size(&mut self) -> TotalSize {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::open::{self, Found, Opened};
 use crate::skip::skip;
+use crate::start::ObjectStart;
 use crate::wrap::{self, Wrapped};
 use crate::{Compression, Order, SourceError, Stop};
 
@@ -33,24 +34,25 @@ impl Default for ReadSettings {
 
 impl ReadSettings {
     /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.
-    /// The read begins with byte `offset`.
+    /// The read begins at `start`.
     pub(super) fn open(
         &self,
         path: &Path,
         name: &str,
-        offset: u64,
+        start: ObjectStart,
         found: Found,
         stop: &Stop,
     ) -> Result<Opened, SourceError> {
         let compression = self.compression.resolve(name);
         if !self.wrap {
-            return open::open(path, name, compression, offset, found, stop);
+            return open::open(path, name, compression, start, found, stop);
         }
-        let Opened { input, version } = open::open(path, name, compression, 0, found, stop)?;
+        let Opened { input, version } =
+            open::open(path, name, compression, ObjectStart::default(), found, stop)?;
         // The length of a compressed file or of a pipe is not known before its end.
         let size = version.filter(|_| self.is_plain(name)).map(|file| file.content.size);
         let wrapped = Wrapped::new(name.to_owned(), input, size);
-        Ok(Opened { input: skip(name, Box::new(wrapped), 0, offset), version })
+        Ok(Opened { input: skip(name, Box::new(wrapped), 0, start.offset), version })
     }
 
     /// The files that this machine reads in this epoch, in the epoch's order.

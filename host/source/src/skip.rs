@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use pipemill_codecs::SeekPoints;
+
 use crate::{Input, ReadOutcome, SourceError};
 
 /// An input whose first bytes are read and thrown away by the first read.
@@ -59,6 +61,14 @@ impl Input for Skip {
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.input.check_unchanged()
+    }
+
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.input.set_seek_points(points);
+    }
+
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.input.at(offset)
     }
 
     fn read(

@@ -1,8 +1,10 @@
 //! The interface of all sources: [`Source`] delivers objects in order, [`Input`] the bytes of one
 //! object.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use pipemill_codecs::{SeekPoint, SeekPoints};
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
 use crate::{Awaited, SourceError, Start, TotalSize};
@@ -40,8 +42,17 @@ pub trait Input: Send {
         Ok(())
     }
 
+    /// Adds the seek points of a compressed object to these while it is read, and uses them for
+    /// [`at`](Self::at). It is called before the first read: the bytes read before it have no
+    /// points. Inputs that are not inflated have none, and neither have wrapped objects.
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        let _ = points;
+    }
+
     /// The bytes of the object from this offset on, to be read concurrently with this input. `None`
-    /// if the object can't be read at several places concurrently.
+    /// if the object can't be read at several places concurrently. A compressed object can if its
+    /// seek points are known, by [`set_seek_points`](Self::set_seek_points): it is inflated from
+    /// the last one that is not after the offset.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
         let _ = offset;
         None
@@ -121,8 +132,10 @@ pub trait Source: Send {
     /// and of objects in S3 can be read again, so they also allow it later.
     ///
     /// An input that can seek is read from `start.offset` on; the bytes before it are not fetched.
-    /// Compressed objects, wrapped objects and pipes are read from their beginning: the first
-    /// [`read`](Input::read) throws away the bytes before `start.offset`. If the object is shorter,
+    /// Compressed objects are read from the point of
+    /// [`start_from`](Self::start_from) on. Those without one, wrapped objects and
+    /// pipes are read from their beginning. The first [`read`](Input::read) throws away the bytes
+    /// before `start.offset`. If the object is shorter,
     /// the first read returns an error, so that its identity can be compared before.
     ///
     /// # Errors
@@ -143,6 +156,14 @@ pub trait Source: Send {
     /// Sources without a list ignore it.
     fn expect_list(&mut self, list: Option<ListIdentity>) {
         let _ = list;
+    }
+
+    /// The object at which [`start_at`](Self::start_at) begins is compressed, and can be inflated
+    /// from this point on: its compressed bytes before the point are not read. It is called before
+    /// `start_at`, and applies to that start alone. A point after `start.offset` is ignored, and so
+    /// are points of wrapped objects, and of sources that can't seek.
+    fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
+        let _ = point;
     }
 
     /// Whether objects can be read again, so that [`start_at`](Self::start_at) may be called at any

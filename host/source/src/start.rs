@@ -1,6 +1,7 @@
 //! The start of a source: its first byte, or a byte in the middle, where an earlier process
 //! stopped.
 
+use pipemill_codecs::SeekPoint;
 use pipemill_types::ListIdentity;
 
 use crate::SourceError;
@@ -15,6 +16,32 @@ pub struct Start {
     pub ordinal: u64,
     /// First byte of this object to read, inflated and wrapped.
     pub offset: u64,
+}
+
+/// The place in one object at which reading begins. The default is its first byte.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ObjectStart<'a> {
+    /// First byte to read, inflated and wrapped.
+    pub(crate) offset: u64,
+    /// The point from which a compressed object is inflated; without one, its start.
+    point: Option<&'a SeekPoint>,
+}
+
+impl<'a> ObjectStart<'a> {
+    /// Byte `offset` of an object that is not compressed, or that is inflated from its start.
+    pub(crate) fn at(offset: u64) -> Self {
+        Self { offset, point: None }
+    }
+
+    /// Byte `offset` of an object that is inflated from this point, if it is not after the byte.
+    pub(crate) fn after(point: Option<&'a SeekPoint>, offset: u64) -> Self {
+        Self { offset, point: point.filter(|point| point.inflated() <= offset) }
+    }
+
+    /// The point from which a compressed object is inflated.
+    pub(crate) fn point(&self) -> Option<&'a SeekPoint> {
+        self.point
+    }
 }
 
 impl Start {

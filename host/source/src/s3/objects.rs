@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use pipemill_codecs::{SeekPoint, SeekPoints};
 use pipemill_types::{ListIdentity, printable};
 use tokio::sync::mpsc;
 
@@ -17,7 +18,9 @@ use super::settings::{OnChange, Settings};
 use super::wait::wait;
 use super::window::ReadWindow;
 use crate::chain::Chain;
+use crate::inflate::Failed;
 use crate::skip::{ended, skip};
+use crate::start::ObjectStart;
 use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
@@ -39,20 +42,33 @@ pub struct Objects {
     skip_epoch: bool,
     /// The expected identity of the list of the epoch in which the source starts.
     expected: Option<ListIdentity>,
+    /// The point from which the object of the next start is inflated.
+    point: Option<Arc<SeekPoint>>,
 }
 
 impl Objects {
     /// Starts to prefetch the epochs up to, but not including, `reading.epochs` from this place on.
     /// Objects before the place are listed, but not requested.
     pub fn new(s3: Arc<S3Runtime>, settings: Settings, start: Start, stop: Stop) -> Self {
+        Self::from_seek_point(s3, settings, (start, None), stop)
+    }
+
+    /// As [`Objects::new`], with the seek point of the object at which it starts, as for
+    /// [`Source::start_from`].
+    pub fn from_seek_point(
+        s3: Arc<S3Runtime>,
+        settings: Settings,
+        start: (Start, Option<Arc<SeekPoint>>),
+        stop: Stop,
+    ) -> Self {
         Self::with_total_size(s3, settings, start, stop, TotalSize::default())
     }
 
-    /// As [`Objects::new`], with the handle that receives each epoch's byte count.
+    /// As [`Objects::from_seek_point`], with the handle that receives each epoch's byte count.
     pub(crate) fn with_total_size(
         s3: Arc<S3Runtime>,
         settings: Settings,
-        start: Start,
+        (start, point): (Start, Option<Arc<SeekPoint>>),
         stop: Stop,
         total_size: TotalSize,
     ) -> Self {
@@ -64,7 +80,7 @@ impl Objects {
             total_size,
         };
         let reader = Reader { planner, handle: s3.tokio().clone(), stop };
-        let (events, task) = start_prefetch(&reader, start, None);
+        let (events, task) = start_prefetch(&reader, start, None, point);
         Self {
             _s3: s3,
             reader,
@@ -74,27 +90,36 @@ impl Objects {
             epoch: start.epoch,
             skip_epoch: false,
             expected: None,
+            point: None,
         }
     }
 
-    /// The input of an object, which begins at its byte `offset`.
+    /// The input of an object, which begins at `start`.
     fn object_input(
         &self,
         name: &str,
         pieces: Vec<PrefetchedPiece>,
-        offset: u64,
+        start: ObjectStart,
     ) -> Box<dyn Input> {
+        let offset = start.offset;
         // With several pieces, it is not known which one contains the byte.
         let is_single = matches!(pieces[..], [PrefetchedPiece::Object { .. }]);
-        let begin = if is_single && !self.settings.reading.wrap { offset } else { 0 };
+        let can_seek = is_single && !self.settings.reading.wrap;
+        let begin = if can_seek { start } else { ObjectStart::default() };
         // The bytes before `offset` were decoded by an earlier process.
-        let on_change = if offset == 0 { self.settings.on_change } else { OnChange::Fail };
+        let is_begun = offset > 0 || begin.point().is_some();
+        let on_change = if is_begun { OnChange::Fail } else { self.settings.on_change };
         let inputs = pieces.into_iter().map(|piece| self.input(piece, begin, on_change)).collect();
-        skip(name, Chain::of(inputs), begin, offset)
+        skip(name, Chain::of(inputs), begin.offset, offset)
     }
 
-    /// The input of a piece, which begins at its byte `offset`.
-    fn input(&self, piece: PrefetchedPiece, offset: u64, on_change: OnChange) -> Box<dyn Input> {
+    /// The input of a piece, which begins at `start`.
+    fn input(
+        &self,
+        piece: PrefetchedPiece,
+        start: ObjectStart,
+        on_change: OnChange,
+    ) -> Box<dyn Input> {
         let (name, size, input): (_, _, Box<dyn Input>) = match piece {
             PrefetchedPiece::Text(text) => {
                 (String::new(), Some(text.len() as u64), Box::new(Text(text)))
@@ -102,24 +127,39 @@ impl Objects {
             PrefetchedPiece::Object { target, bytes, parts } => {
                 let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
+                // At least one byte is after each point.
+                if let Some(point) = start.point().filter(|point| point.compressed() >= size) {
+                    return Box::new(Failed(ended(&name, size, point.compressed())));
+                }
                 // A block's bytes begin inside of the object.
-                let (first_byte, offset) = (bytes.start, offset.max(bytes.start));
+                let first_byte = bytes.start;
+                let start = match start.point() {
+                    None => ObjectStart::at(start.offset.max(first_byte)),
+                    Some(_) => start,
+                };
                 let body = Body::new(target, bytes, parts, self.reader.clone(), on_change);
                 match self.settings.reading.compression.resolve(&key) {
                     Compression::Auto => {
                         let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
-                        let input =
-                            ByContentEncoding { name: name.clone(), first_byte, offset, encoding };
+                        let input = ByContentEncoding {
+                            name: name.clone(),
+                            first_byte,
+                            offset: start.offset,
+                            point: start.point().cloned().map(Box::new),
+                            points: None,
+                            encoding,
+                        };
                         // The size after decompression is unknown before the first response.
                         (name, None, Box::new(input))
                     }
-                    Compression::None => {
-                        let input = skip(&name, Box::new(body), first_byte, offset);
+                    Compression::None if start.point().is_none() => {
+                        let input = skip(&name, Box::new(body), first_byte, start.offset);
                         (name, Some(size), input)
                     }
                     kind => {
-                        let input = kind.inflate(&name, Box::new(body));
-                        (name.clone(), None, skip(&name, input, 0, offset))
+                        let input = kind.inflate_from(&name, Box::new(body), start.point());
+                        let begin = start.point().map_or(0, SeekPoint::inflated);
+                        (name.clone(), None, skip(&name, input, begin, start.offset))
                     }
                 }
             }
@@ -133,10 +173,11 @@ fn start_prefetch(
     reader: &Reader,
     start: Start,
     expected: Option<ListIdentity>,
+    point: Option<Arc<SeekPoint>>,
 ) -> (mpsc::Receiver<PrefetchEvent>, Task<()>) {
     let (sender, events) = mpsc::channel(MAX_QUEUED_OBJECTS);
     let planner = reader.planner.clone();
-    (events, Task(reader.handle.spawn(prefetch(planner, start, expected, sender))))
+    (events, Task(reader.handle.spawn(prefetch(planner, start, expected, point, sender))))
 }
 
 impl Source for Objects {
@@ -145,7 +186,7 @@ impl Source for Objects {
             // Requests of the skipped objects are aborted when their task and their parts are
             // dropped.
             (self.events, self._prefetch) =
-                start_prefetch(&self.reader, Start::of_epoch(self.epoch + 1), None);
+                start_prefetch(&self.reader, Start::of_epoch(self.epoch + 1), None, None);
             return Ok(SourceEvent::EpochEnd(self.epoch));
         }
         let Reader { handle, stop, .. } = &self.reader;
@@ -163,10 +204,12 @@ impl Source for Objects {
                     facts,
                     block,
                     offset,
+                    point,
                     pieces,
                 } = object;
                 self.epoch = epoch;
-                let input = self.object_input(&name, pieces, offset);
+                let start = ObjectStart::after(point.as_deref(), offset);
+                let input = self.object_input(&name, pieces, start);
                 Ok(SourceEvent::Object(Object {
                     epoch,
                     ordinal,
@@ -195,18 +238,23 @@ impl Source for Objects {
     }
 
     /// Objects that were prefetched from another place are dropped. A caller that knows the place
-    /// in advance passes it to [`Objects::new`], so that nothing else is requested.
+    /// in advance passes it to [`Objects::new`] or [`Objects::from_seek_point`], so that nothing
+    /// else is requested.
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
         let Settings { selection, reading, .. } = &*self.settings;
         start.check_epoch(&selection.to_string(), 0, Some(reading.epochs))?;
         (self.epoch, self.skip_epoch) = (start.epoch, false);
-        let expected = self.expected.take();
-        (self.events, self._prefetch) = start_prefetch(&self.reader, start, expected);
+        let (expected, point) = (self.expected.take(), self.point.take());
+        (self.events, self._prefetch) = start_prefetch(&self.reader, start, expected, point);
         Ok(())
     }
 
     fn expect_list(&mut self, list: Option<ListIdentity>) {
         self.expected = list;
+    }
+
+    fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
+        self.point = point;
     }
 
     fn can_reread(&self) -> bool {
@@ -243,6 +291,10 @@ struct ByContentEncoding {
     first_byte: u64,
     /// The first byte to read, counted in the inflated object.
     offset: u64,
+    /// The point from which it is inflated; the body begins there.
+    point: Option<Box<SeekPoint>>,
+    /// The seek points of the object, if its reader wants them.
+    points: Option<SeekPoints>,
     encoding: ObjectEncoding,
 }
 
@@ -256,6 +308,13 @@ enum ObjectEncoding {
 impl Input for ByContentEncoding {
     fn is_inflated(&self) -> bool {
         matches!(&self.encoding, ObjectEncoding::Known(input) if input.is_inflated())
+    }
+
+    fn set_seek_points(&mut self, points: &SeekPoints) {
+        self.points = Some(points.clone());
+        if let ObjectEncoding::Known(input) = &mut self.encoding {
+            input.set_seek_points(points);
+        }
     }
 
     fn is_stored(&self) -> bool {
@@ -291,15 +350,22 @@ impl Input for ByContentEncoding {
                 SourceError::new(&self.name, message, remedy)
             })?;
             if let Some(mut body) = slot.take() {
-                let mut begin = self.first_byte;
-                if begin > 0 && !kind.is_plain() {
+                let point = self.point.as_deref();
+                // The encoding need not be set: the point says it, too.
+                let by_point = kind.is_plain() && point.is_some();
+                let kind = if by_point { Compression::Auto } else { kind };
+                let mut begin = point.map_or(self.first_byte, SeekPoint::inflated);
+                if begin > 0 && !kind.is_plain() && point.is_none() {
                     // It is inflated from its beginning.
                     let target = body.target.clone();
                     body.fetch_again(target);
                     begin = 0;
                 }
-                let input = kind.inflate(&self.name, body);
-                let input = skip(&self.name, input, begin, self.offset);
+                let input = kind.inflate_from(&self.name, body, point);
+                let mut input = skip(&self.name, input, begin, self.offset);
+                if let Some(points) = &self.points {
+                    input.set_seek_points(points);
+                }
                 self.encoding = ObjectEncoding::Known(input);
             }
         }

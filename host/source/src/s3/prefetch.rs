@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pipemill_codecs::SeekPoint;
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,6 +17,7 @@ use super::runtime::Task;
 use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
+use crate::start::ObjectStart;
 use crate::{Block, Compression, SourceError, Start};
 
 /// Objects that may wait for their reader. This limits objects without bytes, which take no room in
@@ -45,6 +47,8 @@ pub(super) struct PrefetchedObject {
     pub(super) block: Option<Block>,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
+    /// The point from which it is inflated.
+    pub(super) point: Option<Arc<SeekPoint>>,
     pub(super) pieces: Vec<PrefetchedPiece>,
 }
 
@@ -72,11 +76,12 @@ pub(super) struct Part {
 }
 
 /// Prefetches all epochs from this place on. Returns early if the receiver is closed. The list of
-/// the first epoch must be the expected one.
+/// the first epoch must be the expected one. The first object is inflated from `point` on.
 pub(super) async fn prefetch(
     planner: Planner,
     start: Start,
     mut expected: Option<ListIdentity>,
+    mut point: Option<Arc<SeekPoint>>,
     events: mpsc::Sender<PrefetchEvent>,
 ) {
     let mut next = start;
@@ -92,7 +97,7 @@ pub(super) async fn prefetch(
                 }
                 Ok(planned) => planned,
             };
-            if start_object(&planner, planned, next, &list, &events).await.is_err() {
+            if start_object(&planner, planned, next, point.take(), &list, &events).await.is_err() {
                 return;
             }
             next = Start { ordinal: next.ordinal + 1, offset: 0, ..next };
@@ -113,6 +118,7 @@ async fn start_object(
     planner: &Planner,
     planned: PlannedObject,
     place: Start,
+    point: Option<Arc<SeekPoint>>,
     list: &Arc<ListProgress>,
     events: &mpsc::Sender<PrefetchEvent>,
 ) -> Result<(), ReceiverClosed> {
@@ -123,7 +129,12 @@ async fn start_object(
     let (content, list) = (planned.identity(), list.clone());
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
-    let from = if is_whole || planned.block.is_some() { 0 } else { place.offset };
+    let point = point.filter(|point| !is_whole && point.inflated() <= place.offset);
+    let start = if is_whole || planned.block.is_some() {
+        ObjectStart::default()
+    } else {
+        ObjectStart::after(point.as_deref(), place.offset)
+    };
     let mut requests = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
     for piece in planned.pieces {
@@ -134,7 +145,7 @@ async fn start_object(
             }
             PlannedPiece::Object(target) => target,
         };
-        let whole = first_byte(&planner.settings, &target, from)..target.size;
+        let whole = first_byte(&planner.settings, &target, start)..target.size;
         let ranges = planned.block.map_or(vec![whole], |block| ranges(block, target.size));
         for bytes in ranges {
             let (sender, parts) = mpsc::unbounded_channel();
@@ -145,7 +156,8 @@ async fn start_object(
     let (Start { epoch, ordinal, offset }, name, block) = (place, planned.name, planned.block);
     // A block is always decoded from its start.
     let offset = if block.is_some() { 0 } else { offset };
-    let object = PrefetchedObject { epoch, ordinal, name, identity, facts, block, offset, pieces };
+    let object =
+        PrefetchedObject { epoch, ordinal, name, identity, facts, block, offset, point, pieces };
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {
         for range in part_ranges(bytes, planner.settings.part_size) {
@@ -171,14 +183,21 @@ fn ranges(block: Block, size: u64) -> Vec<Range<u64>> {
     if header.is_empty() { vec![own] } else { vec![header, own] }
 }
 
-/// The stored byte from which an object is fetched, so that it can be read from byte `offset` on.
-/// It is 0 for a compressed object, because an object can be inflated only from its beginning.
-fn first_byte(settings: &Settings, target: &Target, offset: u64) -> u64 {
-    match settings.reading.compression.resolve(&target.address.key) {
-        Compression::None => offset.min(target.size),
+/// The stored byte from which an object is fetched, so that it can be read from this place on. It
+/// is 0 for a compressed object without a seek point, because such an object can be inflated only
+/// from its beginning.
+fn first_byte(settings: &Settings, target: &Target, start: ObjectStart) -> u64 {
+    let kind = settings.reading.compression.resolve(&target.address.key);
+    if let Some(point) = start.point().filter(|_| kind != Compression::None) {
+        return point.compressed().min(target.size);
+    }
+    match kind {
+        Compression::None => start.offset.min(target.size),
         // The `Content-Encoding` may show that the object is compressed. If it is not known yet,
         // the response shows it: so at least one byte is requested.
-        Compression::Auto if !target.is_encoded() => offset.min(target.size.saturating_sub(1)),
+        Compression::Auto if !target.is_encoded() => {
+            start.offset.min(target.size.saturating_sub(1))
+        }
         Compression::Auto | Compression::Gzip | Compression::Zlib | Compression::Zstd => 0,
     }
 }

@@ -7,6 +7,7 @@ mod many;
 mod other_servers;
 mod pauses;
 mod reading;
+mod seek_points;
 mod selection;
 mod starts;
 mod stops;

@@ -226,7 +226,7 @@ fn fifos_from_any_place_give_the_rest_of_the_whole_run() {
 }
 
 /// GETs of objects: key and first byte.
-fn gets(log: &[Entry]) -> Vec<(String, u64)> {
+pub fn gets(log: &[Entry]) -> Vec<(String, u64)> {
     let get = |entry: &Entry| {
         let request = &entry.request;
         let key = request.target.split('?').next().unwrap_or_default();
