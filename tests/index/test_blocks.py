@@ -1,5 +1,6 @@
 """Blocks of all objects in a random order: each record once in each epoch, in an order that depends on index, seed and epoch alone."""
 
+import gzip
 import json
 import random
 
@@ -14,7 +15,7 @@ BLOCKS = "64KiB"
 
 def texts(seed):
     numbers = random.Random(seed)
-    return [f"{seed}-{row} " + "x" * numbers.randrange(200) for row in range(numbers.randrange(1, 4000))]
+    return [f"{seed}-{row} {numbers.randbytes(numbers.randrange(100)).hex()}" for row in range(numbers.randrange(1, 4000))]
 
 
 def csv(rows):
@@ -23,6 +24,7 @@ def csv(rows):
 
 FORMATS = {
     "csv": (csv, {"header": "true"}),
+    "csv.gz": (lambda rows: gzip.compress(csv(rows)), {"header": "true"}),
     "lines": (lambda rows: "".join(row + "\n" for row in rows).encode(), {}),
     "jsonl": (lambda rows: "".join(json.dumps({"a": row}) + "\n" for row in rows).encode(), {"fields": "a=/a:utf8"}),
     "tfrecord": (lambda rows: b"".join(tfrecord(row.encode()) for row in rows[:1500]), {}),
@@ -32,14 +34,14 @@ FORMATS = {
 
 def indexed(folder, decoder, index, *options):
     """A folder of five files, some of them damaged if errors are skipped, and its index."""
-    write, known = FORMATS[decoder]
+    (write, known), name = FORMATS[decoder], decoder.split(".")[0]
     folder.mkdir(exist_ok=True)
     for seed in range(5):
         (folder / f"{seed}.{decoder}").write_bytes(write(texts(seed)))
     more = [part for name, value in known.items() for part in ("-o", f"{name}={value}")]
-    finished = run("index", folder, "--out", index, "-d", decoder, *more, "--distance", "8KiB", *options)
+    finished = run("index", folder, "--out", index, "-d", name, *more, "--distance", "8KiB", *options)
     assert finished.returncode == 0, finished.stderr
-    return {"decoder": decoder, "options": known}
+    return {"decoder": name, "options": known}
 
 
 def epochs_of(source, **more):
@@ -66,10 +68,11 @@ def test_each_record_comes_once_in_an_order_of_its_own(tmp_path, decoder):
     assert epochs_of(index, batch=100, shuffle=blocks(8)) != [first]
 
 
+@pytest.mark.parametrize("decoder", ["csv", "csv.gz"])
 @pytest.mark.parametrize("window", [None, 3000, "1MiB"])
-def test_parts_and_states(tmp_path, window):
+def test_parts_and_states(tmp_path, window, decoder):
     index = tmp_path / "x.index"
-    indexed(tmp_path / "data", "csv", index)
+    indexed(tmp_path / "data", decoder, index)
     shuffle = blocks() if window is None else blocks(window=window)
     [whole] = epochs_of(index, batch=100, shuffle=shuffle)
     parts = [epochs_of(index, batch=100, shuffle=shuffle, rank=(rank, 3))[0] for rank in range(3)]

@@ -9,7 +9,9 @@ use pipemill_channel::{
     Batch, Channel, ChannelStats, Event, Failure, Observer, Outcome, StopReason,
 };
 use pipemill_source::s3::Address;
-use pipemill_source::{Awaited, Compression, Source, SourceError, SourceEvent, Start, TotalSize};
+use pipemill_source::{
+    Awaited, Compression, SeekPoints, Source, SourceError, SourceEvent, Start, TotalSize,
+};
 use pipemill_types::{
     ABSENT, Column, ErrorKind, Fault, Field, ListIdentity, Position, split_identity,
 };
@@ -19,6 +21,9 @@ use crate::{Header, Index, IndexedObject, Objects, Place, ValueLengths};
 /// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
 /// is half of the distance of places within these limits.
 const BATCH_MEMORY: (u64, u64) = (4 << 10, 2 << 20);
+
+/// Most bytes that the seek points of one object take. With more, the distance doubles.
+const MAX_SEEK_POINTS: usize = 256 << 20;
 
 /// How an index is made.
 #[derive(Debug, Clone)]
@@ -48,7 +53,8 @@ pub fn build(
     let errors = Arc::<ErrorCounts>::default();
     channel.observers.push(Box::new(ErrorCounter(errors.clone())));
     let source = std::mem::replace(&mut channel.source, Box::new(NoSource));
-    channel.source = Box::new(Noting { inner: source, seen: seen.clone() });
+    let distance = settings.distance;
+    channel.source = Box::new(Noting { inner: source, distance, seen: seen.clone() });
     let places = Places { distance: settings.distance, ..Places::default() };
     let memory = (settings.distance / 2).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
     let mut sink = MemorySink::new(places, memory as usize);
@@ -71,7 +77,11 @@ pub fn build(
     let found = sink.looker;
     let mut objects = Objects::default();
     for (number, object) in seen.iter().enumerate() {
-        let of_object = found.objects.get(number).cloned().unwrap_or_default();
+        let mut of_object = found.objects.get(number).cloned().unwrap_or_default();
+        for place in &mut of_object.places {
+            let point = object.points.before(place.offset);
+            place.inflate = point.map(|point| point.to_bytes().into()).unwrap_or_default();
+        }
         objects.push(IndexedObject {
             name: root.below(&object.name),
             identity: &object.identity,
@@ -106,6 +116,8 @@ struct Seen {
     name: String,
     identity: String,
     size: u64,
+    /// The seek points of a compressed object.
+    points: SeekPoints,
 }
 
 /// The folder that all objects lie in; empty for objects in S3, which are named by their addresses.
@@ -150,18 +162,23 @@ impl Root {
 /// A source that notes the objects that it gives.
 struct Noting {
     inner: Box<dyn Source>,
+    /// Least number of bytes between two seek points of an object.
+    distance: u64,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Source for Noting {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        let event = self.inner.next()?;
-        if let SourceEvent::Object(object) = &event {
+        let mut event = self.inner.next()?;
+        if let SourceEvent::Object(object) = &mut event {
+            let points = SeekPoints::every(self.distance, MAX_SEEK_POINTS);
+            object.input.set_seek_points(&points);
             let (_, content) = split_identity(object.identity.text());
             let seen = Seen {
                 name: object.name.clone(),
                 identity: content.to_owned(),
                 size: object.facts.size.unwrap_or(0),
+                points,
             };
             let mut list = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             // The number fits: the list is in memory.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_source::{Block, KnownObject, KnownObjects};
+use pipemill_source::{Block, KnownObject, KnownObjects, SeekPoint};
 use pipemill_types::ListIdentity;
 
-use crate::Index;
+use crate::{Index, Place};
 
 /// The objects of an index, for a source.
 #[derive(Debug, Clone)]
@@ -47,10 +47,13 @@ impl KnownObjects for IndexedList {
         let first = Block { offset: 0, header: 0, record: 0, records: object.records, end: None };
         let mut blocks = vec![first];
         let last_place = object.places.last().map_or(0, |place| place.offset);
-        let is_plain = self.index.header.compression.is_plain_name(object.name);
-        // A compressed object can't be read from a place in it: that would begin at its start.
-        let divides = is_plain && last_place < object.size;
-        for place in object.places.iter().filter(|_| divides) {
+        let is_plain =
+            self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
+        // A compressed object is read from a place if it can be inflated from there. In S3, that
+        // would request all of its bytes after the place.
+        let is_file = !self.index.header.root.is_empty();
+        let divides = |place: &&Place| is_plain || (is_file && !place.inflate.is_empty());
+        for place in object.places.iter().filter(divides) {
             let Some(last) = blocks.last_mut() else { break };
             if place.offset - last.offset < bytes || place.record == last.record {
                 continue;
@@ -66,6 +69,16 @@ impl KnownObjects for IndexedList {
             });
         }
         blocks
+    }
+
+    fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {
+        let object = usize::try_from(number).ok().and_then(|number| self.index.objects.get(number));
+        let places = object.map_or(&[][..], |object| object.places);
+        let after = places.partition_point(|place| place.offset <= offset);
+        match places[..after].last().filter(|place| !place.inflate.is_empty()) {
+            Some(place) => SeekPoint::from_bytes(&place.inflate).map(Some),
+            None => Ok(None),
+        }
     }
 
     fn records(&self, number: u64) -> Option<u64> {

@@ -11,7 +11,8 @@ use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
 use crate::{
-    Block, Object, ReadSettings, Source, SourceError, SourceEvent, Start, Stop, TotalSize,
+    Block, Object, ReadSettings, SeekPoint, Source, SourceError, SourceEvent, Start, Stop,
+    TotalSize,
 };
 
 /// An object that is known.
@@ -36,6 +37,13 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
     /// smaller. Any other object is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
+
+    /// The last seek point of a compressed object at or before this byte, counted inflated. `None`
+    /// if it has none there.
+    ///
+    /// # Errors
+    /// What the list has in its place is no seek point; the error says why.
+    fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String>;
 
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
@@ -163,13 +171,14 @@ impl KnownFiles {
         // A block is always decoded from its start.
         let offset = std::mem::take(&mut self.offset);
         let offset = item.block.map_or(offset, |block| block.offset);
-        let open = |offset| {
-            let start = ObjectStart::at(offset);
-            self.reading.open(path, &name, start, Found::Selected(None), &self.stop)
-        };
-        let Opened { mut input, version } = open(offset)?;
+        let point = self.list.0.seek_point(item.object, offset).map_err(|why| {
+            let message = format!("its seek point before byte {offset} of {name}: {why}");
+            SourceError::new(&self.name, message, "make the index again")
+        })?;
+        let open = |start| self.reading.open(path, &name, start, Found::Selected(None), &self.stop);
+        let Opened { mut input, version } = open(ObjectStart::after(point.as_ref(), offset))?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {
-            let header = open(0)?.input;
+            let header = open(ObjectStart::default())?.input;
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
