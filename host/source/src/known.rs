@@ -103,8 +103,8 @@ pub struct KnownFiles {
     reading: ReadSettings,
     stop: Stop,
     epoch: u32,
-    /// This epoch's files, or their blocks, that are still to be read; `None` before they are put in
-    /// order.
+    /// This epoch's files, or their blocks, that are still to be read; `None` before they are put
+    /// in order.
     rest: Option<std::iter::Enumerate<std::vec::IntoIter<Item>>>,
     start: Option<Start>,
     expected: Option<ListIdentity>,

@@ -109,7 +109,9 @@ mod tests {
             let part = Some(ListPart { index: 0, count, balance });
             let size = |item: &u32| Ok::<_, ()>(u64::from(item % 7));
             let parts =
-                Order { shuffle: seed, part, blocks: None }.divide((0..items).collect(), epoch, size).unwrap();
+                Order { shuffle: seed, part, blocks: None }
+                    .divide((0..items).collect(), epoch, size)
+                    .unwrap();
             for index in 0..count {
                 let part = Some(ListPart { index, count, balance });
                 let share = arrange(Order { shuffle: seed, part, blocks: None }, items, epoch);

@@ -51,8 +51,8 @@ impl Begin {
         Self { resume: resume.filter(|resume| resume.offset() > 0), schema, first_record: 0 }
     }
 
-    /// At the place of a state in this object, if it has one. A block is decoded from its start, and
-    /// its records before the state's place are left out.
+    /// At the place of a state in this object, if it has one. A block is decoded from its start,
+    /// and its records before the state's place are left out.
     pub(crate) fn of(
         object: &Object,
         resume: Option<Resume>,

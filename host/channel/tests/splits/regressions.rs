@@ -36,8 +36,9 @@ fn a_made_field_that_is_empty() {
     }
 }
 
-/// The payload of a batch of a fixed size ended right at the end of its memory. The chunk of the next
-/// object was placed at the next aligned offset, which lies behind the memory, and the host panicked.
+/// The payload of a batch of a fixed size ended right at the end of its memory. The chunk of the
+/// next object was placed at the next aligned offset, which lies behind the memory, and the host
+/// panicked.
 #[test]
 fn an_object_that_begins_in_a_batch_whose_memory_is_full() {
     let parts = b"\x0a\x23\xd7\xce\0\0\0\x20\x0a\x23\xd7\xce\x01\0\0\x60x\0\0\0";

@@ -20,7 +20,8 @@ use super::{exit, s3};
 /// Read all objects of a source once, and write their index; or show or check an index.
 ///
 /// For each object, the index has its name, its identity, its size, the number of its records, and
-/// places every few MiB at which decoding can begin. It is Parquet: pyarrow and DuckDB read it. A channel whose source is an index lists nothing, learns nothing, knows its length, and refuses
+/// places every few MiB at which decoding can begin. It is Parquet: pyarrow and DuckDB read it. A
+/// channel whose source is an index lists nothing, learns nothing, knows its length, and refuses
 /// objects that have changed. Exits with 64 if the command line is wrong, 65 if something could not
 /// be decoded or differs, 66 if an input does not exist.
 #[derive(clap::Args)]

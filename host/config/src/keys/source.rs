@@ -65,10 +65,10 @@ pub(crate) static AUGMENTED_MANIFEST: FreeForm =
 
 pub(crate) static INDEX: FreeForm = free_form("index", "a path", "none", Shape::Text(NOT_EMPTY))
     .doc(
-        "The objects of an [index](the-index.md), which `pipemill index` has made: a file. Nothing is \
-         listed, and nothing is learned: the index says which objects there are, in which state, \
-         the decoder with its options, the fields and the number of records. An object that has \
-         changed is refused before its first record.",
+        "The objects of an [index](the-index.md), which `pipemill index` has made: a file. Nothing \
+         is listed, and nothing is learned: the index says which objects there are, in which \
+         state, the decoder with its options, the fields and the number of records. An object that \
+         has changed is refused before its first record.",
     );
 
 pub(crate) static ROOT: FreeForm =

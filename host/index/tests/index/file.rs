@@ -8,14 +8,19 @@ use pipemill_types::{Field, Scalar};
 use proptest::prelude::*;
 use proptest::sample::Index as At;
 
+pub fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() }
+}
+
 fn places() -> impl Strategy<Value = Vec<(u64, u64, u32, Vec<u8>)>> {
     let step = (0u64..1_000, 1u64..100_000, 0u32..10, prop::collection::vec(any::<u8>(), 0..9));
     prop::collection::vec(step, 0..5)
 }
 
 prop_compose! {
-    fn objects()(all in prop::collection::vec(("[a-zä/]{0,9}", "[a-z0-9:,]{0,30}", 0u64..1 << 60, 0u64..99,
-                                               places()), 0..40)) -> Objects {
+    fn objects()(all in prop::collection::vec(
+        ("[a-zä/]{0,9}", "[a-z0-9:,]{0,30}", 0u64..1 << 60, 0u64..99, places()), 0..40
+    )) -> Objects {
         let mut objects = Objects::default();
         for (name, identity, size, errors, steps) in all {
             let (mut record, mut offset) = (0, 0);
@@ -44,7 +49,7 @@ fn index(objects: Objects) -> Index {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(config(64))]
 
     #[test]
     fn an_index_is_read_as_it_was_written(objects in objects()) {

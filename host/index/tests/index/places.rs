@@ -14,6 +14,7 @@ use pipemill_testing::inputs::{recordio, tfrecord};
 use pipemill_types::{Accepted, BatchPosition, ObjectIdentity, schema_extension};
 use proptest::prelude::*;
 
+use crate::file::config;
 use crate::reading::{Decoder, Record, Records, channel, index, run};
 
 const DECODERS: [Decoder; 6] = [
@@ -121,12 +122,14 @@ fn check(folder: &Path, decoder: Decoder, index: &Index, all: &Records) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+    #![proptest_config(config(48))]
 
     #[test]
     fn counts_and_places_are_true(
         decoder in 0..DECODERS.len(),
-        files in prop::collection::vec((prop::collection::vec(0u32..100_000, 0..900), 0u8..6), 1..5),
+        files in prop::collection::vec(
+            (prop::collection::vec(0u32..100_000, 0..900), 0u8..6), 1..5
+        ),
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         distance in 1u64..40_000,
         workers in 1usize..4,

@@ -152,9 +152,11 @@ folder, content = sys.argv[1], open(sys.argv[1] + "/content", "rb").read()
 generator, number = random.Random(7), 0
 for window in (9, 12, 15):
     for memory in (1, 8, 9):
-        for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED):
+        for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY,
+                         zlib.Z_RLE, zlib.Z_FIXED):
             for ending, kind in (("gz", 16), ("zz", 0)):
-                to = zlib.compressobj(generator.choice([0, 1, 6, 9]), zlib.DEFLATED, window + kind, memory, strategy)
+                level = generator.choice([0, 1, 6, 9])
+                to = zlib.compressobj(level, zlib.DEFLATED, window + kind, memory, strategy)
                 parts, at = [], 0
                 while at < len(content):
                     size = generator.choice([1, 100, 5_000, 60_000, 200_000])
