@@ -136,3 +136,21 @@ def test_blocks_need_an_index(tmp_path):
         epochs_of(tmp_path / "data", decoder="csv", batch=100, shuffle=blocks())
     with pytest.raises(pipemill.PipemillError, match="batches of one object each"):
         epochs_of(tmp_path / "x.index", batch=100, batch_across="object", shuffle=blocks())
+
+
+def test_a_state_of_blocks_needs_their_places(tmp_path):
+    """An index with other places has other blocks, so the order of records is another one."""
+    index, other = tmp_path / "x.index", tmp_path / "y.index"
+    indexed(tmp_path / "data", "csv", index)
+    with pipemill.open(index, batch=100, shuffle=blocks(), timeout=PATIENCE) as stream:
+        next(stream)
+        state = stream.state_dict()
+    with pipemill.open(index, batch=100, shuffle=7, timeout=PATIENCE) as stream:
+        next(stream)
+        of_objects = stream.state_dict()
+    finished = run("index", tmp_path / "data", "--out", other, "-d", "csv", "-o", "header=true", "--distance", "300KiB")
+    assert finished.returncode == 0
+    with pytest.raises(pipemill.PipemillError, match="shuffle.*at the places"):
+        epochs_of(other, batch=100, shuffle=blocks(), state=state)
+    rest = epochs_of(index, batch=100, shuffle=7, state=of_objects)
+    assert epochs_of(other, batch=100, shuffle=7, state=of_objects) == rest

@@ -240,3 +240,43 @@ def test_standard_input_and_pipes_have_no_index(tmp_path):
     finished = run("index", "-", "-d", "lines", "--out", tmp_path / "x.index", stdin=b"a\nb\n")
     assert finished.returncode == 65
     assert b"can be read only once" in finished.stderr
+
+
+def test_an_update_reads_only_what_has_changed(data, tmp_path):
+    index, again = tmp_path / "train.index", tmp_path / "again.index"
+    large = data / "8.csv"
+    large.write_text("a,b\n" + "".join(f"{row},{'y' * 50}\n" for row in range(100_000, 108_000)))
+    made(data, index)
+    rewrite(data)
+    (data / "3.csv").unlink()
+    (data / "9.csv").write_text("a,b\n7,x\n")
+    # Of a large file, some blocks are compared. It is damaged between them, and nobody sees it who does not decode it.
+    before, text = os.stat(large), large.read_text()
+    large.write_text(text[:10_000] + "\n,,,,\n" + text[10_006:])
+    assert large.stat().st_size == before.st_size
+    os.utime(large, ns=(before.st_atime_ns, before.st_mtime_ns))
+    finished = run("index", "--update", index, "--out", again)
+    assert b"10,201 records in 5 objects" in finished.stderr, finished.stderr
+    assert run("index", data, "--out", tmp_path / "fresh.index").returncode != 0
+    large.write_text(text)
+    assert read(again) == read(data)
+    made(data, tmp_path / "fresh.index")
+    shown = [run("index", "show", tmp_path / name).stdout.splitlines() for name in ("again.index", "fresh.index")]
+    assert shown[0][-1] == shown[1][-1] and shown[0][-1].startswith(b"digest")
+    # In place, with nothing to read.
+    assert run("index", "--update", again).returncode == 0
+    assert read(again) == read(data)
+
+
+def test_an_update_keeps_decoder_options_and_fields(data, tmp_path):
+    index = tmp_path / "train.index"
+    made(data, index, "-d", "csv", "-o", "header=true", "-o", "types=a:int64,b:utf8")
+    (data / "9.csv").write_text("a,b\nno number,x\n")
+    failed = run("index", "--update", index)
+    assert failed.returncode == 65 and b"9.csv" in failed.stderr
+    (data / "9.csv").write_text("a,b\n5,x\n")
+    assert run("index", "--update", index).returncode == 0
+    with pipemill.open(index, timeout=PATIENCE) as stream:
+        assert stream.records == RECORDS + 1
+    assert run("index", "--update", index, "-d", "csv").returncode == 64
+    assert run("index", "--update", tmp_path / "none.index").returncode == 66

@@ -17,6 +17,8 @@ pub struct Indexed {
     pub decoder: String,
     /// The fields of the records. Empty if there is no record.
     pub fields: Vec<Field>,
+    /// Identifies the places of the index, on which blocks depend.
+    pub places: String,
     /// The objects.
     pub list: KnownList,
 }

@@ -140,7 +140,9 @@ fn seed_text(channel: &Channel) -> String {
         None => "none".to_owned(),
         Some(Shuffle { seed, blocks: None, .. }) => seed.to_string(),
         Some(Shuffle { seed, blocks: Some(bytes), .. }) => {
-            format!("{seed}, blocks of {}", show_size(bytes))
+            let places = channel.indexed.as_ref().map_or("", |indexed| &indexed.places);
+            let places = places.get(..16).unwrap_or(places);
+            format!("{seed}, blocks of {} at the places {places}", show_size(bytes))
         }
     }
 }

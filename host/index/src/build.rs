@@ -1,5 +1,6 @@
 //! Reads all objects of a channel once, and makes their index.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -10,13 +11,15 @@ use pipemill_channel::{
 };
 use pipemill_source::s3::Address;
 use pipemill_source::{
-    Awaited, Compression, SeekPoints, Source, SourceError, SourceEvent, Start, TotalSize,
+    Awaited, Compression, KnownObjects, SeekPoints, Source, SourceError, SourceEvent, Start,
+    TotalSize,
 };
 use pipemill_types::{
-    ABSENT, Column, ErrorKind, Fault, Field, ListIdentity, Position, split_identity,
+    ABSENT, Column, ErrorKind, Fault, Field, ListIdentity, Position, is_same_content,
+    split_identity,
 };
 
-use crate::{Header, Index, IndexedObject, Objects, Place, ValueLengths};
+use crate::{Header, Index, IndexedList, IndexedObject, Objects, Place, ValueLengths};
 
 /// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
 /// is half of the distance of places within these limits.
@@ -38,6 +41,10 @@ pub struct BuildSettings {
     pub skips_errors: bool,
     /// Least number of bytes between two places of an object.
     pub distance: u64,
+    /// An older index. What it knows of objects that have not changed is kept, and only the others
+    /// are decoded. It must be of the same decoder with the same options, and its fields must be
+    /// those that the channel knows.
+    pub older: Option<Arc<Index>>,
 }
 
 /// Decodes all objects of the channel, and makes their index. `None` if the run was stopped.
@@ -53,8 +60,8 @@ pub fn build(
     let errors = Arc::<ErrorCounts>::default();
     channel.observers.push(Box::new(ErrorCounter(errors.clone())));
     let source = std::mem::replace(&mut channel.source, Box::new(NoSource));
-    let distance = settings.distance;
-    channel.source = Box::new(Noting { inner: source, distance, seen: seen.clone() });
+    let (distance, older) = (settings.distance, Older::of(settings.older.as_ref()));
+    channel.source = Box::new(Noting { inner: source, distance, older, seen: seen.clone() });
     let places = Places { distance: settings.distance, ..Places::default() };
     let memory = (settings.distance / 2).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
     let mut sink = MemorySink::new(places, memory as usize);
@@ -77,13 +84,20 @@ pub fn build(
     let found = sink.looker;
     let mut objects = Objects::default();
     for (number, object) in seen.iter().enumerate() {
+        let name = root.below(&object.name);
+        if let Some(kept) =
+            object.kept.and_then(|number| settings.older.as_ref()?.objects.get(number))
+        {
+            objects.push(IndexedObject { name, identity: &object.identity, ..kept });
+            continue;
+        }
         let mut of_object = found.objects.get(number).cloned().unwrap_or_default();
         for place in &mut of_object.places {
             let point = object.points.before(place.offset);
             place.inflate = point.map(|point| point.to_bytes().into()).unwrap_or_default();
         }
         objects.push(IndexedObject {
-            name: root.below(&object.name),
+            name,
             identity: &object.identity,
             size: object.size,
             records: of_object.records,
@@ -97,7 +111,7 @@ pub fn build(
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
         fields: found.fields.as_deref().unwrap_or_default().to_vec(),
-        lengths: found.lengths.into_iter().map(ValueLengths::finished).collect(),
+        lengths: found.lengths(settings.older.as_deref()),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,
@@ -107,6 +121,7 @@ pub fn build(
         records: 0,
         bytes: 0,
         digest: String::new(),
+        places_digest: String::new(),
     };
     Ok(Some(Index::new(header, objects)))
 }
@@ -118,6 +133,31 @@ struct Seen {
     size: u64,
     /// The seek points of a compressed object.
     points: SeekPoints,
+    /// The object's number in the older index, if it has not changed since.
+    kept: Option<usize>,
+}
+
+/// The objects of an older index, by their names.
+struct Older {
+    index: Option<Arc<Index>>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Older {
+    fn of(index: Option<&Arc<Index>>) -> Self {
+        let list = index.map(|index| IndexedList::new(index.clone(), None));
+        let names = list.iter().flat_map(|list| {
+            (0..list.count()).filter_map(|number| Some((list.get(number)?.name, number as usize)))
+        });
+        Self { numbers: names.collect(), index: index.cloned() }
+    }
+
+    /// The number of an object of this name and content.
+    fn number(&self, name: &str, content: &str) -> Option<usize> {
+        let number = *self.numbers.get(name)?;
+        let object = self.index.as_ref()?.objects.get(number)?;
+        is_same_content(object.identity, content).then_some(number)
+    }
 }
 
 /// The folder that all objects lie in; empty for objects in S3, which are named by their addresses.
@@ -164,28 +204,34 @@ struct Noting {
     inner: Box<dyn Source>,
     /// Least number of bytes between two seek points of an object.
     distance: u64,
+    older: Older,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Source for Noting {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        let mut event = self.inner.next()?;
-        if let SourceEvent::Object(object) = &mut event {
+        loop {
+            let mut event = self.inner.next()?;
+            let SourceEvent::Object(object) = &mut event else { return Ok(event) };
             let points = SeekPoints::every(self.distance, MAX_SEEK_POINTS);
             object.input.set_seek_points(&points);
             let (_, content) = split_identity(object.identity.text());
+            let kept = self.older.number(&object.name, content);
             let seen = Seen {
                 name: object.name.clone(),
                 identity: content.to_owned(),
                 size: object.facts.size.unwrap_or(0),
                 points,
+                kept,
             };
             let mut list = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             // The number fits: the list is in memory.
             list.truncate(object.ordinal as usize);
             list.push(seen);
+            if kept.is_none() {
+                return Ok(event);
+            }
         }
-        Ok(event)
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
@@ -225,7 +271,7 @@ impl Source for NoSource {
 }
 
 /// Number of errors that were skipped in each object.
-type ErrorCounts = Mutex<std::collections::HashMap<String, u64>>;
+type ErrorCounts = Mutex<HashMap<String, u64>>;
 
 struct ErrorCounter(Arc<ErrorCounts>);
 
@@ -248,6 +294,17 @@ struct Places {
     lengths: Vec<ValueLengths>,
     /// By the object's number.
     objects: Vec<FoundPlaces>,
+}
+
+impl Places {
+    /// The lengths of all values, with those of an older index.
+    fn lengths(self, older: Option<&Index>) -> Vec<ValueLengths> {
+        let older = older.map_or(&[][..], |older| &older.header.lengths);
+        let none = ValueLengths::of_none();
+        let older = older.iter().copied().chain(std::iter::repeat(none));
+        let add = |(own, older): (ValueLengths, ValueLengths)| own.with(older).finished();
+        self.lengths.into_iter().zip(older).map(add).collect()
+    }
 }
 
 /// The records and places of one object.
@@ -302,6 +359,16 @@ impl ValueLengths {
     /// After the last value.
     fn finished(self) -> Self {
         Self { min: self.min.min(self.max), ..self }
+    }
+
+    /// With other values.
+    fn with(self, other: Self) -> Self {
+        Self {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            sum: self.sum.saturating_add(other.sum),
+            absent: self.absent.saturating_add(other.absent),
+        }
     }
 
     /// Adds values of this size.

@@ -1,7 +1,7 @@
 //! The facts about the whole index.
 
 use pipemill_source::Compression;
-use pipemill_types::{Field, is_same_content};
+use pipemill_types::Field;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -24,7 +24,8 @@ pub struct Header {
     pub options: Vec<(String, String)>,
     /// The fields of the records, with all that was learned.
     pub fields: Vec<Field>,
-    /// The lengths of the values of each field, in the order of the fields.
+    /// The lengths of the values of each field, in the order of the fields. After an update, those
+    /// of objects that were replaced or removed are among them.
     pub lengths: Vec<ValueLengths>,
     /// How the objects are compressed.
     pub compression: Compression,
@@ -42,9 +43,12 @@ pub struct Header {
     pub records: u64,
     /// Stored bytes of all objects.
     pub bytes: u64,
-    /// Identifies the index by its content: the decoder, its options, the fields, the objects and
-    /// their places, but not the root and no modification times. SHA-256 in hexadecimal digits.
+    /// Identifies the data: the decoder, its options, the fields, the objects and their records,
+    /// but not the root, no modification times and no places. SHA-256 in hexadecimal digits.
     pub digest: String,
+    /// Identifies the places: where they are depends on how the objects were read. SHA-256 in
+    /// hexadecimal digits.
+    pub places_digest: String,
 }
 
 /// The lengths of the values of a field in bytes.
@@ -68,11 +72,7 @@ impl Header {
         self.records = objects.records();
         self.bytes = objects.bytes();
         self.digest = digest(self, objects);
-    }
-
-    /// Whether an object of this content is the object that was indexed.
-    pub fn is_same(indexed: &str, found: &str) -> bool {
-        is_same_content(indexed, found)
+        self.places_digest = digest_of_places(objects);
     }
 }
 
@@ -91,9 +91,22 @@ fn digest(header: &Header, objects: &Objects) -> String {
     for object in objects.iter() {
         text(object.name);
         text(&without_time(object.identity));
-        let places = object.places.iter().map(|place| (place.record, place.offset, place.header));
-        let places: Vec<_> = places.collect();
-        text(&format!("{} {} {} {places:?}", object.size, object.records, object.errors));
+        text(&format!("{} {} {}", object.size, object.records, object.errors));
+    }
+    hex::encode(digest.finalize())
+}
+
+/// The digest of all places.
+fn digest_of_places(objects: &Objects) -> String {
+    let mut digest = Sha256::new();
+    for object in objects.iter() {
+        digest.update((object.places.len() as u64).to_le_bytes());
+        for place in object.places {
+            digest.update(place.record.to_le_bytes());
+            digest.update(place.offset.to_le_bytes());
+            digest.update(place.header.to_le_bytes());
+            digest.update([u8::from(place.inflate.is_empty())]);
+        }
     }
     hex::encode(digest.finalize())
 }

@@ -1,5 +1,6 @@
 //! The objects of an index as a list that sources read.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use pipemill_types::ListIdentity;
 use crate::{Index, Place};
 
 /// The objects of an index, for a source.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct IndexedList {
     index: Arc<Index>,
     /// The folder to which names are relative; empty for objects in S3.
@@ -81,6 +82,10 @@ impl KnownObjects for IndexedList {
         }
     }
 
+    fn memory(&self) -> u64 {
+        self.index.objects.memory()
+    }
+
     fn records(&self, number: u64) -> Option<u64> {
         Some(self.index.objects.get(usize::try_from(number).ok()?)?.records)
     }
@@ -90,5 +95,15 @@ impl KnownObjects for IndexedList {
         let contents = u64::from_str_radix(digest, 16).unwrap_or_default();
         let objects = self.count();
         ListIdentity { objects, is_whole: true, contents, times: 0, unordered: 0 }
+    }
+}
+
+/// Without its objects, of which there may be millions.
+impl fmt::Debug for IndexedList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, root } = self;
+        let (objects, digest) = (index.objects.count(), &index.header.digest);
+        let mut shown = f.debug_struct("IndexedList");
+        shown.field("objects", &objects).field("digest", digest).field("root", root).finish()
     }
 }

@@ -96,6 +96,14 @@ impl Objects {
         self.places.len()
     }
 
+    /// Bytes that they take in memory.
+    pub fn memory(&self) -> u64 {
+        let inflate: usize = self.places.iter().map(|place| place.inflate.len()).sum();
+        let fixed = size_of::<[usize; 2]>() + size_of::<Numbers>();
+        let places = self.places.len() * size_of::<Place>();
+        (self.texts.len() + self.count() * fixed + places + inflate) as u64
+    }
+
     /// Adds an object.
     pub fn push(&mut self, object: IndexedObject<'_>) {
         let IndexedObject { name, identity, size, records, errors, places } = object;

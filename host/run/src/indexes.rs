@@ -56,6 +56,7 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
         file: file.clone(),
         decoder: header.decoder_identity.clone(),
         fields: header.fields.clone(),
+        places: header.places_digest.clone(),
         list: list.clone(),
     }));
     channel.source = if is_in_s3 {

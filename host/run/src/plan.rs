@@ -327,11 +327,16 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
         .any(reads_s3)
         .then(|| config.s3_budget.unwrap_or_else(|| s3::budget_within(machine.memory)));
     let metrics = config.metrics.as_ref().map(|_| REQUEST_BYTES);
+    let decoded = config.channels.iter().flat_map(Channel::decoded);
+    // An index is in memory twice while it is read, and its order takes as much as that later.
+    let indexes: u64 =
+        decoded.filter_map(|one| Some(2 * one.indexed.as_ref()?.list.0.memory())).sum();
     let parts = [
         (CODE_BYTES, ("code, threads and compiled decoders", "")),
         (QUEUED_LOG_BYTES, ("lines of the log that wait", "")),
         (connections, ("connections that receive nothing", "max_connections")),
         (metrics.unwrap_or(0), ("requests for metrics", "metrics")),
+        (indexes, ("indexes", "index")),
         (s3.unwrap_or(0), HOST_S3),
     ];
     parts.into_iter().filter(|(bytes, _)| *bytes > 0).collect()

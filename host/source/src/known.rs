@@ -50,6 +50,9 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
 
     /// Identifies the list.
     fn identity(&self) -> ListIdentity;
+
+    /// Bytes that the list takes in memory.
+    fn memory(&self) -> u64;
 }
 
 /// A list of known objects that several sources share. Two of them are equal if they are one list.

@@ -25,14 +25,21 @@ use crate::output::remark;
 use crate::{engine, exit, load, s3};
 
 /// The options of the command.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(super) struct MakeArgs {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(required_unless_present = "update", value_name = "SOURCE")]
     sources: Vec<OsString>,
-    /// The file of the index. An older one is replaced once the new one is complete
-    #[arg(long, value_name = "FILE", required = true)]
+    /// The file of the index. An older one is replaced once the new one is complete [default: with
+    /// --update, the index that is updated]
+    #[arg(long, value_name = "FILE", required_unless_present = "update")]
     out: Option<PathBuf>,
+    /// Update this index: list its sources again, and read only the objects that are new or have
+    /// changed, with its decoder and its options
+    #[arg(long, value_name = "INDEX", conflicts_with_all = [
+        "sources", "decoder", "options", "skip_errors", "max_record",
+    ])]
+    update: Option<PathBuf>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
     /// the first object and its first bytes]
     #[arg(long, short)]
@@ -65,19 +72,25 @@ const NAME: &str = "index";
 pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     s3::check_addresses(&args.sources)?;
     let engine = engine(builtins)?;
+    let (args, older) = match &args.update {
+        Some(file) => of_older(&args, file)?,
+        None => (args, None),
+    };
     let plugin = match &args.decoder {
         Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
         None => None,
     };
+    if let (Some(older), Some(plugin)) = (&older, &plugin) {
+        check_decoder(older, plugin)?;
+    }
     let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
     let stop = Stop::new().map_err(system)?;
-    let reading = ReadSettings::default();
     // The command line without it is refused.
     let out = args.out.clone().unwrap_or_default();
     let sources = absolute(&args.sources).map_err(system)?;
     let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let source: Box<dyn Source> =
-        Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
+        Box::new(Paths::new(sources, ReadSettings::default(), args.s3.access(), stop.clone()));
     let found = match plugin {
         Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
         None => find_decoder(&engine, source, &args.options, true)?,
@@ -88,8 +101,12 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         compression: Compression::Auto,
         skips_errors: args.skip_errors,
         distance: args.distance,
+        older: older.clone(),
     };
     let mut channel = channel(&args, found);
+    if let Some(older) = older.filter(|older| !older.header.fields.is_empty()) {
+        channel.learning = Learning::Known(older.header.fields.as_slice().into());
+    }
     let stats = Arc::new(ChannelStats::default());
     let progress = is_watched().then(|| progress(&mut channel, &stats));
     let built = build(channel, settings, &stats);
@@ -104,6 +121,35 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     index.write(&out).map_err(|error| unusable(&error))?;
     summarize(&index, &out);
     Ok(())
+}
+
+/// The options with which an older index was made, and the index itself.
+fn of_older(args: &MakeArgs, file: &Path) -> Result<(MakeArgs, Option<Arc<Index>>), ExitCode> {
+    let older = Index::read(file).map_err(|error| unusable(&error))?;
+    let header = &older.header;
+    let args = MakeArgs {
+        sources: header.sources.iter().map(OsString::from).collect(),
+        out: Some(args.out.clone().unwrap_or_else(|| file.to_owned())),
+        decoder: Some(header.decoder.clone()),
+        options: header.options.clone(),
+        skip_errors: header.skips_errors,
+        max_record: header.max_record,
+        ..args.clone()
+    };
+    Ok((args, Some(Arc::new(older))))
+}
+
+/// An index has the records of one decoder.
+fn check_decoder(older: &Index, plugin: &Plugin) -> Result<(), ExitCode> {
+    let (then, now) = (&older.header.decoder_identity, plugin.identity());
+    if *then == now {
+        return Ok(());
+    }
+    let why = format!(
+        "the index was made with the decoder {then}, and this one is {now}: its records may be \
+         others; make a new index of all objects"
+    );
+    Err(exit::because(exit::USAGE, why))
 }
 
 /// Paths that do not begin with `/` are made absolute: an index may be read in another folder.

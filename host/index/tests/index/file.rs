@@ -44,6 +44,7 @@ fn index(objects: Objects) -> Index {
         "lengths": [{"min": 8, "max": 8, "sum": 80, "absent": 0}],
         "compression": Compression::Auto, "skips_errors": false, "max_record": 1 << 20,
         "sources": ["/data"], "root": "/data", "objects": 0, "records": 0, "bytes": 0, "digest": "",
+        "places_digest": "",
     });
     Index { header: serde_json::from_value(header).unwrap(), objects }
 }

@@ -70,6 +70,7 @@ pub fn index(channel: Channel, distance: u64) -> Option<Index> {
         compression: Compression::Auto,
         skips_errors: true,
         distance,
+        older: None,
     };
     build(channel, settings, &ChannelStats::default()).ok().flatten()
 }
