@@ -280,3 +280,32 @@ def test_an_update_keeps_decoder_options_and_fields(data, tmp_path):
         assert stream.records == RECORDS + 1
     assert run("index", "--update", index, "-d", "csv").returncode == 64
     assert run("index", "--update", tmp_path / "none.index").returncode == 66
+
+
+def test_parts_are_merged_to_the_index_of_the_whole(data, tmp_path):
+    """Each part learns from the first objects of all: a part alone would learn other types."""
+    (data / "0.csv").write_text("a,b\n" + "7.5,x\n" * 40)
+    (data / "9.csv").write_text("a,b\n7,x\n")
+    whole, merged = tmp_path / "whole.index", tmp_path / "merged.index"
+    made(data, whole)
+    parts = [tmp_path / f"{number}.index" for number in range(3)]
+    for number, part in enumerate(parts):
+        made(data, part, "--part", f"{number}/3")
+    for order in (parts, parts[::-1]):
+        finished = run("index", "merge", *order, "--out", merged)
+        assert finished.returncode == 0, finished.stderr
+        assert read(merged) == read(data)
+        shown = [run("index", "show", one).stdout.splitlines() for one in (merged, whole)]
+        assert shown[0][-1] == shown[1][-1] and shown[0][-1].startswith(b"digest")
+    for wrong, why in [
+        (parts[:2], b"part 2 of 3 is missing"),
+        ([*parts, parts[0]], b"part 0 of 3 is there twice"),
+        ([whole], b"not of a part"),
+    ]:
+        finished = run("index", "merge", *wrong, "--out", merged)
+        assert finished.returncode == 65 and why in finished.stderr
+    (data / "91.csv").write_text("a,b\n7,x\n")
+    (data / "92.csv").write_text("a,b\n7,x\n")
+    made(data, parts[2], "--part", "2/3")
+    finished = run("index", "merge", *parts, "--out", merged)
+    assert finished.returncode == 65 and b"listed at different times" in finished.stderr

@@ -51,8 +51,7 @@ impl Channel {
 /// For each part, the number of records of each of its objects.
 fn records_of_parts(list: &KnownList, order: Order) -> Option<Vec<Vec<u64>>> {
     let numbers: Vec<_> = (0..list.0.count()).collect();
-    let size =
-        |number: &u64| Ok::<_, Infallible>(list.0.get(*number).map_or(0, |object| object.size));
+    let size = |number: &u64| Ok::<_, Infallible>(list.0.size(*number));
     let parts = order.divide(numbers, 0, size).unwrap_or_else(|none| match none {});
     let records = |part: Vec<u64>| part.into_iter().map(|number| list.0.records(number)).collect();
     parts.into_iter().map(records).collect()

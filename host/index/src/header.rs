@@ -35,6 +35,9 @@ pub struct Header {
     pub max_record: u64,
     /// The sources as they were named: files, folders, addresses in S3. Paths are absolute.
     pub sources: Vec<String>,
+    /// The part of the sources, if these are not all objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// The folder to which names are relative; empty for objects in S3.
     pub root: String,
     /// Number of objects.
@@ -49,6 +52,35 @@ pub struct Header {
     /// Identifies the places: where they are depends on how the objects were read. SHA-256 in
     /// hexadecimal digits.
     pub places_digest: String,
+}
+
+/// A part of the objects of some sources.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Number of parts.
+    pub count: u32,
+    /// Identifies the list of all objects. SHA-256 in hexadecimal digits.
+    pub list: String,
+}
+
+impl Part {
+    /// A part of a list of objects: of their names and identities.
+    pub(crate) fn of<'a>(
+        index: u32,
+        count: u32,
+        list: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut digest = Sha256::new();
+        for (name, identity) in list {
+            for text in [name, &without_time(identity)] {
+                digest.update((text.len() as u64).to_le_bytes());
+                digest.update(text);
+            }
+        }
+        Self { index, count, list: hex::encode(digest.finalize()) }
+    }
 }
 
 /// The lengths of the values of a field in bytes.

@@ -7,7 +7,11 @@
 //! - `file`: the file: Parquet, with a seal that shows damage.
 //! - `header`: the facts about the whole index.
 //! - `list`: the objects as a list that sources read.
+//! - `merge`: merges the indexes of all parts of a source.
+//! - `noting`: a source that notes the objects that it gives.
 //! - `objects`: the objects and their places, in memory.
+//! - `places`: looks at the records of all objects, for their numbers and places.
+//! - `root`: the folder that the objects lie in.
 
 #![forbid(unsafe_code)]
 
@@ -17,11 +21,15 @@ mod error;
 mod file;
 mod header;
 mod list;
+mod merge;
+mod noting;
 mod objects;
+mod places;
+mod root;
 
 pub use build::{BuildSettings, build};
 pub use error::IndexError;
-pub use header::{Header, ValueLengths};
+pub use header::{Header, Part, ValueLengths};
 pub use list::IndexedList;
 pub use objects::{IndexedObject, Objects, Place};
 

@@ -42,6 +42,11 @@ impl KnownObjects for IndexedList {
         Some(KnownObject { name, identity, size })
     }
 
+    fn size(&self, number: u64) -> u64 {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        self.index.objects.get(number).map_or(0, |object| object.size)
+    }
+
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
         let object = usize::try_from(number).ok().and_then(|number| self.index.objects.get(number));
         let Some(object) = object else { return Vec::new() };

@@ -34,6 +34,9 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The object with this number, from 0. `None` if there are fewer.
     fn get(&self, number: u64) -> Option<KnownObject>;
 
+    /// The stored size of this object in bytes; 0 if there are fewer.
+    fn size(&self, number: u64) -> u64;
+
     /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
     /// smaller. Any other object is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
@@ -70,19 +73,18 @@ pub(crate) struct Item {
 impl KnownList {
     /// The objects of the list, or the blocks of its objects, in the order of the list.
     pub(crate) fn items(&self, reading: &ReadSettings) -> impl Iterator<Item = Item> {
-        let blocks = reading.order.blocks;
-        (0..self.0.count()).flat_map(move |object| match blocks {
-            None => vec![Item { object, block: None }],
-            Some(bytes) => {
-                let blocks = self.0.blocks(object, bytes).into_iter();
-                blocks.map(|block| Item { object, block: Some(block) }).collect()
-            }
+        let bytes = reading.order.blocks;
+        (0..self.0.count()).flat_map(move |object| {
+            let whole = bytes.is_none().then_some(Item { object, block: None });
+            let blocks = bytes.map(|bytes| self.0.blocks(object, bytes)).unwrap_or_default();
+            let blocks = blocks.into_iter().map(move |block| Item { object, block: Some(block) });
+            whole.into_iter().chain(blocks)
         })
     }
 
     /// Bytes of the object or block; 0 if there is none.
     pub(crate) fn bytes(&self, item: &Item) -> u64 {
-        let size = self.0.get(item.object).map_or(0, |object| object.size);
+        let size = self.0.size(item.object);
         match item.block {
             Some(block) => block.end.unwrap_or(size).saturating_sub(block.offset),
             None => size,

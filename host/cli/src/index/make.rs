@@ -15,7 +15,7 @@ use pipemill_decode::{Builtins, Limits, Plugin};
 use pipemill_index::{BuildSettings, Index, build};
 use pipemill_run::Machine;
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
+use pipemill_source::{Compression, ListPart, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
 use super::unusable;
@@ -47,6 +47,10 @@ pub(super) struct MakeArgs {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
+    /// Read one part of the objects: INDEX/COUNT, the index from 0. `pipemill index merge` makes
+    /// one index of all parts
+    #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "update")]
+    part: Option<ListPart>,
     /// Threads that decode [default: as many as this machine has cores for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
@@ -88,6 +92,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     // The command line without it is refused.
     let out = args.out.clone().unwrap_or_default();
     let sources = absolute(&args.sources).map_err(system)?;
+    let first = sources.clone();
     let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, ReadSettings::default(), args.s3.access(), stop.clone()));
@@ -102,8 +107,14 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         skips_errors: args.skip_errors,
         distance: args.distance,
         older: older.clone(),
+        part: args.part,
     };
     let mut channel = channel(&args, found);
+    if args.part.is_some() {
+        // All parts learn from the same objects.
+        let first = Paths::new(first, ReadSettings::default(), args.s3.access(), stop);
+        channel.learning = Learning::From { source: Box::new(first), lists_all: false };
+    }
     if let Some(older) = older.filter(|older| !older.header.fields.is_empty()) {
         channel.learning = Learning::Known(older.header.fields.as_slice().into());
     }
@@ -200,7 +211,7 @@ fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
     Progress::of(vec![ShownChannel { name: None, total, snapshot }])
 }
 
-fn summarize(index: &Index, out: &Path) {
+pub(super) fn summarize(index: &Index, out: &Path) {
     let header = &index.header;
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     let errors = if skipped > 0 {

@@ -8,12 +8,12 @@ mod check;
 mod make;
 mod show;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use pipemill_decode::Builtins;
-use pipemill_index::IndexError;
+use pipemill_index::{Index, IndexError};
 
 use super::{exit, s3};
 
@@ -51,6 +51,15 @@ enum Action {
         #[arg(long)]
         objects: bool,
     },
+    /// Make one index of the indexes of all parts, in any order
+    Merge {
+        /// The indexes of the parts
+        #[arg(required = true, value_name = "INDEX")]
+        parts: Vec<PathBuf>,
+        /// The file of the whole index
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Compare an index with the objects that there are now. Prints a line for each difference;
     /// exits with 65 if there are any
     Check {
@@ -68,9 +77,20 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
     let done = match args.action {
         None => make::main(args.make, builtins),
         Some(Action::Show { index, objects }) => show::main(&index, objects),
+        Some(Action::Merge { parts, out }) => merge(&parts, &out),
         Some(Action::Check { index, root, s3 }) => check::main(&index, root, &s3),
     };
     done.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// `pipemill index merge`: makes one index of the indexes of all parts.
+fn merge(parts: &[PathBuf], out: &Path) -> Result<(), ExitCode> {
+    let read = parts.iter().map(|part| Index::read(part)).collect::<Result<Vec<_>, _>>();
+    let read = read.map_err(|error| unusable(&error))?;
+    let merged = Index::merge(&read).map_err(|why| exit::because(exit::DATA, why))?;
+    merged.write(out).map_err(|error| unusable(&error))?;
+    make::summarize(&merged, out);
+    Ok(())
 }
 
 /// Reports the error of an index.

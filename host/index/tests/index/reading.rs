@@ -71,6 +71,7 @@ pub fn index(channel: Channel, distance: u64) -> Option<Index> {
         skips_errors: true,
         distance,
         older: None,
+        part: None,
     };
     build(channel, settings, &ChannelStats::default()).ok().flatten()
 }

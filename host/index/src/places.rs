@@ -1,0 +1,122 @@
+//! Looks at the records of all objects, for their numbers, their places, and the lengths of values.
+
+use std::sync::Arc;
+
+use pipemill_channel::memory_sink::LookAtRecords;
+use pipemill_channel::{Batch, StopReason};
+use pipemill_types::{ABSENT, Column, Field};
+
+use crate::{Index, Place, ValueLengths};
+
+/// Looks at the records of all objects, for their numbers and places.
+#[derive(Default)]
+pub(crate) struct Places {
+    distance: u64,
+    pub(crate) fields: Option<Arc<[Field]>>,
+    lengths: Vec<ValueLengths>,
+    /// By the object's number.
+    pub(crate) objects: Vec<FoundPlaces>,
+}
+
+impl Places {
+    /// Places are at least this many bytes from each other.
+    pub(crate) fn at_distance(distance: u64) -> Self {
+        Self { distance, ..Self::default() }
+    }
+
+    /// The lengths of all values, with those of an older index.
+    pub(crate) fn lengths(&self, older: Option<&Index>) -> Vec<ValueLengths> {
+        let older = older.map_or(&[][..], |older| &older.header.lengths);
+        let none = ValueLengths::of_none();
+        let older = older.iter().copied().chain(std::iter::repeat(none));
+        let add = |(own, older): (ValueLengths, ValueLengths)| own.with(older).finished();
+        self.lengths.iter().copied().zip(older).map(add).collect()
+    }
+}
+
+/// The records and places of one object.
+#[derive(Default, Clone)]
+pub(crate) struct FoundPlaces {
+    pub(crate) records: u64,
+    pub(crate) places: Vec<Place>,
+}
+
+impl LookAtRecords for Places {
+    fn schema(&mut self, fields: &Arc<[Field]>) {
+        self.lengths = vec![ValueLengths::of_none(); fields.len()];
+        self.fields = Some(fields.clone());
+    }
+
+    fn batch(&mut self, _: &[u8], batch: &Batch) -> Result<(), StopReason> {
+        let position = &batch.start.position;
+        // The number fits: the list is in memory.
+        let number = position.object_number as usize;
+        if self.objects.len() <= number {
+            self.objects.resize(number + 1, FoundPlaces::default());
+        }
+        let object = &mut self.objects[number];
+        object.records = position.first_record + batch.records as u64;
+        let last = object.places.last().map_or(0, |place| place.offset);
+        if position.offset >= last + self.distance.max(1) {
+            object.places.push(Place {
+                record: position.record_at_offset(),
+                offset: position.offset,
+                header: position.header,
+                inflate: Box::default(),
+            });
+        }
+        let fields = self.fields.as_deref().unwrap_or_default();
+        for ((lengths, column), field) in self.lengths.iter_mut().zip(&batch.columns).zip(fields) {
+            match field.fixed_size().and_then(|size| u32::try_from(size).ok()) {
+                // All values have this size.
+                Some(size) if !batch.absent => lengths.add(size, batch.records),
+                _ => lengths.measure(column),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ValueLengths {
+    /// Without a value.
+    fn of_none() -> Self {
+        Self { min: u32::MAX, max: 0, sum: 0, absent: 0 }
+    }
+
+    /// After the last value.
+    pub(crate) fn finished(self) -> Self {
+        Self { min: self.min.min(self.max), ..self }
+    }
+
+    /// With other values.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            sum: self.sum.saturating_add(other.sum),
+            absent: self.absent.saturating_add(other.absent),
+        }
+    }
+
+    /// Adds values of this size.
+    fn add(&mut self, size: u32, values: usize) {
+        (self.min, self.max) = (self.min.min(size), self.max.max(size));
+        self.sum += u64::from(size) * values as u64;
+    }
+
+    /// Adds the lengths of a column's values.
+    fn measure(&mut self, column: &Column) {
+        let lengths = self;
+        let absent = column.offsets.iter().filter(|offset| **offset == ABSENT).count();
+        lengths.absent += absent as u64;
+        lengths.sum += column.lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+        lengths.max = lengths.max.max(column.lengths.iter().copied().max().unwrap_or(0));
+        let smallest = if absent == 0 {
+            column.lengths.iter().copied().min()
+        } else {
+            let present = column.lengths.iter().zip(&column.offsets);
+            present.filter(|(_, offset)| **offset != ABSENT).map(|(length, _)| *length).min()
+        };
+        lengths.min = lengths.min.min(smallest.unwrap_or(u32::MAX));
+    }
+}
