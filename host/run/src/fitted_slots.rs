@@ -1,6 +1,7 @@
 //! Slots that are as large as a channel's batches, where the file says how many records a batch has
 //! and not how large a slot is. The first records say how many bytes that is.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,9 +111,7 @@ fn first_of(source: &config::Source) -> Option<config::Source> {
         |reading: &ReadSettings| ReadSettings { epochs: 1, order: Order::default(), ..*reading };
     match source {
         config::Source::Files { pattern, reading } => {
-            // The channel itself will say what is left out.
-            let mut files = pattern.list(reading.hidden, &mut LeftOut::default()).ok()?;
-            files.truncate(MEASURED_FILES);
+            let files = first_files(pattern, reading.hidden)?;
             let (pattern, reading) = (Pattern::Files(files), in_order(reading));
             Some(config::Source::Files { pattern, reading })
         }
@@ -125,6 +124,22 @@ fn first_of(source: &config::Source) -> Option<config::Source> {
         }))),
         _ => None,
     }
+}
+
+/// The first files of a pattern. `None` if one of them is no regular file: what is read of a pipe or
+/// of a device would be lost for the channel.
+fn first_files(pattern: &Pattern, hidden: bool) -> Option<Vec<PathBuf>> {
+    let mut files = match pattern {
+        Pattern::Known { list, .. } => {
+            let known = (0..MEASURED_FILES as u64).map_while(|number| list.0.get(number));
+            known.map(|object| object.name.into()).collect()
+        }
+        // The channel itself will say what is left out.
+        _ => pattern.list(hidden, &mut LeftOut::default()).ok()?,
+    };
+    files.truncate(MEASURED_FILES);
+    let is_regular = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.is_file());
+    files.iter().all(is_regular).then_some(files)
 }
 
 /// Measures the first records of `source`, the first objects of a channel that decodes, for batches
@@ -151,6 +166,21 @@ mod tests {
 
     use super::*;
     use crate::plan::{Machine, ResourcePlan};
+
+    #[test]
+    fn a_pipe_is_not_read_to_measure_its_records() {
+        let folder = std::env::temp_dir().join(format!("pipemill-slots-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (pipe, file) = (folder.join("pipe"), folder.join("file"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::write(&file, "1\n").unwrap();
+        let measured = |pattern| first_files(&pattern, false);
+        assert_eq!(measured(Pattern::File(pipe.clone())), None);
+        assert_eq!(measured(Pattern::Files(vec![file.clone(), pipe])), None);
+        assert_eq!(measured(Pattern::File("/dev/null".into())), None);
+        assert_eq!(measured(Pattern::File(file.clone())), Some(vec![file]));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     const KIB: usize = 1 << 10;
     const MIB: usize = 1 << 20;
