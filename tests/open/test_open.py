@@ -326,3 +326,23 @@ def test_a_program_that_is_missing(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     text = refusal(pipemill.BinaryNotFound, folder, "lines")
     assert "the program `pipemill` is missing" in text and "pip install" in text and "$PIPEMILL" in text
+
+
+@pytest.mark.parametrize("how", [{}, {"shuffle": 3}, {"batch": 5, "shuffle": 3}, {"workers": 2}, {"workers": 3, "batch": 5}], ids=str)
+def test_pipes_that_are_named_are_read_once(tmp_path, how):
+    """Nothing is learned or measured from a pipe before it is read: what was read of it would be lost."""
+    pipes = [tmp_path / name for name in ("a", "b")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+
+    def write(pipe, value):
+        pipe.write_text(f"{value}\n" * 20)
+
+    writers = [threading.Thread(target=write, args=(pipe, value)) for value, pipe in enumerate(pipes)]
+    for writer in writers:
+        writer.start()
+    with pipemill.open(pipes, "csv", timeout=PATIENCE, **how) as stream:
+        records = sum(len(batch) for batch in stream)
+    for writer in writers:
+        writer.join()
+    assert records == 40

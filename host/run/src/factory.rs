@@ -56,6 +56,12 @@ impl Sources {
             (!is_own).then_some(reading)
         };
         let source = match &channel.source {
+            // What is read of a pipe to learn from it would be lost for the channel.
+            config::Source::Files { pattern, .. }
+                if channel.learn_from.is_none() && !pattern.can_reread() =>
+            {
+                None
+            }
             config::Source::Files { pattern, reading } => first(reading).map(|reading| {
                 let learn_from = channel.learn_from.as_ref().map(|path| Pattern::File(path.into()));
                 let pattern = learn_from.unwrap_or_else(|| pattern.clone());

@@ -126,9 +126,12 @@ fn first_of(source: &config::Source) -> Option<config::Source> {
     }
 }
 
-/// The first files of a pattern. `None` if one of them is no regular file: what is read of a pipe or
-/// of a device would be lost for the channel.
+/// The first files of a pattern. `None` if they can be read only once: what is read of a pipe or of
+/// a device would be lost for the channel.
 fn first_files(pattern: &Pattern, hidden: bool) -> Option<Vec<PathBuf>> {
+    if !pattern.can_reread() {
+        return None;
+    }
     let mut files = match pattern {
         Pattern::Known { list, .. } => {
             let known = (0..MEASURED_FILES as u64).map_while(|number| list.0.get(number));
@@ -138,8 +141,7 @@ fn first_files(pattern: &Pattern, hidden: bool) -> Option<Vec<PathBuf>> {
         _ => pattern.list(hidden, &mut LeftOut::default()).ok()?,
     };
     files.truncate(MEASURED_FILES);
-    let is_regular = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.is_file());
-    files.iter().all(is_regular).then_some(files)
+    Some(files)
 }
 
 /// Measures the first records of `source`, the first objects of a channel that decodes, for batches

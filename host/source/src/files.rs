@@ -225,6 +225,17 @@ impl Pattern {
         Ok(files)
     }
 
+    /// Whether its files can be opened and read again. A pipe or a device that is named can't: what
+    /// was read of it is gone. A folder and a shell pattern select regular files only.
+    pub fn can_reread(&self) -> bool {
+        let is_regular = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.is_file());
+        match self {
+            Self::File(file) => is_regular(file),
+            Self::Files(files) => files.iter().all(is_regular),
+            Self::Glob(_) | Self::Folder(_) | Self::Known { .. } => true,
+        }
+    }
+
     /// Whether it selects files by a pattern or folder, not by their names.
     fn selects(&self) -> bool {
         matches!(self, Self::Glob(_) | Self::Folder(_))
