@@ -1,7 +1,7 @@
 //! The configuration as plain data for the rest of the host, with units, ranges and defaults.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -297,9 +297,6 @@ pub struct MixInput {
     pub weight: u64,
 }
 
-/// The name endings that show how objects are compressed.
-const COMPRESSED: [&str; 6] = ["gz", "gzip", "tgz", "zst", "tzst", "zz"];
-
 impl Source {
     /// How the objects are compressed. `None` for a mix, which has none.
     pub fn compression(&self) -> Option<Compression> {
@@ -315,13 +312,7 @@ impl Source {
     /// Whether an object of this name is read as it is stored, so that its size is the number of
     /// bytes that are read. False if it is compressed, and for a mix.
     pub fn is_read_as_stored(&self, object: &str) -> bool {
-        let ending = Path::new(object).extension().unwrap_or_default().to_ascii_lowercase();
-        let is_compressed = || COMPRESSED.iter().any(|known| ending == *known);
-        match self.compression() {
-            Some(Compression::None) => true,
-            Some(Compression::Auto) => !is_compressed(),
-            Some(Compression::Gzip | Compression::Zlib | Compression::Zstd) | None => false,
-        }
+        self.compression().is_some_and(|compression| compression.is_plain_name(object))
     }
 
     /// Whether its objects can be read again, and concurrently.

@@ -1,5 +1,7 @@
 //! The facts about the whole index.
 
+use std::path::Path;
+
 use pipemill_source::Compression;
 use pipemill_types::Field;
 use serde::{Deserialize, Serialize};
@@ -97,6 +99,16 @@ pub struct ValueLengths {
 }
 
 impl Header {
+    /// The full name of an object that the index has under this name. `root` is the folder that the
+    /// objects lie in, if they were moved.
+    pub(crate) fn full_name(&self, root: Option<&str>, name: &str) -> String {
+        // Objects in S3 have no root: they are named by their addresses.
+        if self.root.is_empty() {
+            return name.to_owned();
+        }
+        Path::new(root.unwrap_or(&self.root)).join(name).to_string_lossy().into_owned()
+    }
+
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
         self.version = VERSION;

@@ -1,27 +1,29 @@
 //! The objects of an index as a list that sources read.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use pipemill_source::{Block, KnownObject, KnownObjects, SeekPoint};
 use pipemill_types::ListIdentity;
 
-use crate::{Index, Place};
+use crate::{Index, IndexedObject, Place};
 
 /// The objects of an index, for a source.
 #[derive(Clone)]
 pub struct IndexedList {
     index: Arc<Index>,
-    /// The folder to which names are relative; empty for objects in S3.
-    root: String,
+    /// The folder that the files lie in, if they were moved.
+    root: Option<String>,
 }
 
 impl IndexedList {
     /// The objects of an index. `root` is the folder that they lie in, if they were moved.
     pub fn new(index: Arc<Index>, root: Option<String>) -> Self {
-        let root = root.unwrap_or_else(|| index.header.root.clone());
         Self { index, root }
+    }
+
+    fn object(&self, number: u64) -> Option<IndexedObject<'_>> {
+        self.index.objects.get(usize::try_from(number).ok()?)
     }
 }
 
@@ -31,25 +33,18 @@ impl KnownObjects for IndexedList {
     }
 
     fn get(&self, number: u64) -> Option<KnownObject> {
-        let object = self.index.objects.get(usize::try_from(number).ok()?)?;
-        let is_address = self.index.header.root.is_empty();
-        let name = if is_address {
-            object.name.to_owned()
-        } else {
-            Path::new(&self.root).join(object.name).to_string_lossy().into_owned()
-        };
+        let object = self.object(number)?;
+        let name = self.index.header.full_name(self.root.as_deref(), object.name);
         let (identity, size) = (object.identity.to_owned(), object.size);
         Some(KnownObject { name, identity, size })
     }
 
     fn size(&self, number: u64) -> u64 {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        self.index.objects.get(number).map_or(0, |object| object.size)
+        self.object(number).map_or(0, |object| object.size)
     }
 
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
-        let object = usize::try_from(number).ok().and_then(|number| self.index.objects.get(number));
-        let Some(object) = object else { return Vec::new() };
+        let Some(object) = self.object(number) else { return Vec::new() };
         let first = Block { offset: 0, header: 0, record: 0, records: object.records, end: None };
         let mut blocks = vec![first];
         let last_place = object.places.last().map_or(0, |place| place.offset);
@@ -78,8 +73,7 @@ impl KnownObjects for IndexedList {
     }
 
     fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {
-        let object = usize::try_from(number).ok().and_then(|number| self.index.objects.get(number));
-        let places = object.map_or(&[][..], |object| object.places);
+        let places = self.object(number).map_or(&[][..], |object| object.places);
         let after = places.partition_point(|place| place.offset <= offset);
         match places[..after].last().filter(|place| !place.inflate.is_empty()) {
             Some(place) => SeekPoint::from_bytes(&place.inflate).map(Some),
@@ -92,7 +86,7 @@ impl KnownObjects for IndexedList {
     }
 
     fn records(&self, number: u64) -> Option<u64> {
-        Some(self.index.objects.get(usize::try_from(number).ok()?)?.records)
+        Some(self.object(number)?.records)
     }
 
     fn identity(&self) -> ListIdentity {

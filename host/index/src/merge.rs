@@ -34,12 +34,7 @@ impl Index {
 
 /// The names of an index's objects, with the folder that they lie in.
 fn full_names(index: &Index) -> Vec<String> {
-    let root = &index.header.root;
-    let full = |object: IndexedObject<'_>| match root.is_empty() {
-        true => object.name.to_owned(),
-        false => format!("{}/{}", root.trim_end_matches('/'), object.name),
-    };
-    index.objects.iter().map(full).collect()
+    index.objects.iter().map(|object| index.header.full_name(None, object.name)).collect()
 }
 
 /// The parts in their order, if they are all parts of one source.

@@ -76,8 +76,7 @@ impl Source for Noting {
             let points = SeekPoints::every(self.distance, MAX_SEEK_POINTS);
             object.input.set_seek_points(&points);
             let (_, content) = split_identity(object.identity.text());
-            let is_own =
-                |part: ListPart| object.ordinal % u64::from(part.count) == u64::from(part.index);
+            let is_own = |part: ListPart| part.of_number(object.ordinal) == part.index;
             let reading = match self.older.number(&object.name, content) {
                 _ if !self.part.is_none_or(is_own) => Reading::OtherPart,
                 Some(number) => Reading::Kept(number),

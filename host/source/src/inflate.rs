@@ -59,7 +59,7 @@ impl Compression {
         }
     }
 
-    /// Whether the object of this name is read as it is stored, as far as its name says.
+    /// Whether an object of this name is read as it is stored. Only its name is looked at.
     pub fn is_plain_name(self, name: &str) -> bool {
         self.resolve(name).is_plain()
     }

@@ -26,6 +26,14 @@ pub enum Balance {
     Size,
 }
 
+impl ListPart {
+    /// The part that the object with this number in the list belongs to, by [`Balance::Count`].
+    pub fn of_number(&self, number: u64) -> u32 {
+        // It is less than `count`.
+        (number % u64::from(self.count)) as u32
+    }
+}
+
 impl std::str::FromStr for ListPart {
     type Err = String;
 
@@ -94,8 +102,7 @@ impl PartSelector {
             Self::Count { part, next } => {
                 let number = *next;
                 *next += 1;
-                // It is less than `count`.
-                Ok((number % u64::from(part.count)) as u32)
+                Ok(part.of_number(number))
             }
             Self::Size { loads, .. } => {
                 let size = size()?;

@@ -65,7 +65,7 @@ impl ReadSettings {
 
     /// Whether an object is uncompressed, judged by its name.
     fn is_plain(&self, name: &str) -> bool {
-        self.compression.resolve(name).is_plain()
+        self.compression.is_plain_name(name)
     }
 
     /// Number of bytes that will be read of an object of `stored` bytes; `None` for a compressed

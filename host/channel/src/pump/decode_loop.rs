@@ -414,7 +414,9 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.builder.append(self.stream.decoded())?;
         skipped?;
         let granted = self.builder.writer().granted();
-        self.context.monitor.records_decoded(self.stream.decoded().records, granted);
+        // Records after the end of a block are not counted: they are those of the next one.
+        let records = (self.builder.records() - first_record) as usize;
+        self.context.monitor.records_decoded(records, granted);
         Ok(outcome)
     }
 

@@ -140,9 +140,9 @@ class Loader:
         return map(self._placed, batches)
 
     def __len__(self) -> int:
-        """The number of batches of a pass: `steps`; or those of an epoch, if the source is an index.
-        If the ranks' hosts have parts of the objects, it is that of the rank that has the fewest.
-        Raises :class:`TypeError` if nobody knows it before all batches were read."""
+        """The number of batches of a pass: `steps`; or those of an epoch, if the source is an
+        index. If the ranks' hosts have parts of the objects, it is that of the rank that has the
+        fewest. Raises :class:`TypeError` if nobody knows it before all batches were read."""
         length = self.dataset._length()
         if length is None:
             raise TypeError(
