@@ -236,7 +236,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         while self.room() == 0
             && let Some(section) = &mut self.section
         {
-            section.go_beyond();
+            section.go_beyond()?;
         }
         self.try_read()?.map_err(|error| self.source_failure(error).into())
     }
@@ -269,20 +269,21 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                 self.context.monitor.bytes_read(count);
             }
             Ok(ReadOutcome::Stopped) => return Err(StopReason::Stopped),
-            Ok(ReadOutcome::End) => self.input_ended(),
+            Ok(ReadOutcome::End) => self.input_ended()?,
             Ok(ReadOutcome::Nothing) | Err(_) => {}
         }
         Ok(outcome)
     }
 
     /// Notes that the object has no more bytes. So no other section begins where this one ends.
-    fn input_ended(&mut self) {
+    fn input_ended(&mut self) -> Result<(), StopReason> {
         self.progress.input_ended = true;
         if let Some(section) = self.section.as_mut().filter(|_| self.progress.in_section) {
             while section.limit() != u64::MAX {
-                section.go_beyond();
+                section.go_beyond()?;
             }
         }
+        Ok(())
     }
 
     /// Number of bytes to read at once. A read that ends close to the end of a batch leaves few

@@ -32,7 +32,10 @@ pub(crate) trait SectionEnd {
     fn reach(&mut self, decoded: &DecodedTo) -> Result<bool, StopReason>;
 
     /// Moves the limit: the bytes after it belong to this section, too.
-    fn go_beyond(&mut self);
+    ///
+    /// # Errors
+    /// As those of [`reach`](Self::reach).
+    fn go_beyond(&mut self) -> Result<(), StopReason>;
 }
 
 /// Bytes after a block that its decoder is shown at least, if it needs any to see that the last
@@ -68,7 +71,8 @@ impl SectionEnd for BlockEnd {
         Ok(false)
     }
 
-    fn go_beyond(&mut self) {
+    fn go_beyond(&mut self) -> Result<(), StopReason> {
         self.limit = self.limit.saturating_add(MIN_BEYOND);
+        Ok(())
     }
 }

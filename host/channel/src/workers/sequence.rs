@@ -207,14 +207,15 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             let Some(mut object) = self.progress.open.remove(at) else { break };
             let epoch = object.section.epoch;
             let taken = self.take(&mut object, delivery);
+            if matches!(taken, Err(StopReason::EpochEnded)) {
+                // Before it is closed: its worker would hold bytes that nobody takes.
+                self.limiter.end_epoch(epoch);
+            }
             if let Ok(false) = taken {
                 self.progress.open.insert(at, object);
                 at += 1;
             } else {
                 self.close(object);
-            }
-            if matches!(taken, Err(StopReason::EpochEnded)) {
-                self.limiter.end_epoch(epoch);
             }
             taken?;
             self.check_wanted(epoch)?;

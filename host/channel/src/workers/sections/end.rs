@@ -10,8 +10,7 @@ use crate::pump::section_end::{DecodedTo, SectionEnd};
 /// how many it wants.
 const MIN_BEYOND: u64 = 512;
 /// The largest number of these bytes. Some decoders know only from the header of a record that the
-/// record before is whole.
-/// before is whole.
+/// record before it is whole.
 const MAX_BEYOND: u64 = 64 << 10;
 
 impl SectionPart {
@@ -79,12 +78,17 @@ impl SectionEnd for EndOfSection {
         }
     }
 
-    fn go_beyond(&mut self) {
+    fn go_beyond(&mut self) -> Result<(), StopReason> {
         let SectionPart { sections, index, .. } = &self.part;
         let mut state = sections.state();
+        if !sections.is_wanted(&state, *index) {
+            // The section before this one may have ended where the next one begins.
+            return Err(StopReason::Stopped);
+        }
         if let Some(next) = state.next(*index) {
             sections.drop_section(&mut state, next);
         }
+        Ok(())
     }
 }
 

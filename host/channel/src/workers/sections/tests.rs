@@ -96,7 +96,7 @@ fn no_more_sections_are_begun_where_they_are_decoded_in_vain() {
     for number in 1..=2 {
         assert!(!limiter.sections_are_wasted());
         assert!(begun(&sections, number).is_some(), "{number}");
-        end.go_beyond();
+        end.go_beyond().expect("it is wanted");
     }
     assert!(begun(&sections, 3).is_none());
     assert!(limiter.sections_are_wasted(), "nor in later objects");
@@ -111,10 +111,27 @@ fn sections_go_on_if_some_of_the_channel_were_of_use() {
     assert!(matches!(sections.first().end().reach(&decoded(100, 0)), Ok(true)));
     for number in 2..10 {
         assert!(begun(&sections, number).is_some(), "{number}");
-        second.end().go_beyond();
+        second.end().go_beyond().expect("it is wanted");
     }
     assert!(begun(&sections, 10).is_none(), "eight in a row were in vain");
     assert!(!limiter.sections_are_wasted());
+}
+
+/// Its worker notices only at its next step that the section was dropped. Otherwise the records of
+/// the section after it would be lost, which the first one has ended at.
+#[test]
+fn a_section_that_was_dropped_drops_no_other() {
+    let limiter = limiter();
+    let sections = Sections::new(limiter.clone(), 0, 0, 10 * PIECE_BYTES, None);
+    let mut end = sections.first().end();
+    end.can_restart(0);
+    let second = begun(&sections, 1).expect("a section");
+    assert!(begun(&sections, 2).is_some());
+    assert!(matches!(end.reach(&decoded(101, 0)), Ok(false)), "it used a byte of the second one");
+    assert!(matches!(end.reach(&decoded(200, 0)), Ok(true)));
+    assert_eq!(end.next, Some(2));
+    assert!(matches!(second.end().go_beyond(), Err(StopReason::Stopped)));
+    assert!(!limiter.is_unwanted(2, 0), "the third one");
 }
 
 /// A decoder came to `offset` and was shown the bytes up to `limit`; it could begin again there.
