@@ -76,7 +76,8 @@ def test_parts_and_states(tmp_path, window, decoder):
     shuffle = blocks() if window is None else blocks(window=window)
     [whole] = epochs_of(index, batch=100, shuffle=shuffle)
     parts = [epochs_of(index, batch=100, shuffle=shuffle, rank=(rank, 3))[0] for rank in range(3)]
-    assert sorted(row for part in parts for row in part) == sorted(whole)
+    assert [row for part in parts for row in part] == whole if window is None else sorted(row for part in parts for row in part) == sorted(whole)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
     numbers = random.Random(str(window))
     for workers in (1, 3):
         for _ in range(4):
@@ -86,6 +87,41 @@ def test_parts_and_states(tmp_path, window, decoder):
             assert before == whole[: len(before)]
             for now in (1, 2):
                 assert epochs_of(index, batch=100, shuffle=shuffle, workers=now, state=state) == [whole[len(before) :]]
+
+
+@pytest.mark.parametrize("tail", ["drop", "keep"])
+def test_the_length_of_a_part_of_blocks_is_known(tmp_path, tail):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "lines", index)
+    seen = []
+    for rank in range(3):
+        with pipemill.open(index, batch=100, tail=tail, shuffle=blocks(), epochs=3, rank=(rank, 3), timeout=PATIENCE) as stream:
+            epochs = [[len(batch) for batch in epoch] for epoch in stream.epochs()]
+            seen += [(stream.records, stream.batches)]
+            assert {len(epoch) for epoch in epochs} == {stream.batches}
+            assert tail == "drop" or {sum(epoch) for epoch in epochs} == {stream.records}
+    assert max(records for records, _ in seen) - min(records for records, _ in seen) <= 1
+
+
+def test_parts_of_blocks_resume_inside_of_their_first_and_last_block(tmp_path):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "csv", index)
+    [whole] = epochs_of(index, batch=10, shuffle=blocks(), rank=(1, 3))
+    for delivered in (0, 1, 2, len(whole) // 10 - 1):
+        with pipemill.open(index, batch=10, shuffle=blocks(), rank=(1, 3), timeout=PATIENCE) as stream:
+            before = [str(row) for _ in range(delivered) for row in rows_of(next(stream))]
+            state = json.loads(json.dumps(stream.state_dict()))
+        assert before == whole[: len(before)]
+        assert epochs_of(index, batch=10, shuffle=blocks(), rank=(1, 3), state=state) == [whole[len(before) :]]
+
+
+def test_parts_of_blocks_have_no_balance(tmp_path):
+    indexed(tmp_path / "data", "csv", tmp_path / "x.index")
+    config = tmp_path / "x.toml"
+    source = f'{{ index = "{tmp_path}/x.index", part = {{ index = 0, count = 2 }}, balance = "size" }}'
+    config.write_text(f'[[channel]]\nname = "x"\nsource = {source}\nbatch = 10\nshuffle = {{ seed = 1, blocks = "64KiB" }}\n')
+    finished = run("config", "check", config)
+    assert finished.returncode != 0 and b"equal numbers of records" in finished.stderr
 
 
 def test_damaged_records_are_skipped_once(tmp_path):

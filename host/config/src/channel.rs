@@ -335,7 +335,7 @@ fn shuffle(
     let table = reader.table(&SHUFFLE, remedy)?.refuse_unknown_keys(&SHUFFLE_TABLE);
     let seed = table.required(&SEED, table.optional_number(&SEED));
     let window = window(&table, batch);
-    let blocks = blocks(&table, batch, source);
+    let blocks = blocks(reader, &table, batch, source);
     let (seed, window, blocks) = (seed?, window?, blocks?);
     if let Ok(source) = source
         && !source.shuffle_objects(seed, blocks)
@@ -351,6 +351,7 @@ fn shuffle(
 
 /// The size of the blocks that are shuffled.
 fn blocks(
+    reader: &Reader,
     table: &Reader,
     batch: &ReadResult<Option<BatchSize>>,
     source: &ReadResult<Source>,
@@ -367,6 +368,11 @@ fn blocks(
         let message = "batches of one object each can't have records of blocks".to_owned();
         let remedy = "set batch_across = \"epoch\", or leave this out".to_owned();
         return Err(table.fault(BLOCKS.name, message, remedy));
+    }
+    let source = reader.table(&SOURCE, "")?;
+    if source.has(&BALANCE) {
+        let message = "parts of blocks have equal numbers of records".to_owned();
+        return Err(source.fault(BALANCE.name, message, "leave it out".to_owned()));
     }
     Ok(Some(blocks))
 }

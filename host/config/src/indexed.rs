@@ -1,9 +1,7 @@
 //! The facts that an index knows of a channel, and the length of an epoch that follows from them.
 
-use std::convert::Infallible;
-
 use pipemill_ring::protocol::EpochLength;
-use pipemill_source::{KnownList, Order};
+use pipemill_source::KnownList;
 use pipemill_types::{BatchAcross, BatchSize, Field, Tail};
 
 use crate::{Channel, Source};
@@ -26,7 +24,7 @@ pub struct Indexed {
 impl Channel {
     /// The length of each epoch, with batches of this size that are divided among this many ranks.
     /// `None` if it is not known, or differs from epoch to epoch: the objects of a part differ if
-    /// they are shuffled before they are divided.
+    /// they are shuffled, without blocks, before they are divided.
     pub fn epoch_length(&self, batch: Option<BatchSize>, ranks: u32) -> Option<EpochLength> {
         let indexed = self.indexed.as_ref()?;
         let order = match &self.source {
@@ -34,10 +32,7 @@ impl Channel {
             Source::S3(settings) => settings.reading.order,
             _ => return None,
         };
-        if order.shuffle.is_some() && order.part.is_some() {
-            return None;
-        }
-        let parts = records_of_parts(&indexed.list, order)?;
+        let parts = indexed.list.records_of_parts(&order)?;
         let own = order.part.map_or(0, |part| part.index as usize);
         let batches = |part: &Vec<u64>| Some(batches(part, batch?, ranks.max(1).into()));
         Some(EpochLength {
@@ -46,15 +41,6 @@ impl Channel {
             least: order.part.and_then(|_| parts.iter().filter_map(batches).min()),
         })
     }
-}
-
-/// For each part, the number of records of each of its objects.
-fn records_of_parts(list: &KnownList, order: Order) -> Option<Vec<Vec<u64>>> {
-    let numbers: Vec<_> = (0..list.0.count()).collect();
-    let size = |number: &u64| Ok::<_, Infallible>(list.0.size(*number));
-    let parts = order.divide(numbers, 0, size).unwrap_or_else(|none| match none {});
-    let records = |part: Vec<u64>| part.into_iter().map(|number| list.0.records(number)).collect();
-    parts.into_iter().map(records).collect()
 }
 
 /// The number of batches that each rank gets of an epoch whose objects have these numbers of

@@ -45,8 +45,16 @@ impl KnownObjects for IndexedList {
 
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
         let Some(object) = self.object(number) else { return Vec::new() };
-        let first = Block { offset: 0, header: 0, record: 0, records: object.records, end: None };
-        let mut blocks = vec![first];
+        let block = |offset, header, record| Block {
+            offset,
+            header,
+            record,
+            records: object.records - record,
+            read_from: record,
+            read_to: object.records,
+            end: None,
+        };
+        let mut blocks = vec![block(0, 0, 0)];
         let last_place = object.places.last().map_or(0, |place| place.offset);
         let is_plain =
             self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
@@ -60,14 +68,8 @@ impl KnownObjects for IndexedList {
                 continue;
             }
             last.end = Some(place.offset);
-            last.records = place.record - last.record;
-            blocks.push(Block {
-                offset: place.offset,
-                header: place.header,
-                record: place.record,
-                records: object.records - place.record,
-                end: None,
-            });
+            (last.records, last.read_to) = (place.record - last.record, place.record);
+            blocks.push(block(place.offset, place.header, place.record));
         }
         blocks
     }

@@ -1,5 +1,6 @@
 //! Objects that are known before the source lists or reads any: those of an index.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
 use crate::{
-    Block, Object, ReadSettings, SeekPoint, Source, SourceError, SourceEvent, Start, Stop,
-    TotalSize,
+    Block, ListPart, Object, Order, ReadSettings, SeekPoint, Source, SourceError, SourceEvent, Start,
+    Stop, TotalSize,
 };
 
 /// An object that is known.
@@ -71,15 +72,51 @@ pub(crate) struct Item {
 }
 
 impl KnownList {
-    /// The objects of the list, or the blocks of its objects, in the order of the list.
-    pub(crate) fn items(&self, reading: &ReadSettings) -> impl Iterator<Item = Item> {
-        let bytes = reading.order.blocks;
-        (0..self.0.count()).flat_map(move |object| {
-            let whole = bytes.is_none().then_some(Item { object, block: None });
-            let blocks = bytes.map(|bytes| self.0.blocks(object, bytes)).unwrap_or_default();
-            let blocks = blocks.into_iter().map(move |block| Item { object, block: Some(block) });
-            whole.into_iter().chain(blocks)
-        })
+    /// The objects or blocks that are read in an epoch, in its order.
+    ///
+    /// Objects are divided into parts as those of any list. Of blocks, the records are divided:
+    /// each part is a range of the records of all shuffled blocks, and has as many as the others,
+    /// or one more. So a block at a border of two parts is read for both.
+    pub(crate) fn arrange(&self, order: &Order, epoch: u32) -> Vec<Item> {
+        let Some(bytes) = order.blocks else {
+            let objects = (0..self.0.count()).map(|object| Item { object, block: None });
+            let size = |item: &Item| Ok::<_, Infallible>(self.bytes(item));
+            let arranged = order.arrange(objects.collect(), epoch, size);
+            return arranged.unwrap_or_else(|none| match none {});
+        };
+        let blocks = |object| {
+            let blocks = self.0.blocks(object, bytes).into_iter();
+            blocks.map(move |block| Item { object, block: Some(block) })
+        };
+        let blocks = (0..self.0.count()).flat_map(blocks).collect();
+        let undivided = Order { part: None, ..*order };
+        let shuffled = undivided.arrange(blocks, epoch, |_| Ok::<_, Infallible>(0));
+        let shuffled = shuffled.unwrap_or_else(|none| match none {});
+        match order.part {
+            None => shuffled,
+            Some(part) => part_of_blocks(shuffled, part),
+        }
+    }
+
+    /// For each part, the number of records of each of its objects. Of parts of blocks, only the
+    /// sum is known for all epochs. `None` if not even that is known, because objects are shuffled
+    /// before they are divided.
+    pub fn records_of_parts(&self, order: &Order) -> Option<Vec<Vec<u64>>> {
+        let records = |number: &u64| self.0.records(*number).unwrap_or(0);
+        let numbers: Vec<_> = (0..self.0.count()).collect();
+        match order.part {
+            Some(part) if order.blocks.is_some() => {
+                let all = numbers.iter().map(records).sum();
+                let parts = (0..part.count).map(|index| ListPart { index, ..part }.range_of(all));
+                Some(parts.map(|range| vec![range.end - range.start]).collect())
+            }
+            Some(_) if order.shuffle.is_some() => None,
+            _ => {
+                let size = |number: &u64| Ok::<_, Infallible>(self.0.size(*number));
+                let parts = order.divide(numbers, 0, size).unwrap_or_else(|none| match none {});
+                Some(parts.iter().map(|part| part.iter().map(records).collect()).collect())
+            }
+        }
     }
 
     /// Bytes of the object or block; 0 if there is none.
@@ -148,9 +185,7 @@ impl KnownFiles {
         if let Some(expected) = self.expected.take() {
             check_list(&self.name, self.epoch, &expected, &list)?;
         }
-        let size = |item: &Item| Ok::<_, SourceError>(self.list.bytes(item));
-        let items = self.list.items(&self.reading).collect();
-        let items = self.reading.order.arrange(items, self.epoch, size)?;
+        let items = self.list.arrange(&self.reading.order, self.epoch);
         if let Some(total_size) = &self.total_size {
             let length = |item: &Item| {
                 let object = self.list.0.get(item.object)?;
@@ -194,6 +229,22 @@ impl KnownFiles {
         let block = item.block;
         Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
     }
+}
+
+/// The records of a part, of blocks in the order of the epoch. Blocks without a record of it are
+/// left out.
+fn part_of_blocks(blocks: Vec<Item>, part: ListPart) -> Vec<Item> {
+    let read = |item: &Item| item.block.map_or(0, |block| block.read());
+    let wanted = part.range_of(blocks.iter().map(read).sum());
+    let mut before = 0;
+    let inside = |item: Item| {
+        let (from, to) = (before, before + read(&item));
+        before = to;
+        let (first, last) = (wanted.start.max(from), wanted.end.min(to));
+        let part = |block: Block| block.part(first - from, last - from);
+        (first < last).then(|| Item { block: item.block.map(part), ..item })
+    };
+    blocks.into_iter().filter_map(inside).collect()
 }
 
 /// The error for an object that is not as an index knows it.

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// One of `count` parts of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,15 @@ impl ListPart {
     pub fn of_number(&self, number: u64) -> u32 {
         // It is less than `count`.
         (number % u64::from(self.count)) as u32
+    }
+}
+
+impl ListPart {
+    /// The part's range of this many items in a row. All parts have equally many, or one more.
+    pub fn range_of(&self, items: u64) -> Range<u64> {
+        // It is at most `items`.
+        let start = |index| (u128::from(items) * index / u128::from(self.count)) as u64;
+        start(self.index.into())..start(u128::from(self.index) + 1)
     }
 }
 
@@ -132,6 +142,24 @@ mod tests {
             selector.takes_next(|| Ok::<_, Infallible>(size)).unwrap_or_else(|none| match none {})
         };
         (0..sizes.len()).filter(|number| takes(sizes[*number])).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_divide_all_items_into_parts_that_are_about_equal(
+            items in 0..=u64::MAX,
+            count in 1u32..50,
+        ) {
+            let mut next = 0;
+            for index in 0..count {
+                let range = ListPart { index, count, balance: Balance::Count }.range_of(items);
+                prop_assert_eq!(range.start, next);
+                let len = range.end - range.start;
+                prop_assert!(len == items / u64::from(count) || len == items / u64::from(count) + 1);
+                next = range.end;
+            }
+            prop_assert_eq!(next, items);
+        }
     }
 
     #[test]

@@ -103,8 +103,32 @@ pub struct Block {
     pub record: u64,
     /// Number of its records.
     pub records: u64,
+    /// The records of it that are read: from this number in the object, up to but not including
+    /// `read_to`.
+    pub read_from: u64,
+    /// See `read_from`.
+    pub read_to: u64,
     /// Byte of the object at which the next block begins. `None`: it is the last one.
     pub end: Option<u64>,
+}
+
+impl Block {
+    /// Of the records that are read, those from number `from` on, up to but not including `to`; they
+    /// count from the first one that is read.
+    #[must_use]
+    pub fn part(self, from: u64, to: u64) -> Self {
+        let end = self.read_to;
+        Self {
+            read_from: self.read_from.saturating_add(from).min(end),
+            read_to: self.read_from.saturating_add(to).min(end),
+            ..self
+        }
+    }
+
+    /// Number of records that are read.
+    pub fn read(&self) -> u64 {
+        self.read_to.saturating_sub(self.read_from)
+    }
 }
 
 /// The next event of a source.

@@ -185,7 +185,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
 
     /// Checks that a block that was decoded has the records that are known of it.
     pub(crate) fn check_block(&self, block: &Block) -> Result<(), StopReason> {
-        let (found, expected) = (self.builder.records(), block.record + block.records);
+        let (found, expected) = (self.builder.records(), block.read_to);
         if found >= expected {
             return Ok(());
         }

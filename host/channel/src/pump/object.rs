@@ -141,8 +141,7 @@ impl<'a> Decoder<'a> {
             None => section,
         };
         if let Some(block) = object.block {
-            let first = block.record.max(begin.first_record);
-            builder.keep_records(first..block.record.saturating_add(block.records));
+            builder.keep_records(block.read_from.max(begin.first_record)..block.read_to);
         }
         let (mut after_header, identity) = (None, object.identity.clone());
         let mut decode_loop = DecodeLoop {

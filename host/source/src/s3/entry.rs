@@ -207,6 +207,7 @@ impl EntryList {
     /// # Errors
     /// It is not the expected list of a state.
     pub(super) fn know(&mut self, list: ListIdentity) -> Result<(), SourceError> {
+        self.count = list.objects;
         let name = self.settings.selection.to_string();
         self.progress.know(&name, self.start.epoch, list)
     }
@@ -248,6 +249,16 @@ impl EntryList {
             self.send(entry).await?;
         }
         Ok(())
+    }
+
+    /// The epoch whose list it is.
+    pub(super) fn epoch(&self) -> u32 {
+        self.start.epoch
+    }
+
+    /// Adds an entry of the part of a list that is known, in the order of the epoch.
+    pub(super) async fn push_arranged(&mut self, entry: Entry) -> Result<(), ListError> {
+        self.send(entry).await
     }
 
     async fn send(&mut self, entry: Entry) -> Result<(), ListError> {

@@ -184,8 +184,8 @@ impl Planner {
             }
             Selection::Known { list, index } => {
                 entries.know(list.0.identity())?;
-                for item in list.items(&self.settings.reading) {
-                    entries.push(known(list, index, item)?).await?;
+                for item in list.arrange(&self.settings.reading.order, entries.epoch()) {
+                    entries.push_arranged(known(list, index, item)?).await?;
                 }
             }
         }

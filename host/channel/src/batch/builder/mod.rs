@@ -125,7 +125,8 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         let Ok(header) = u32::try_from(header) else { return };
         let restart = &mut self.object.position;
         restart.header = header;
-        (restart.offset, restart.first_record) = (self.position, self.records);
+        restart.offset = self.position;
+        restart.first_record = self.records.max(self.wanted.start);
     }
 
     /// Number of bytes of the header that the decoder needs to decode again from the start of the
@@ -143,8 +144,11 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.density = Density::of_object_from(offset, record);
     }
 
-    /// Of the object's records, only those with these numbers are wanted. All others are dropped.
+    /// Of the object's records, only those with these numbers are wanted. All others are dropped,
+    /// and don't count in positions.
     pub(crate) fn keep_records(&mut self, wanted: Range<u64>) {
+        let first_record = &mut self.object.position.first_record;
+        *first_record = wanted.start.max(*first_record);
         self.wanted = wanted;
     }
 
