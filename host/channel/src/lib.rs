@@ -30,7 +30,7 @@ pub use channel::{Channel, Outcome};
 pub use epoch_end::changed_input;
 pub use errors::failure::Failure;
 pub use errors::policy::{ErrorPolicy, OnError, OnPluginError};
-pub use mix::{Comparison, Mix, MixInput, Until, is_same_input};
+pub use mix::{Comparison, Mix, MixInput, Shards, Until, is_same_input};
 pub use pump::background_inflate::BACKGROUND_INFLATE_BYTES;
 pub use pump::decode_loop::MAX_FRAMING;
 pub use pump::learn::Learning;

@@ -14,6 +14,7 @@ use super::key::Key;
 use super::keys::*;
 use super::model::{Channel, Checkpoint, DecoderRef, Ring, Shuffle, Source, WorkerCount};
 use super::read::Reader;
+use super::shards;
 use super::source;
 use super::values::show_size;
 
@@ -70,7 +71,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
     let mode = reader.choice(&MODE);
     let consumers = consumers(reader, mode);
     let batch = batch(reader);
-    let shuffle = shuffle(reader, &batch, &mut source);
+    let shuffle = shuffle(reader, &batch, &workers, &mut source);
     let checkpoint = checkpoint(reader, &batch, taken);
     let order = order(reader, &workers, &batch, &shuffle);
     let ring = ring(reader, &batch);
@@ -311,6 +312,8 @@ fn order(
     let is_of_object = |size: BatchSize| size.across == BatchAcross::Object;
     let (other, why) = if matches!(batch, Ok(Some(size)) if is_of_object(*size)) {
         (BATCH_ACROSS.name, "mixes the records of objects, and `batch_across` is \"object\"")
+    } else if matches!(shuffle, Ok(Some(Shuffle { shards: Some(_), .. }))) {
+        ("`shards`", "is another one in each run, and that of shards is the same on all hosts")
     } else if matches!(shuffle, Ok(Some(Shuffle { window: Some(_), .. }))) {
         ("the window", "is another one in each run, and that of a window follows from its seed")
     } else if reader.has(&CHECKPOINT) {
@@ -326,6 +329,7 @@ fn order(
 fn shuffle(
     reader: &Reader,
     batch: &ReadResult<Option<BatchSize>>,
+    workers: &ReadResult<WorkerCount>,
     source: &mut ReadResult<Source>,
 ) -> ReadResult<Option<Shuffle>> {
     if !reader.has(&SHUFFLE) {
@@ -336,7 +340,13 @@ fn shuffle(
     let seed = table.required(&SEED, table.optional_number(&SEED));
     let window = window(&table, batch);
     let blocks = blocks(reader, &table, batch, source);
+    let shards = table.optional_number(&SHARDS);
     let (seed, window, blocks) = (seed?, window?, blocks?);
+    // The key's range fits into the type.
+    let shards = shards?.map(|shards| shards as u32);
+    if let Some(shards) = shards {
+        shards::check(&table, shards, blocks, batch, workers, source)?;
+    }
     if let Ok(source) = source
         && !source.shuffle_objects(seed, blocks)
         && window.is_none()
@@ -346,7 +356,7 @@ fn shuffle(
                       this out";
         return Err(reader.fault(SHUFFLE.name, message.to_owned(), remedy.to_owned()));
     }
-    Ok(Some(Shuffle { seed, blocks, window }))
+    Ok(Some(Shuffle { seed, blocks, shards, window }))
 }
 
 /// The size of the blocks that are shuffled.

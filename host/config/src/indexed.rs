@@ -21,17 +21,29 @@ pub struct Indexed {
     pub list: KnownList,
 }
 
+impl Indexed {
+    /// Identifies the data: a part of the index's digest.
+    pub fn digest(&self) -> String {
+        format!("{:016x}", self.list.0.identity().contents)
+    }
+}
+
 impl Channel {
     /// The length of each epoch, with batches of this size that are divided among this many ranks.
     /// `None` if it is not known, or differs from epoch to epoch: the objects of a part differ if
     /// they are shuffled, without blocks, before they are divided.
     pub fn epoch_length(&self, batch: Option<BatchSize>, ranks: u32) -> Option<EpochLength> {
         let indexed = self.indexed.as_ref()?;
-        let order = match &self.source {
-            Source::Files { reading, .. } => reading.order,
-            Source::S3(settings) => settings.reading.order,
-            _ => return None,
-        };
+        if let Source::Mix(mix) = &self.source {
+            let shards = mix.shards.as_ref()?;
+            let of_ranks = |rounds| Some(rounds_of_ranks(rounds, batch?.tail, ranks.max(1).into()));
+            return Some(EpochLength {
+                records: shards.records().sum(),
+                batches: of_ranks(shards.rounds()),
+                least: of_ranks(shards.common_rounds()),
+            });
+        }
+        let order = self.source.reading()?.order;
         let parts = indexed.list.records_of_parts(&order)?;
         let own = order.part.map_or(0, |part| part.index as usize);
         let batches = |part: &Vec<u64>| Some(batches(part, batch?, ranks.max(1).into()));
@@ -54,8 +66,13 @@ fn batches(objects: &[u64], size: BatchSize, ranks: u64) -> u64 {
         BatchAcross::Epoch => of(objects.iter().sum()),
         BatchAcross::Object => objects.iter().map(|records| of(*records)).sum(),
     };
+    rounds_of_ranks(batches, size.tail, ranks)
+}
+
+/// The number of batches that each of the ranks gets of this many batches.
+fn rounds_of_ranks(batches: u64, tail: Tail, ranks: u64) -> u64 {
     // A round is full, or it is dropped or filled as a batch is.
-    match size.tail {
+    match tail {
         Tail::Drop => batches / ranks,
         Tail::Keep | Tail::Pad => batches.div_ceil(ranks),
     }

@@ -9,6 +9,7 @@
 //! - `indexed`: the facts that an index knows of a channel, and the length of an epoch that follows
 //!   from them.
 //! - `mix`: a mix: a channel whose source is other channels of the file.
+//! - `shards`: the rules for shards, and the channel that reads them.
 //! - `sagemaker`: Amazon SageMaker's contract with a training container: the files that describe
 //!   the job, and the file that says why the job failed.
 
@@ -31,6 +32,7 @@ mod read;
 mod s3_source;
 pub mod sagemaker;
 mod schema;
+mod shards;
 mod show;
 mod source;
 #[cfg(test)]

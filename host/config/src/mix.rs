@@ -2,7 +2,6 @@
 //! them is served separately.
 
 use pipemill_channel::Until;
-use pipemill_source::ReadSettings;
 use pipemill_types::{BatchAcross, nearest};
 
 use super::document::{Purpose, ReadResult, Reported};
@@ -35,7 +34,7 @@ pub(super) fn read(reader: &Reader, epochs: ReadResult<Option<u32>>) -> ReadResu
     let until = until(reader);
     let seed = reader.number(&MIX_SEED);
     let epochs = epochs?.unwrap_or(1);
-    Ok(Source::Mix(Box::new(Mix { inputs: Vec::new(), until: until?, seed: seed?, epochs })))
+    Ok(Source::Mix(Box::new(Mix { inputs: Vec::new(), until: until?, seed: seed?, epochs, shards: None })))
 }
 
 fn until(reader: &Reader) -> ReadResult<Until> {
@@ -193,6 +192,10 @@ fn as_input(input: ReadChannel<'_>, mix: &ReadChannel<'_>) -> ReadResult<Channel
         );
         result = Err(reader.fault(ORDER.name, message, "leave it out".to_owned()));
     }
+    if channel.shuffle.is_some_and(|shuffle| shuffle.shards.is_some()) {
+        let message = format!("this channel is mixed into `{name}`, and has no shards");
+        result = Err(reader.fault(SHUFFLE.name, message, "leave `shards` out".to_owned()));
+    }
     if channel.shuffle.is_some_and(|shuffle| shuffle.window.is_some()) {
         let message = format!("this channel is mixed into `{name}`, and has no window");
         let remedy = format!("set the window in `{name}`");
@@ -210,15 +213,12 @@ fn as_input(input: ReadChannel<'_>, mix: &ReadChannel<'_>) -> ReadResult<Channel
     let Source::Mix(mix) = &mix.channel.source else { return Ok(channel) };
     let endless = matches!(mix.until, Until::Records(_));
     match &mut channel.source {
-        Source::Files { reading, .. } => set_epochs(reading, endless, mix.epochs),
-        Source::S3(settings) => set_epochs(&mut settings.reading, endless, mix.epochs),
-        Source::Index(index) => set_epochs(&mut index.settings.reading, endless, mix.epochs),
         Source::Fifo { epochs, .. } => *epochs = (!endless).then_some(mix.epochs),
-        Source::Stdin { .. } | Source::Mix(_) => {}
+        source => {
+            if let Some(reading) = source.reading_mut() {
+                reading.epochs = if endless { u32::MAX } else { mix.epochs };
+            }
+        }
     }
     Ok(channel)
-}
-
-fn set_epochs(reading: &mut ReadSettings, endless: bool, epochs: u32) {
-    reading.epochs = if endless { u32::MAX } else { epochs };
 }

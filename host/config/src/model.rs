@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_channel::{OnError, OnPluginError, RecordOrder, Until, Window};
+use pipemill_channel::{OnError, OnPluginError, RecordOrder, Shards, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::{Compression, Pattern, ReadSettings, s3};
@@ -122,6 +122,14 @@ impl Channel {
         Some(pipemill_channel::Shuffle { seed, window: window? })
     }
 
+    /// The shards that the channel reads, if it reads an index in shards.
+    pub fn shards(&self) -> Option<&Shards> {
+        match &self.source {
+            Source::Mix(mix) => mix.shards.as_ref(),
+            _ => None,
+        }
+    }
+
     /// As [`decoded`](Self::decoded), to change them.
     pub fn decoded_mut(&mut self) -> Vec<&mut Channel> {
         if !matches!(self.source, Source::Mix(_)) {
@@ -194,6 +202,9 @@ pub struct Shuffle {
     /// Least bytes of the blocks that are shuffled in place of objects, 64 KiB to 1 TiB. Only with
     /// an index.
     pub blocks: Option<u64>,
+    /// Number of shards, 1 to 256, of which each of the source's parts has equally many. Only with
+    /// `blocks`.
+    pub shards: Option<u32>,
     /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records.
     /// Only with [`Channel::batch`]. If absent, only objects are shuffled.
     pub window: Option<Window>,
@@ -286,6 +297,8 @@ pub struct Mix {
     pub seed: u64,
     /// Number of epochs. Default: 1.
     pub epochs: u32,
+    /// The shards of an index that are mixed, if the channels are not those of the configuration.
+    pub shards: Option<Shards>,
 }
 
 /// A channel that is mixed.
@@ -329,17 +342,32 @@ impl Source {
         }
     }
 
+    /// The settings with which it reads objects; `None` if it has one object at a time, or is a mix.
+    pub fn reading(&self) -> Option<&ReadSettings> {
+        match self {
+            Self::Files { reading, .. } => Some(reading),
+            Self::S3(settings) => Some(&settings.reading),
+            Self::Index(index) => Some(&index.settings.reading),
+            Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => None,
+        }
+    }
+
+    /// As [`reading`](Self::reading), to change them.
+    pub(super) fn reading_mut(&mut self) -> Option<&mut ReadSettings> {
+        match self {
+            Self::Files { reading, .. } => Some(reading),
+            Self::S3(settings) => Some(&mut settings.reading),
+            Self::Index(index) => Some(&mut index.settings.reading),
+            Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => None,
+        }
+    }
+
     /// Shuffles the source's objects, or their blocks. False if it has one object at a time.
     pub(super) fn shuffle_objects(&mut self, seed: u64, blocks: Option<u64>) -> bool {
         if !self.has_objects() {
             return false;
         }
-        let reading = match self {
-            Self::Files { reading, .. } => reading,
-            Self::S3(settings) => &mut settings.reading,
-            Self::Index(index) => &mut index.settings.reading,
-            Self::Fifo { .. } | Self::Stdin { .. } | Self::Mix(_) => return false,
-        };
+        let Some(reading) = self.reading_mut() else { return false };
         (reading.order.shuffle, reading.order.blocks) = (Some(seed), blocks);
         true
     }

@@ -132,9 +132,10 @@ fn serving_lines(writer: &mut TomlWriter, channel: &Channel) {
 }
 
 fn shuffle_line(writer: &mut TomlWriter, channel: &Channel) {
-    if let Some(Shuffle { seed, blocks, window }) = channel.shuffle {
+    if let Some(Shuffle { seed, blocks, shards, window }) = channel.shuffle {
         let mut pairs = vec![(SEED.name, seed.to_string())];
         pairs.extend(blocks.map(|blocks| (BLOCKS.name, size(blocks))));
+        pairs.extend(shards.map(|shards| (SHARDS.name, shards.to_string())));
         pairs.extend(window.map(|window| (WINDOW.name, window_value(window))));
         writer.line(SHUFFLE.name, inline(pairs));
     }

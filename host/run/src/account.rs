@@ -154,7 +154,7 @@ mod tests {
     fn windows_count() {
         let mut config = two_channels();
         let window = Some(Window::Bytes(256 << 20));
-        config.channels[0].shuffle = Some(Shuffle { seed: 7, blocks: None, window });
+        config.channels[0].shuffle = Some(Shuffle { seed: 7, blocks: None, shards: None, window });
         assert_eq!(check_limit(&config, 368 << 20), None);
         let why = check_limit(&config, 367 << 20).expect("it is too tight");
         let part = "64MiB), the windows of `shuffle` 256MiB, and pipemill itself at least 16MiB, \

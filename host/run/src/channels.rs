@@ -225,6 +225,7 @@ fn new_mix(
         stop,
         seed: mix.seed,
         until: mix.until,
+        shards: mix.shards.clone(),
         epochs: mix.epochs,
         batch: channel.batch.expect("the configuration of a mix has a size"),
         shuffle: channel.window_shuffle(),

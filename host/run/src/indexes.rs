@@ -65,6 +65,7 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     } else {
         config::Source::Files { pattern: Pattern::Known { list, index: file }, reading }
     };
+    channel.divide_into_shards();
     Ok(())
 }
 

@@ -71,6 +71,17 @@ pub(crate) struct Item {
     pub(crate) block: Option<Block>,
 }
 
+/// The place of a record in an order of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaceInOrder {
+    /// Number of its block in the order, from 0.
+    pub ordinal: u64,
+    /// The block.
+    pub block: Block,
+    /// Number of the record among those of the block that are read, from 0.
+    pub record: u64,
+}
+
 impl KnownList {
     /// The objects or blocks that are read in an epoch, in its order.
     ///
@@ -98,6 +109,25 @@ impl KnownList {
         }
     }
 
+    /// Number of records of all objects.
+    pub fn total_records(&self) -> u64 {
+        (0..self.0.count()).filter_map(|object| self.0.records(object)).sum()
+    }
+
+    /// The place of this record, counted from 0 in the order of an epoch of blocks. `None` if the
+    /// epoch has fewer records.
+    pub fn place_of(&self, order: &Order, epoch: u32, record: u64) -> Option<PlaceInOrder> {
+        let mut left = record;
+        for (ordinal, item) in self.arrange(order, epoch).into_iter().enumerate() {
+            let block = item.block?;
+            if left < block.read() {
+                return Some(PlaceInOrder { ordinal: ordinal as u64, block, record: left });
+            }
+            left -= block.read();
+        }
+        None
+    }
+
     /// For each part, the number of records of each of its objects. Of parts of blocks, only the
     /// sum is known for all epochs. `None` if not even that is known, because objects are shuffled
     /// before they are divided.
@@ -106,7 +136,7 @@ impl KnownList {
         let numbers: Vec<_> = (0..self.0.count()).collect();
         match order.part {
             Some(part) if order.blocks.is_some() => {
-                let all = numbers.iter().map(records).sum();
+                let all = self.total_records();
                 let parts = (0..part.count).map(|index| ListPart { index, ..part }.range_of(all));
                 Some(parts.map(|range| vec![range.end - range.start]).collect())
             }

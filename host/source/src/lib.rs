@@ -89,7 +89,7 @@ pub use file_identity::file_identity;
 pub use files::{Files, Pattern};
 pub use hidden::LeftOut;
 pub use inflate::Compression;
-pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects};
+pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects, PlaceInOrder};
 pub use list_part::{Balance, ListPart};
 pub use order::Order;
 pub use paths::{Paths, stdin};

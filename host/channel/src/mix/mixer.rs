@@ -6,6 +6,7 @@ use pipemill_types::{BatchPosition, BatchSize, ErrorKind, Fault, Field, InputPos
 
 use super::draw::Draws;
 use super::input::{InputReader, Next};
+use super::shards::{Shards, Turns};
 use super::{Place, Until, failure};
 use crate::batch::BatchStart;
 use crate::batch::copy::picked::PickedRecords;
@@ -71,6 +72,9 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) stats: &'a [Arc<ChannelStats>],
     pub(super) readers: Vec<InputReader>,
     pub(super) until: Until,
+    /// The shards that are its inputs, and the one whose turn it is.
+    pub(super) shards: Option<&'a Shards>,
+    pub(super) turns: Turns,
     pub(super) seed: u64,
     /// The number of records of each batch. `None`: portions for a window.
     pub(super) batch: Option<BatchSize>,
@@ -152,6 +156,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
     fn mix_epoch(&mut self, epoch: u32, first: u64, is_silent: bool) -> Result<(), StopReason> {
         let draws = Draws::new(self.seed, epoch);
         (self.drawn, self.is_silent) = (first, is_silent);
+        // The first record begins a round.
+        self.turns = Turns::default();
         while let Drawn::Record(input) = self.draw(&draws, epoch)? {
             self.drawn += 1;
             if self.to_skip > 0 || is_silent {
@@ -181,14 +187,13 @@ impl<S: Sink> Mixer<'_, '_, S> {
         }
         let mut epochs_without_record = 0;
         loop {
-            let weight = |(reader, weight): (&InputReader, &u64)| {
-                if reader.has_ended { 0 } else { *weight }
-            };
-            let weights = self.readers.iter().zip(self.weights).map(weight);
-            let Some(input) = draws.input(record, weights) else { return Ok(Drawn::EpochEnd) };
+            let Some(input) = self.input(draws, record) else { return Ok(Drawn::EpochEnd) };
             match (self.next(input, epoch)?, self.until) {
                 (Next::Fields(fields), _) => self.check_fields(input, epoch, &fields)?,
-                (Next::Record, _) => return Ok(Drawn::Record(input)),
+                (Next::Record, _) => {
+                    self.turns.given();
+                    return Ok(Drawn::Record(input));
+                }
                 (Next::EpochEnd(_), Until::First) => return Ok(Drawn::EpochEnd),
                 (Next::EpochEnd(_), Until::All) => self.readers[input].has_ended = true,
                 // The input has ended twice without a record between.
@@ -204,8 +209,27 @@ impl<S: Sink> Mixer<'_, '_, S> {
         }
     }
 
+    /// The input of this record of the epoch; `None` at the end of the epoch.
+    fn input(&mut self, draws: &Draws, record: u64) -> Option<usize> {
+        if let Some(shards) = self.shards {
+            let is_over = shards.ends_before(record);
+            let readers = &self.readers;
+            let has_ended = |input: usize| readers[input].has_ended;
+            let next = || self.turns.input(shards.turn(), readers.len(), has_ended);
+            return (!is_over).then(next).flatten();
+        }
+        let weight = |(reader, weight): (&InputReader, &u64)| {
+            if reader.has_ended { 0 } else { *weight }
+        };
+        draws.input(record, self.readers.iter().zip(self.weights).map(weight))
+    }
+
     /// Notes the position of a batch that begins with this record.
     fn note_start(&mut self, epoch: u32, record: u64) {
+        if let Some(shards) = self.shards {
+            self.start.position = shards.position(epoch, record);
+            return;
+        }
         let position = |(reader, name): (&InputReader, &String)| reader.position(name);
         let positions: Vec<_> = self.readers.iter().zip(self.names).map(position).collect();
         self.start.position = BatchPosition {
@@ -293,7 +317,8 @@ impl<S: Sink> Mixer<'_, '_, S> {
         }
         self.writer.skip_records(0);
         self.to_skip = 0;
-        let dropped = self.writer.take_dropped();
+        let left_out = self.shards.filter(|_| !early).map_or(0, Shards::left_out);
+        let dropped = self.writer.take_dropped() + left_out;
         report_dropped(self.name, Some(self.size), epoch, dropped);
         self.monitor.object_ends();
         self.monitor.epoch_ends(epoch, early);

@@ -9,6 +9,8 @@
 //! is copied once, into the batch. A window of a shuffle gets these batches as if they came from a
 //! decoder.
 //!
+//! **Shards**: the inputs may be shards of an index, which give records in turns (`shards`).
+//!
 //! **Restart**: a batch's position has the positions of all inputs at its first record
 //! (`position`), in place of an object's. From there on, the same records are drawn.
 //!
@@ -18,6 +20,7 @@ mod draw;
 mod input;
 mod mixer;
 mod position;
+mod shards;
 
 use std::sync::Arc;
 use std::thread;
@@ -29,8 +32,10 @@ use pipemill_types::{
 
 use self::input::{InputSink, connect};
 pub use self::position::{Comparison, is_same_input};
+pub use self::shards::Shards;
 
 use self::mixer::Mixer;
+use self::shards::Turns;
 use crate::batch::BatchStart;
 use crate::batch::writer::BatchWriter;
 use crate::channel::{Channel, Outcome, no_window_thread, outcome};
@@ -45,7 +50,7 @@ use crate::{ChannelStats, Failure, Resume, Shuffle, Sink, StopReason};
 pub struct Mix {
     /// Its name.
     pub name: String,
-    /// The channels that it draws from, two or more.
+    /// The channels that it draws from: two or more, or any number of shards.
     pub inputs: Vec<MixInput>,
     /// Stops the sources of the inputs, and nothing else.
     pub stop: Stop,
@@ -53,6 +58,9 @@ pub struct Mix {
     pub seed: u64,
     /// The end of an epoch.
     pub until: Until,
+    /// The shards of an index that are its inputs, which give records in turns. `None`: inputs are
+    /// drawn by their weights.
+    pub shards: Option<Shards>,
     /// Number of epochs.
     pub epochs: u32,
     /// The number of records of each batch.
@@ -157,7 +165,12 @@ impl Mix {
             accepted: resume.accepted,
         };
         // At the start of an epoch there is no object.
-        if !resume.position.object.is_empty() {
+        if let Some(shards) = self.shards.as_ref().filter(|_| resume.delivered > 0) {
+            let names = self.inputs.iter().map(|input| input.channel.name.as_str());
+            let (drawn, inputs) = shards.resume(&resume, names);
+            (place.record, place.to_skip) = (drawn, 0);
+            place.inputs = Some(InputPositions::from(inputs));
+        } else if !resume.position.object.is_empty() {
             let names = self.inputs.iter().map(|input| input.channel.name.as_str());
             position::check_inputs(inputs, names)?;
             place.inputs = Some(inputs.clone());
@@ -205,6 +218,8 @@ impl Mix {
                 stats: &stats,
                 readers,
                 until: self.until,
+                shards: self.shards.as_ref(),
+                turns: Turns::default(),
                 seed: self.seed,
                 batch: self.shuffle.is_none().then_some(self.batch),
                 size: self.batch,

@@ -265,6 +265,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
         stop: Stop::new().expect("a descriptor"),
         seed: job.seed,
         until: job.until,
+        shards: None,
         epochs: job.epochs,
         batch: job.size,
         shuffle: job.shuffle,

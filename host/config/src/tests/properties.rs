@@ -280,6 +280,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             let shuffle = shuffle.map(|(seed, window)| Shuffle {
                 seed,
                 blocks: (has_blocks && seed % 2 == 0).then_some(keys::BLOCKS.min + seed % 1_000),
+                shards: None,
                 window: window.filter(|_| mixes),
             });
             let shuffle = shuffle.filter(|shuffle| {
@@ -290,6 +291,21 @@ fn channel() -> impl Strategy<Value = Channel> {
             let has_window = shuffle.is_some_and(|shuffle| shuffle.window.is_some());
             let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
             let is_strict = workers == WorkerCount::Exactly(1) || has_window || is_of_objects;
+            let divides = |size: BatchSize| size.tail != Tail::Pad && max_record % 2 == 0;
+            let shuffle = shuffle.map(|shuffle| match source.reading() {
+                Some(reading) if shuffle.blocks.is_some() && is_strict && !has_window => {
+                    let part = reading.order.part;
+                    let count = part.map_or(1, |part| part.count);
+                    let divides = batch.is_some_and(divides) && count <= keys::SHARDS.max as u32;
+                    Shuffle { shards: divides.then_some(count), ..shuffle }
+                }
+                _ => shuffle,
+            });
+            let is_strict = is_strict || shuffle.is_some_and(|shuffle| shuffle.shards.is_some());
+            let workers = match shuffle {
+                Some(Shuffle { shards: Some(_), .. }) => WorkerCount::Exactly(1),
+                _ => workers,
+            };
             let new = Channel::new(&name, source, DecoderRef::of(&decoder));
             let ring = Ring { fits_batches: ring.fits_batches && batch.is_some(), ..ring };
             Channel {
@@ -357,7 +373,7 @@ fn mixed(number: usize, until: Until, all_epochs: u32, channel: Channel) -> Chan
         Source::Stdin { .. } | Source::Mix(_) => unreachable!("no channel here has such a source"),
     }
     let new = Channel::new("", source.clone(), DecoderRef::of("lines"));
-    let shuffle = channel.shuffle.map(|shuffle| Shuffle { window: None, ..shuffle });
+    let shuffle = channel.shuffle.map(|shuffle| Shuffle { shards: None, window: None, ..shuffle });
     Channel {
         name: format!("{number}-{:.40}", channel.name),
         shuffle: shuffle.filter(|shuffle| source.shuffle_objects(shuffle.seed, shuffle.blocks)),
@@ -388,7 +404,8 @@ fn mix() -> impl Strategy<Value = Channel> {
                 weight,
             };
             let inputs = inputs.into_iter().enumerate().map(input).collect();
-            let source = Source::Mix(Box::new(Mix { inputs, until, seed, epochs }));
+            let mix = Mix { inputs, until, seed, epochs, shards: None };
+            let source = Source::Mix(Box::new(mix));
             let (tail, across) = (keys::TAIL.default, keys::BATCH_ACROSS.default);
             let batch = Some(BatchSize { records: records as usize, tail, across });
             let name = format!("mix-{name}");
@@ -441,7 +458,7 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].learn_from = None;
                 channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
                 let shuffle = channels[0].shuffle;
-                let shuffle = shuffle.map(|shuffle| Shuffle { blocks: None, ..shuffle });
+                let shuffle = shuffle.map(|shuffle| Shuffle { blocks: None, shards: None, ..shuffle });
                 channels[0].shuffle = shuffle.filter(|shuffle| shuffle.window.is_some());
             }
             channels.extend(mix);

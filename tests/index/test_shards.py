@@ -1,0 +1,158 @@
+"""Shards of an index: any number of hosts gets the same batches together, and goes on where others stopped."""
+
+import json
+import random
+
+import pipemill
+import pytest
+from bucket import bucket  # noqa: F401 (a fixture)
+from e2e import PATIENCE, run
+from test_blocks import indexed
+from drift import rows_of
+
+SHARDS = 8
+ROUND = 32  # records of all hosts
+SHUFFLE = {"seed": 7, "blocks": "64KiB", "shards": SHARDS}
+
+
+def opened(index, world, rank, **more):
+    how = {"shuffle": SHUFFLE, "batch": ROUND // world, "tail": "keep", **more}
+    return pipemill.open(index, rank=(rank, world), timeout=PATIENCE, **how)
+
+
+def epochs_of(index, world, rank, **more):
+    """The batches of one host: for each epoch, a list of lists of rows."""
+    with opened(index, world, rank, **more) as stream:
+        return [[[str(row) for row in rows_of(batch)] for batch in epoch] for epoch in stream.epochs()]
+
+
+def together(hosts):
+    """The batches of all hosts, one after the other: for each epoch, a list of lists of rows."""
+    rounds = []
+    for epoch in zip(*hosts):
+        longest = max(map(len, epoch))
+        batches = [host + [[]] * (longest - len(host)) for host in epoch]
+        rounds.append([[row for batch in step for row in batch] for step in zip(*batches)])
+    return rounds
+
+
+def all_hosts(index, world, **more):
+    return together([epochs_of(index, world, rank, **more) for rank in range(world)])
+
+
+@pytest.mark.parametrize("decoder", ["csv", "csv.gz", "tfrecord", "lines"])
+@pytest.mark.parametrize("tail", ["keep", "drop"])
+def test_any_number_of_hosts_gets_the_same_batches(tmp_path, decoder, tail):
+    index, how = tmp_path / "x.index", {"tail": tail, "epochs": 2}
+    known = indexed(tmp_path / "data", decoder, index)
+    with pipemill.open(tmp_path / "data", timeout=PATIENCE, **known) as stream:
+        records = sorted(str(row) for batch in stream for row in rows_of(batch))
+    alone = all_hosts(index, 1, **how)
+    for epoch in alone:
+        seen = [row for batch in epoch for row in batch]
+        assert len(seen) == len(set(seen)) and set(seen) <= set(records)
+        assert len(seen) == len(records) if tail == "keep" else len(seen) == len(records) // SHARDS // 4 * ROUND
+    assert alone[0] != alone[1]
+    for world in (2, 4, 8):
+        assert all_hosts(index, world, **how) == alone
+
+
+def test_a_chain_of_worlds_sees_each_record_once_an_epoch(tmp_path):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "csv", index)
+    whole = [batch for epoch in all_hosts(index, 1, epochs=3) for batch in epoch]
+    numbers = random.Random(7)
+    for _ in range(3):
+        seen, state = [], None
+        while len(seen) < len(whole) - 2:
+            world = numbers.choice([1, 2, 4, 8])
+            steps = min(numbers.randrange(1, len(whole) // 3), len(whole) - 2 - len(seen))
+            hosts, states = [], []
+            for rank in range(world):
+                with opened(index, world, rank, epochs=3, state=state) as stream:
+                    batches = (batch for epoch in stream.epochs() for batch in epoch)
+                    hosts.append([[[str(row) for row in rows_of(next(batches))] for _ in range(steps)]])
+                    states.append(json.loads(json.dumps(stream.state_dict())))
+            seen += together(hosts)[0]
+            assert seen == whole[: len(seen)]
+            state = numbers.choice(states)
+
+
+def test_a_state_is_small_and_says_what_it_needs(tmp_path):
+    index, other = tmp_path / "x.index", tmp_path / "y.index"
+    indexed(tmp_path / "data", "csv", index)
+    with opened(index, 2, 1) as stream:
+        next(stream)
+        state = stream.state_dict()
+    assert len(json.dumps(state, separators=(",", ":"))) < 500
+    with pytest.raises(pipemill.PipemillError, match="`shards` was `8 of 4 records`.*and is `8 of 8 records`"):
+        epochs_of(index, 2, 0, state=state, batch=ROUND)
+    with pytest.raises(pipemill.PipemillError, match="`shuffle` was"):
+        epochs_of(index, 2, 0, state=state, shuffle={**SHUFFLE, "seed": 8})
+    (tmp_path / "data/9.csv").write_text("a,b\n1,2\n")
+    assert run("index", "--update", index, "--out", other).returncode == 0
+    with pytest.raises(pipemill.PipemillError, match="`index` was"):
+        epochs_of(other, 2, 0, state=state)
+
+
+@pytest.mark.parametrize("tail", ["keep", "drop"])
+def test_the_length_is_known(tmp_path, tail):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "lines", index)
+    for world in (1, 4):
+        for rank in range(world):
+            with opened(index, world, rank, tail=tail, epochs=2) as stream:
+                for epoch in stream.epochs():
+                    batches = [len(batch) for batch in epoch]
+                    assert len(batches) == stream.batches
+                    assert tail == "drop" or sum(batches) == stream.records
+
+
+def test_objects_without_enough_records_for_all_shards(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/0.txt").write_text("a\nb\nc\n")
+    index = tmp_path / "x.index"
+    assert run("index", tmp_path / "data", "--out", index, "-d", "lines").returncode == 0
+    alone = all_hosts(index, 1)
+    assert sorted(row for batch in alone[0] for row in batch) == ["['a']", "['b']", "['c']"]
+    with opened(index, 1, 0) as stream:
+        next(stream)
+        state = stream.state_dict()
+        assert list(stream) == []
+    assert epochs_of(index, 1, 0, state=state, epochs=2) == [[], *all_hosts(index, 1, epochs=2)[1:]]
+
+
+def test_what_does_not_go_together_is_said(tmp_path):
+    index = tmp_path / "x.index"
+    indexed(tmp_path / "data", "csv", index)
+    wrong = [
+        ({"rank": (0, 3)}, "3 hosts can't have equally many of 8 shards; take 2 or 4 hosts"),
+        ({"batch": 30}, "a batch of 30 can't have equally many records of 8 shards; set batch = 24 or 32"),
+        ({"batch": 3}, "set batch = 8"),
+        ({"batch": None}, "shards are read in batches"),
+        ({"tail": "pad"}, 'set tail = "drop" or tail = "keep"'),
+        ({"workers": 2}, "each shard has a thread of its own"),
+        ({"shuffle": {"seed": 7, "shards": 8}}, 'add blocks = "8MiB"'),
+        ({"shuffle": {**SHUFFLE, "window": 100}}, "shards have no window"),
+        ({"shuffle": {**SHUFFLE, "shards": 1000}}, "a whole number from 1 to 256"),
+    ]
+    for change, message in wrong:
+        how = {"shuffle": SHUFFLE, "batch": ROUND, "tail": "keep", **change}
+        if how["batch"] is None:
+            del how["batch"], how["tail"]
+        with pytest.raises((pipemill.PipemillError, ValueError)) as raised:
+            with pipemill.open(index, timeout=PATIENCE, **how) as stream:
+                next(stream)
+        assert message in str(raised.value), (change, str(raised.value))
+
+
+def test_shards_in_s3(bucket, tmp_path):  # noqa: F811
+    index = tmp_path / "x.index"
+    for path in (tmp_path / "buckets/data/train").iterdir():
+        path.unlink()
+    indexed(tmp_path / "buckets/data/train", "csv", index)
+    files = all_hosts(index, 1)
+    assert run("index", bucket, "--out", index, "-d", "csv", "-o", "header=true", "--distance", "8KiB").returncode == 0
+    alone = all_hosts(index, 1)
+    assert sorted(row for batch in alone[0] for row in batch) == sorted(row for batch in files[0] for row in batch)
+    assert all_hosts(index, 4) == alone
