@@ -58,3 +58,34 @@ def test_the_file_is_parquet(index):
     rows = duckdb.sql(f"select object, records, len(places) from read_parquet('{index}') order by object").fetchall()
     assert [row[:2] for row in rows] == [("0.csv", 700), ("1.csv", 0), ("2.csv", 1500), ("3.csv", 90)]
     assert [row[2] for row in rows] == [len(places) for places in table["places"].to_pylist()]
+
+
+def take(loader, steps):
+    batches = iter(loader)
+    return [next(batches)["a"].tolist() for _ in range(steps)]
+
+
+def test_half_of_the_ranks_go_on_in_shards(index):
+    """Loaders of one, two and four ranks give the same batches together, and go on with the state of any other rank."""
+    how = {"tail": "drop", "shuffle": {"seed": 3, "blocks": "64KiB", "shards": 4}, "epochs": 2, "timeout": PATIENCE}
+
+    def loaders(world, state=None):
+        ranks = [Loader(index, batch=40 // world, rank=(rank, world), **how) for rank in range(world)]
+        for loader in ranks:
+            if state is not None:
+                loader.load_state_dict(json.loads(json.dumps(state)))
+        return ranks
+
+    def together(ranks):
+        return [sum(step, []) for step in zip(*ranks)]
+
+    whole = [batch["a"].tolist() for batch in loaders(1)[0]]
+    assert len(whole) == 2290 // 4 // 10 == len(loaders(4)[3])
+    seen, state = [], None
+    for world, steps in [(4, 10), (2, 15), (1, 7), (4, 20)]:
+        ranks = loaders(world, state)
+        seen += together([take(loader, steps) for loader in ranks])
+        assert seen == whole[: len(seen)]
+        state = ranks[-1].state_dict()
+    [alone] = loaders(1, state)
+    assert seen + [batch["a"].tolist() for batch in alone] == whole

@@ -21,6 +21,9 @@ START_OF_EPOCH: dict[str, Any] = {
     "delivered": 0,
     **{key: kind() for key, kind in POSITION_KEYS.items() if key not in ("epoch", "batch")},
 }
+#: The keys of a state that it may leave out, with what they are then. The state of a channel with
+#: shards leaves out all that say nothing: such a state is small, and the same for all ranks.
+_LEFT_OUT: dict[str, Any] = {"schema": "", "rank": 0, "world": 1, **START_OF_EPOCH}
 
 
 class Tracker:
@@ -105,6 +108,11 @@ class Tracker:
         else:
             state.update(schema=schema_text(fields), rank=self._rank, world=self._world)
             state.update(self._place())
+        if _is_of_shards(self._settings):
+            # The index has the schema.
+            state["schema"] = ""
+            for key in [key for key, value in _LEFT_OUT.items() if state[key] == value]:
+                del state[key]
         return state
 
     def _place(self) -> dict[str, Any]:
@@ -127,6 +135,11 @@ class Tracker:
                 "again. Let one consumer read the channel, or use mode = \"broadcast\""
             )
         self._next_batch, self._any_batch = number + 1, False
+
+
+def _is_of_shards(settings: Any) -> bool:
+    """Whether these are the settings of a channel with shards."""
+    return isinstance(settings, Mapping) and "shards" in settings
 
 
 def schema_text(fields: tuple[Field, ...]) -> str:
@@ -163,6 +176,8 @@ def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
     Raises `ValueError` if it is the state of another channel, or no state.
     """
     names = {"version", "channel", "settings", *STATE_KEYS}
+    if isinstance(state, Mapping) and _is_of_shards(state.get("settings")):
+        state = {**_LEFT_OUT, **state}
     if not isinstance(state, Mapping) or set(state) != names:
         keys = sorted(state) if isinstance(state, Mapping) else type(state).__name__
         raise ValueError(

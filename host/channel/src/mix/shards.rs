@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use pipemill_source::{Balance, KnownList, ListPart, Order, PlaceInOrder};
-use pipemill_types::{BatchPosition, InputPosition, ObjectIdentity};
+use pipemill_types::{BatchPosition, InputPosition};
 
 use crate::Resume;
 
@@ -94,10 +94,8 @@ impl Shards {
 
     /// The position of a batch that begins with this record of the mix's epoch.
     pub(super) fn position(&self, epoch: u32, record: u64) -> BatchPosition {
-        let list = self.list.0.identity();
         BatchPosition {
             object: format!("{} shards", self.count()),
-            identity: ObjectIdentity::later(move || format!("{list};")),
             first_record: record / self.own.len().max(1) as u64,
             ..BatchPosition::of_epoch(epoch)
         }

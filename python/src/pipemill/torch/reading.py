@@ -188,6 +188,8 @@ class Reading:
         part, parts = int(found["part"] or 0), int(found["parts"] or 1)
         own, count = (self._own_part["index"], self._own_part["count"]) if self._own_part else (0, 1)
         world = 1 if self._alone and workers == 1 else self._world * workers
+        if "shards" in settings and stream["world"] == world:
+            return Place(stream, LeftOut())  # it is the same for any number of hosts
         is_start = not stream["delivered"] and not since["batches"]
         if parts != count or stream["world"] != world:
             if stream["delivered"] or (parts != count and not is_start):
