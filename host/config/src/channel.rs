@@ -6,6 +6,7 @@ use std::time::Duration;
 use pipemill_channel::{OnError, OnPluginError, RecordOrder, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
+use pipemill_source::Balance;
 use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
 
 use super::document::{Purpose, ReadResult, Reported};
@@ -379,10 +380,11 @@ fn blocks(
         let remedy = "set batch_across = \"epoch\", or leave this out".to_owned();
         return Err(table.fault(BLOCKS.name, message, remedy));
     }
-    let source = reader.table(&SOURCE, "")?;
-    if source.has(&BALANCE) {
+    let part = source.as_ref().ok().and_then(Source::reading).and_then(|one| one.order.part);
+    if part.is_some_and(|part| part.balance == Balance::Size) {
         let message = "parts of blocks have equal numbers of records".to_owned();
-        return Err(source.fault(BALANCE.name, message, "leave it out".to_owned()));
+        let table = reader.table(&SOURCE, "")?;
+        return Err(table.fault(BALANCE.name, message, "leave it out".to_owned()));
     }
     Ok(Some(blocks))
 }

@@ -276,7 +276,9 @@ fn channel() -> impl Strategy<Value = Channel> {
             let (max_record, limits) = record;
             let mixes = batch.is_some_and(|size| size.across == BatchAcross::Epoch);
             let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
-            let has_blocks = matches!(source, Source::Index(_)) && !is_of_objects;
+            let part = source.reading().and_then(|reading| reading.order.part);
+            let is_by_size = part.is_some_and(|part| part.balance == Balance::Size);
+            let has_blocks = matches!(source, Source::Index(_)) && !is_of_objects && !is_by_size;
             let shuffle = shuffle.map(|(seed, window)| Shuffle {
                 seed,
                 blocks: (has_blocks && seed % 2 == 0).then_some(keys::BLOCKS.min + seed % 1_000),
