@@ -1,6 +1,7 @@
 """Shards of an index: any number of hosts gets the same batches together, and goes on where others stopped."""
 
 import json
+import os
 import random
 
 import pipemill
@@ -10,6 +11,7 @@ from e2e import PATIENCE, run
 from test_blocks import indexed
 from drift import rows_of
 
+PYTHON = os.environ.get("PIPEMILL_PYTHON", "python3")
 SHARDS = 8
 ROUND = 32  # records of all hosts
 SHUFFLE = {"seed": 7, "blocks": "64KiB", "shards": SHARDS}
@@ -93,6 +95,51 @@ def test_a_state_is_small_and_says_what_it_needs(tmp_path):
     assert run("index", "--update", index, "--out", other).returncode == 0
     with pytest.raises(pipemill.PipemillError, match="`index` was"):
         epochs_of(other, 2, 0, state=state)
+
+
+#: Prints some batches, and the state after them.
+TRAIN = """
+import json, sys, pipemill
+with pipemill.connect("train") as stream:
+    batches = (batch for epoch in stream.epochs() for batch in epoch)
+    rows = [[str(tuple(row)) for row in next(batches).records()] for _ in range(int(sys.argv[1]))]
+    print(json.dumps([rows, stream.state_dict()]))
+"""
+
+
+def test_hosts_of_a_launcher_resume_a_state_of_any_number_of_hosts(tmp_path):
+    """`pipemill run --resume`, with the state of a program, and with a host's checkpoint."""
+    index, config, saved = tmp_path / "x.index", tmp_path / "pipemill.toml", tmp_path / "state.json"
+    indexed(tmp_path / "data", "csv", index)
+    (tmp_path / "train.py").write_text(TRAIN)
+
+    def job(world, steps, *resume):
+        """The batches of all hosts together, and the last state and checkpoint."""
+        hosts = []
+        for rank in range(world):
+            checkpoint = tmp_path / f"{rank}.checkpoint"
+            config.write_text(
+                f'[[channel]]\nname = "train"\nsource = {{ index = "{index}", part = "rank" }}\nbatch = {ROUND // world}\n'
+                f'shuffle = {{ seed = 7, blocks = "64KiB", shards = {SHARDS} }}\ncheckpoint = {{ path = "{checkpoint}" }}\n'
+            )
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world)}
+            finished = run("run", *resume, "--config", config, "--", PYTHON, tmp_path / "train.py", steps, env=env)
+            assert finished.returncode == 0, finished.stderr
+            rows, state = json.loads(finished.stdout)
+            hosts.append([rows])
+        return together(hosts)[0], state, checkpoint
+
+    whole, _, _ = job(1, 30)
+    first, state, _ = job(4, 7)
+    saved.write_text(json.dumps(state))
+    second, _, checkpoint = job(2, 9, "--resume", saved)
+    # The program has not acknowledged the last batch.
+    saved.write_text(checkpoint.read_text())
+    [done] = json.loads(saved.read_text())
+    rounds = done["first_record"] // (ROUND // SHARDS) + 1
+    assert first + second == whole[:16] and rounds in (15, 16)
+    third, _, _ = job(8, 5, "--resume", saved)
+    assert third == whole[rounds : rounds + 5]
 
 
 @pytest.mark.parametrize("tail", ["keep", "drop"])

@@ -260,6 +260,9 @@ impl State {
     /// determine the records before it.
     pub const ANY_ORDER: &str = "any";
 
+    /// Name of the setting for the shards of an index.
+    pub const SHARDS: &str = "shards";
+
     /// A state of this version.
     pub fn new(channel: &str, settings: BTreeMap<String, String>, place: Resumed) -> State {
         let (version, channel) = (State::VERSION, channel.to_owned());
@@ -271,7 +274,8 @@ impl State {
     /// # Errors
     /// It is not a state of pipemill: a key is missing, unknown, or has another type.
     pub fn of_json(value: &serde_json::Value) -> Result<State, String> {
-        let state: State = Deserialize::deserialize(value)
+        let whole = State::with_left_out(value);
+        let state: State = Deserialize::deserialize(&whole)
             .map_err(|error: serde_json::Error| error.to_string())?;
         let known = serde_json::to_value(&state).map_err(|error| error.to_string())?;
         let unknown = |key: &&String| known.get(key.as_str()).is_none() && *key != "done";
@@ -279,6 +283,21 @@ impl State {
             Some(key) => Err(format!("unknown field `{key}`")),
             None => Ok(state),
         }
+    }
+
+    /// The state of a channel with shards leaves out the keys that say nothing. Puts them back.
+    fn with_left_out(value: &serde_json::Value) -> serde_json::Value {
+        let mut whole = value.clone();
+        let is_of_shards = value.get("settings").is_some_and(|one| one.get(State::SHARDS).is_some());
+        let none = Resumed { rank: Rank::ONLY, ..Resumed::default() };
+        if let (true, Some(keys), Ok(serde_json::Value::Object(none))) =
+            (is_of_shards, whole.as_object_mut(), serde_json::to_value(none))
+        {
+            for (key, nothing) in none {
+                keys.entry(key).or_insert(nothing);
+            }
+        }
+        whole
     }
 }
 
