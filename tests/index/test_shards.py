@@ -181,7 +181,8 @@ def test_what_does_not_go_together_is_said(tmp_path):
         ({"workers": 2}, "each shard has a thread of its own"),
         ({"shuffle": {"seed": 7, "shards": 8}}, 'add blocks = "8MiB"'),
         ({"shuffle": {**SHUFFLE, "window": 100}}, "shards have no window"),
-        ({"shuffle": {**SHUFFLE, "shards": 1000}}, "a whole number from 1 to 256"),
+        ({"shuffle": {**SHUFFLE, "shards": 0}}, "a whole number from 1 to 1000000"),
+        ({"shuffle": {**SHUFFLE, "shards": 257}, "batch": 257}, "more hosts: a host reads 256 at most"),
     ]
     for change, message in wrong:
         how = {"shuffle": SHUFFLE, "batch": ROUND, "tail": "keep", **change}

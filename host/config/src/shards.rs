@@ -9,6 +9,9 @@ use super::keys::*;
 use super::model::{Channel, Mix, MixInput, Ring, Shuffle, Source, WorkerCount};
 use super::read::Reader;
 
+/// The largest number of shards that one host reads, each in a thread of its own.
+const MOST: usize = 256;
+
 /// Checks that the order of a channel can be divided into this many shards, and these among its
 /// parts.
 pub(super) fn check(
@@ -48,6 +51,11 @@ pub(super) fn check(
         return fault(message, remedy);
     }
     let own = (shards / hosts) as usize;
+    if own > MOST {
+        let message = format!("one of {hosts} hosts would read {own} shards, each in a thread");
+        let remedy = format!("take fewer shards, or more hosts: a host reads {MOST} at most");
+        return fault(message, remedy);
+    }
     if !batch.records.is_multiple_of(own) {
         let (records, below) = (batch.records, batch.records / own * own);
         let message =

@@ -328,3 +328,6 @@ impl Source for KnownFiles {
         self.total_size.get_or_insert_default().clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,7 +220,7 @@ pub(crate) static BLOCKS: Number<&str> = Number::new(
 );
 
 pub(crate) static SHARDS: Number<&str> =
-    Number::new("shards", Unit::Count, (1, 256), "none: each number of hosts has an order of its own")
+    Number::new("shards", Unit::Count, (1, 1_000_000), "none: each number of hosts has an order of its own")
         .doc(
             "With `blocks` and `batch`: divide the records into this many shards of equal length, \
              of which each of `part`'s hosts reads its share, so that [any number of hosts that \
