@@ -8,7 +8,7 @@ import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
 from drift import rows_of
-from e2e import PATIENCE, run
+from e2e import PATIENCE, run, tfrecord
 
 
 def made(source, index, *options):
@@ -309,3 +309,17 @@ def test_parts_are_merged_to_the_index_of_the_whole(data, tmp_path):
     made(data, parts[2], "--part", "2/3")
     finished = run("index", "merge", *parts, "--out", merged)
     assert finished.returncode == 65 and b"listed at different times" in finished.stderr
+
+
+@pytest.mark.parametrize("how", [{"workers": 2}, {"shuffle": {"seed": 7, "blocks": "1MiB", "shards": 4}}])
+def test_slots_fit_batches_of_an_index(tmp_path, how):
+    """The index knows the lengths of all values, so no record is decoded before the slots are made."""
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        records = [bytes([number]) * 100_000 for _ in range(100)]
+        (tmp_path / f"data/{number}.tfrecord").write_bytes(b"".join(map(tfrecord, records)))
+    index = tmp_path / "x.index"
+    assert run("index", tmp_path / "data", "--out", index, "--distance", "1MiB").returncode == 0
+    with pipemill.open(index, batch=128, timeout=PATIENCE, **how) as stream:
+        assert 128 * 100_000 < stream._connection.welcome.slot_bytes < 2 * 128 * 100_000
+        assert sum(len(batch) for batch in stream) == 300

@@ -33,6 +33,19 @@ pub struct RecordBytes {
 }
 
 impl RecordBytes {
+    /// The bytes of records with these fields, all of whose values take `bytes` bytes, if they are
+    /// copied. `None` if there is no record.
+    pub fn known(fields: &[Field], records: u64, bytes: u64) -> Option<Self> {
+        let measured = Self {
+            records: usize::try_from(records).ok()?,
+            payload: usize::try_from(bytes).ok()?,
+            fields: fields.len(),
+            texts: fields.iter().filter(|field| field.is_text()).count(),
+            is_fixed: row_sizes(fields).iter().all(Option::is_some),
+        };
+        Some(measured).filter(|measured| measured.records > 0)
+    }
+
     /// The bytes of payload that a batch of this many records is likely to take at most.
     pub fn of_batch(&self, records: usize) -> usize {
         let RecordBytes { records: measured, payload, is_fixed, .. } = *self;

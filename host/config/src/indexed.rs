@@ -15,6 +15,8 @@ pub struct Indexed {
     pub decoder: String,
     /// The fields of the records. Empty if there is no record.
     pub fields: Vec<Field>,
+    /// Bytes of all values of all records.
+    pub value_bytes: u64,
     /// Identifies the places of the index, on which blocks depend.
     pub places: String,
     /// The objects.

@@ -126,8 +126,8 @@ fn plugins_and_rings<'a>(
         let start = |((channel, plan), stop): ((&'a config::Channel, &'a ChannelResources), _)| {
             let mut is_measured = false;
             let load = |(one, resources)| {
-                let first = first_objects(channel, one, sources, stop);
-                is_measured |= first.is_some();
+                let first = first_objects(channel, (one, resources), sources, stop);
+                is_measured |= first.is_some() || one.indexed.is_some();
                 scope.spawn(move || {
                     let plugin = load(config, one, engine)?;
                     let measured = measure(channel, one, resources, &plugin, first);

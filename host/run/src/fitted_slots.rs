@@ -96,13 +96,32 @@ fn slot_bytes(measured: &RecordBytes, records: usize) -> usize {
 /// read: the channel itself will report that.
 pub(super) fn first_objects(
     of: &config::Channel,
-    channel: &config::Channel,
+    (channel, resources): (&config::Channel, &DecoderResources),
     sources: &mut Sources,
     stop: &Stop,
 ) -> Option<Box<dyn Source>> {
-    let is_wanted = of.ring.fits_batches && of.batch.is_some();
+    let is_known = known_bytes(of, channel, resources).is_some();
+    let is_wanted = of.ring.fits_batches && of.batch.is_some() && !is_known;
     let source = is_wanted.then(|| first_of(&channel.source)).flatten()?;
     sources.open_until(&channel.name, source, stop.clone()).ok()
+}
+
+/// Whether values are copied into the batches of the channel `of` that is served.
+fn are_copied(of: &config::Channel, resources: &DecoderResources) -> bool {
+    resources.workers > 1
+        || of.window_shuffle().is_some()
+        || matches!(of.source, config::Source::Mix(_))
+}
+
+/// The bytes of a channel's records, if they are copied into batches and an index knows them: then
+/// no record has to be measured.
+fn known_bytes(
+    of: &config::Channel,
+    channel: &config::Channel,
+    resources: &DecoderResources,
+) -> Option<RecordBytes> {
+    let indexed = channel.indexed.as_ref().filter(|_| are_copied(of, resources))?;
+    RecordBytes::known(&indexed.fields, indexed.list.total_records(), indexed.value_bytes)
 }
 
 /// A source of the first objects of another one, in the order of their list.
@@ -153,10 +172,11 @@ pub(super) fn measure(
     plugin: &Plugin,
     source: Option<Box<dyn Source>>,
 ) -> Option<RecordBytes> {
-    let (source, records) = (source?, of.batch?.records);
-    let are_copied = resources.workers > 1
-        || of.window_shuffle().is_some()
-        || matches!(of.source, config::Source::Mix(_));
+    let records = of.batch.filter(|_| of.ring.fits_batches)?.records;
+    if let Some(known) = known_bytes(of, channel, resources) {
+        return Some(known);
+    }
+    let (source, are_copied) = (source?, are_copied(of, resources));
     let measured = new_channel(channel, source, plugin.clone(), 1);
     measured.measure(records, are_copied, of.ring.slot_size)
 }

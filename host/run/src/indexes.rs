@@ -56,6 +56,7 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
         file: file.clone(),
         decoder: header.decoder_identity.clone(),
         fields: header.fields.clone(),
+        value_bytes: header.lengths.iter().map(|lengths| lengths.sum).sum(),
         places: header.places_digest.clone(),
         list: list.clone(),
     }));
