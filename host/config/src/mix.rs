@@ -34,7 +34,13 @@ pub(super) fn read(reader: &Reader, epochs: ReadResult<Option<u32>>) -> ReadResu
     let until = until(reader);
     let seed = reader.number(&MIX_SEED);
     let epochs = epochs?.unwrap_or(1);
-    Ok(Source::Mix(Box::new(Mix { inputs: Vec::new(), until: until?, seed: seed?, epochs, shards: None })))
+    Ok(Source::Mix(Box::new(Mix {
+        inputs: Vec::new(),
+        until: until?,
+        seed: seed?,
+        epochs,
+        shards: None,
+    })))
 }
 
 fn until(reader: &Reader) -> ReadResult<Until> {

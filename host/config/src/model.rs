@@ -202,8 +202,8 @@ pub struct Shuffle {
     /// Least bytes of the blocks that are shuffled in place of objects, 64 KiB to 1 TiB. Only with
     /// an index.
     pub blocks: Option<u64>,
-    /// Number of shards, 1 to 1,000,000, of which each of the source's parts has equally many. Only with
-    /// `blocks`.
+    /// Number of shards, 1 to 1,000,000, of which each of the source's parts has equally many. Only
+    /// with `blocks`.
     pub shards: Option<u32>,
     /// The window in which records are shuffled: 1 MiB to 1 TiB, or 2 to 1,000,000,000 records.
     /// Only with [`Channel::batch`]. If absent, only objects are shuffled.
@@ -342,7 +342,8 @@ impl Source {
         }
     }
 
-    /// The settings with which it reads objects; `None` if it has one object at a time, or is a mix.
+    /// The settings with which it reads objects. `None` if it has one object at a time, or is a
+    /// mix.
     pub fn reading(&self) -> Option<&ReadSettings> {
         match self {
             Self::Files { reading, .. } => Some(reading),

@@ -44,7 +44,8 @@ pub(super) fn check(
         let remedy = "set tail = \"drop\" or tail = \"keep\"".to_owned();
         return fault("a host does not fill up its last batch for others".to_owned(), remedy);
     }
-    let hosts = source.reading().and_then(|reading| reading.order.part).map_or(1, |part| part.count);
+    let hosts =
+        source.reading().and_then(|reading| reading.order.part).map_or(1, |part| part.count);
     if !shards.is_multiple_of(hosts) {
         let message = format!("{hosts} hosts can't have equally many of {shards} shards");
         let remedy = format!("take {} hosts", near_divisors(shards, hosts));
@@ -98,7 +99,8 @@ impl Channel {
             batch.tail == Tail::Drop,
         );
         let input = |(number, order)| {
-            let mut channel = Channel { name: format!("{}/{number}", self.name), ..self.as_input() };
+            let mut channel =
+                Channel { name: format!("{}/{number}", self.name), ..self.as_input() };
             if let Some(reading) = channel.source.reading_mut() {
                 *reading = ReadSettings { order, ..*reading };
             }

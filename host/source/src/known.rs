@@ -12,8 +12,8 @@ use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
 use crate::{
-    Block, ListPart, Object, Order, ReadSettings, SeekPoint, Source, SourceError, SourceEvent, Start,
-    Stop, TotalSize,
+    Block, ListPart, Object, Order, ReadSettings, SeekPoint, Source, SourceError, SourceEvent,
+    Start, Stop, TotalSize,
 };
 
 /// An object that is known.

@@ -154,8 +154,8 @@ mod tests {
             for index in 0..count {
                 let range = ListPart { index, count, balance: Balance::Count }.range_of(items);
                 prop_assert_eq!(range.start, next);
-                let len = range.end - range.start;
-                prop_assert!(len == items / u64::from(count) || len == items / u64::from(count) + 1);
+                let (len, least) = (range.end - range.start, items / u64::from(count));
+                prop_assert!(len == least || len == least + 1);
                 next = range.end;
             }
             prop_assert_eq!(next, items);

@@ -113,8 +113,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// Of the records that are read, those from number `from` on, up to but not including `to`; they
-    /// count from the first one that is read.
+    /// Of the records that are read, those from number `from` on, up to but not including `to`.
+    /// They count from the first one that is read.
     #[must_use]
     pub fn part(self, from: u64, to: u64) -> Self {
         let end = self.read_to;

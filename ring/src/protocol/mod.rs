@@ -288,7 +288,8 @@ impl State {
     /// The state of a channel with shards leaves out the keys that say nothing. Puts them back.
     fn with_left_out(value: &serde_json::Value) -> serde_json::Value {
         let mut whole = value.clone();
-        let is_of_shards = value.get("settings").is_some_and(|one| one.get(State::SHARDS).is_some());
+        let is_of_shards =
+            value.get("settings").is_some_and(|one| one.get(State::SHARDS).is_some());
         let none = Resumed { rank: Rank::ONLY, ..Resumed::default() };
         if let (true, Some(keys), Ok(serde_json::Value::Object(none))) =
             (is_of_shards, whole.as_object_mut(), serde_json::to_value(none))

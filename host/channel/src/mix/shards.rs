@@ -1,11 +1,11 @@
 //! The shards of an index: a mix that takes equally many records of each of its inputs, in turns.
 //!
-//! The order of all records of an epoch, that of the index's shuffled blocks, is divided into shards
-//! of equal length. A host has some of the shards, next to each other, each as an input. In each
-//! *round*, it takes the next records of each of its shards, equally many: these are a batch. So the
-//! batches of all hosts of a round, one after the other, are the same records in the same order,
-//! however many hosts there are. A position is the number of a record, which is the same in all
-//! shards: any number of hosts can resume there.
+//! The order of all records of an epoch, that of the index's shuffled blocks, is divided into
+//! shards of equal length. A host has some of the shards, next to each other, each as an input. In
+//! each *round*, it takes the next records of each of its shards, equally many: these are a batch.
+//! So the batches of all hosts of a round, one after the other, are the same records in the same
+//! order, however many hosts there are. A position is the number of a record, which is the same in
+//! all shards: any number of hosts can resume there.
 
 use std::ops::Range;
 

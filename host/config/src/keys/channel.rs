@@ -219,15 +219,19 @@ pub(crate) static BLOCKS: Number<&str> = Number::new(
          compressed object is one block. Does not go with `batch_across = \"object\"`.",
 );
 
-pub(crate) static SHARDS: Number<&str> =
-    Number::new("shards", Unit::Count, (1, 1_000_000), "none: each number of hosts has an order of its own")
-        .doc(
-            "With `blocks` and `batch`: divide the records into this many shards of equal length, \
+pub(crate) static SHARDS: Number<&str> = Number::new(
+    "shards",
+    Unit::Count,
+    (1, 1_000_000),
+    "none: each number of hosts has an order of its own",
+)
+.doc(
+    "With `blocks` and `batch`: divide the records into this many shards of equal length, \
              of which each of `part`'s hosts reads its share, so that [any number of hosts that \
              divides it](the-index.md#with-any-number-of-hosts) gets the same batches together, \
              and can go on with the others' state. Does not go with `window`, `order = \"any\"`, \
              more than one of `workers`, and `tail = \"pad\"`.",
-        );
+);
 
 /// A window has one of two units: see [`WINDOW_BYTES`] and [`WINDOW_RECORDS`].
 pub(crate) static WINDOW: FreeForm = free_form(

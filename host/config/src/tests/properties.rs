@@ -460,7 +460,8 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].learn_from = None;
                 channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
                 let shuffle = channels[0].shuffle;
-                let shuffle = shuffle.map(|shuffle| Shuffle { blocks: None, shards: None, ..shuffle });
+                let shuffle =
+                    shuffle.map(|shuffle| Shuffle { blocks: None, shards: None, ..shuffle });
                 channels[0].shuffle = shuffle.filter(|shuffle| shuffle.window.is_some());
             }
             channels.extend(mix);
