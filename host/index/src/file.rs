@@ -6,8 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm::Crc64Nvme;
@@ -99,13 +103,41 @@ impl Index {
         };
         let reader = SerializedFileReader::new(bytes).map_err(damaged)?;
         let header = header(path, &reader)?;
-        let mut objects = Objects::default();
-        for group in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(group).map_err(damaged)?;
-            read_objects(&*group, &mut objects).map_err(damaged)?;
-        }
+        let objects = read_groups(&reader).map_err(damaged)?;
         Ok(Self { header, objects })
     }
+}
+
+/// The objects of all row groups, which several threads read.
+fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetError> {
+    let groups = reader.num_row_groups();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut read = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= groups {
+                return Ok::<_, ParquetError>(read);
+            }
+            let mut objects = Objects::default();
+            read_objects(&*reader.get_row_group(number)?, &mut objects)?;
+            read.push((number, objects));
+        }
+    };
+    let mut parts: Vec<(usize, Objects)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..cores.min(groups)).map(|_| scope.spawn(read)).collect();
+        let mut parts = read()?;
+        for other in others {
+            // A panic of a thread continues here.
+            parts.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok::<_, ParquetError>(parts)
+    })?;
+    parts.sort_by_key(|(number, _)| *number);
+    let mut all = Objects::default();
+    parts.into_iter().for_each(|(_, objects)| all.append(objects));
+    Ok(all)
 }
 
 /// The facts about the index, from the file's metadata.

@@ -39,6 +39,10 @@ impl KnownObjects for IndexedList {
         Some(KnownObject { name, identity, size })
     }
 
+    fn short_name(&self, number: u64) -> Option<&str> {
+        self.object(number).map(|object| object.name)
+    }
+
     fn size(&self, number: u64) -> u64 {
         self.object(number).map_or(0, |object| object.size)
     }

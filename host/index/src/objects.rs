@@ -104,6 +104,21 @@ impl Objects {
         (self.texts.len() + self.count() * fixed + places + inflate) as u64
     }
 
+    /// Adds all of these objects.
+    pub(crate) fn append(&mut self, others: Self) {
+        let Self { texts, ends, numbers, places } = others;
+        if self.numbers.is_empty() {
+            *self = Self { texts, ends, numbers, places };
+            return;
+        }
+        let (text, place) = (self.texts.len(), self.places.len());
+        self.texts.push_str(&texts);
+        self.ends.extend(ends.into_iter().map(|ends| ends.map(|end| text + end)));
+        let moved = |one: Numbers| Numbers { places_end: place + one.places_end, ..one };
+        self.numbers.extend(numbers.into_iter().map(moved));
+        self.places.extend(places);
+    }
+
     /// Adds an object.
     pub fn push(&mut self, object: IndexedObject<'_>) {
         let IndexedObject { name, identity, size, records, errors, places } = object;

@@ -35,6 +35,10 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The object with this number, from 0. `None` if there are fewer.
     fn get(&self, number: u64) -> Option<KnownObject>;
 
+    /// The name of this object below the root of the list, or an address in S3. `None` if there are
+    /// fewer.
+    fn short_name(&self, number: u64) -> Option<&str>;
+
     /// The stored size of this object in bytes; 0 if there are fewer.
     fn size(&self, number: u64) -> u64;
 
@@ -218,8 +222,8 @@ impl KnownFiles {
         let items = self.list.arrange(&self.reading.order, self.epoch);
         if let Some(total_size) = &self.total_size {
             let length = |item: &Item| {
-                let object = self.list.0.get(item.object)?;
-                self.reading.length(&object.name, self.list.bytes(item))
+                let name = self.list.0.short_name(item.object)?;
+                self.reading.length(name, self.list.bytes(item))
             };
             if let Some(bytes) = items.iter().map(length).sum() {
                 total_size.set(self.epoch, bytes);

@@ -78,6 +78,28 @@ proptest! {
     }
 }
 
+/// Several threads read the row groups of 65,536 objects, and their order stays.
+#[test]
+fn an_index_of_many_objects_is_read_as_it_was_written() {
+    let mut objects = Objects::default();
+    for number in 0..150_000_u64 {
+        let place = |record| {
+            let (offset, inflate) = (100 * record, vec![number as u8; 3].into());
+            Place { record, offset, header: 0, inflate }
+        };
+        let places: Vec<_> = (1..number % 4).map(place).collect();
+        let (name, identity) = (format!("{number}.csv"), format!("size:{number}"));
+        let (name, identity) = (name.as_str(), identity.as_str());
+        let (size, records, errors) = (number, 10 + number, number % 3);
+        objects.push(IndexedObject { name, identity, size, records, errors, places: &places });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.index");
+    let index = index(objects);
+    index.write(&path).unwrap();
+    assert!(Index::read(&path).unwrap() == index);
+}
+
 #[test]
 fn other_files_are_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

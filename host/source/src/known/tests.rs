@@ -24,6 +24,10 @@ impl KnownObjects for Fake {
         None
     }
 
+    fn short_name(&self, _: u64) -> Option<&str> {
+        None
+    }
+
     fn size(&self, number: u64) -> u64 {
         self.0[number as usize].iter().sum()
     }
