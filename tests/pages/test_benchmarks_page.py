@@ -151,9 +151,17 @@ def test_curves_go_through_the_points(write):
 def test_the_page_is_made_of_the_reports(tmp_path):
     command = [sys.executable, "-m", "pages", ROOT / "bench/results", tmp_path]
     subprocess.run(command, cwd=ROOT / "bench/python", check=True, stdout=subprocess.DEVNULL)
-    for name in ("benchmarks.md", "pictures/benchmarks-peers.svg", "pictures/benchmarks-scaling.svg"):
+    pictures = ("benchmarks-peers", "benchmarks-scaling", "shuffle-quality")
+    for name in ("benchmarks.md", *(f"pictures/{picture}.svg" for picture in pictures)):
         same = (tmp_path / name).read_text() == (ROOT / "docs" / name).read_text()
         assert same, f"docs/{name}: make it again: cd bench/python && python3 -m pages ../results ../../docs"
+
+
+def test_the_table_of_orders_has_the_figures_of_its_report():
+    made = "import json, sys; from pages import shuffle_plot; print(shuffle_plot.table(json.load(open(sys.argv[1]))))"
+    command = [sys.executable, "-c", made, ROOT / "bench/results/shuffle.json"]
+    table = subprocess.run(command, cwd=ROOT / "bench/python", check=True, capture_output=True, text=True).stdout
+    assert table.strip() in (ROOT / "docs/the-index.md").read_text()
 
 
 def test_the_page_is_in_the_site():

@@ -9,10 +9,10 @@ import pathlib
 import sys
 from typing import Any
 
-from . import markdown, peers_plot, scaling_plot
+from . import markdown, peers_plot, scaling_plot, shuffle_plot
 
 
-def report(folder: pathlib.Path, name: str) -> dict[str, Any] | None:
+def report(folder: pathlib.Path, name: str) -> Any:
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
@@ -25,6 +25,8 @@ def main(reports: pathlib.Path, docs: pathlib.Path) -> None:
         (docs / "pictures/benchmarks-peers.svg").write_text(peers_plot.draw(peers))
     if scaling is not None:
         (docs / "pictures/benchmarks-scaling.svg").write_text(scaling_plot.draw(scaling))
+    if (orders := report(reports, "shuffle")) is not None:
+        (docs / "pictures/shuffle-quality.svg").write_text(shuffle_plot.draw(orders))
     print(f"{docs / 'benchmarks.md'} is written")
 
 
