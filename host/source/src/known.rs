@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// An object that is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownObject {
     /// A path, or an address in S3.
     pub name: String,
@@ -40,6 +40,13 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
     /// smaller. Any other object is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
+
+    /// The smallest block of an object that has this record, counted from 0. `None` if it has no
+    /// such record.
+    fn block_with(&self, number: u64, record: u64) -> Option<Block> {
+        let has = |block: &Block| block.records > record.wrapping_sub(block.record);
+        self.blocks(number, 1).into_iter().find(has)
+    }
 
     /// The last seek point of a compressed object at or before this byte, counted inflated. `None`
     /// if it has none there.

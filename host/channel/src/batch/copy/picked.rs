@@ -4,7 +4,7 @@ use crate::batch::ALIGN;
 use crate::batch::{Batch, push_copy};
 
 /// The records of one batch, in their order.
-pub(crate) trait PickedRecords {
+pub trait PickedRecords {
     /// Number of records.
     fn len(&self) -> usize;
 
