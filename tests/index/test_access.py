@@ -393,8 +393,12 @@ def test_fields(tmp_path):
     whole = pipemill.Dataset(tmp_path / "x.index")[3]
     assert list(dataset[3].items()) == [("b", whole["b"]), ("n", whole["n"])]
     assert list(pipemill.Dataset(tmp_path / "x.index", fields="n")[3]) == ["n"]
-    with pytest.raises(ValueError, match="expected names of 'n', 'a', 'b'"):
+    assert [field.name for field in dataset.batch([0]).fields] == ["b", "n"]
+    with pytest.raises(pipemill.RefusedError, match="no field `z`; they have `n`, `a`, `b`"):
         pipemill.Dataset(tmp_path / "x.index", fields="z")
+    for wrong in ([], ["n", "n"]):
+        with pytest.raises(ValueError, match="expected different names"):
+            pipemill.Dataset(tmp_path / "x.index", fields=wrong)
 
 
 def test_files_that_were_moved(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::decoded::DecodedBlock;
 use crate::decoding::{BlockDecoder, MakeChannel};
 use crate::numbers::{BlockKey, RecordNumbers, RecordPlace, WantedBlock};
-use crate::picked::Picked;
+use crate::picked::{Chosen, Picked};
 
 /// Bytes of the values in an answer, unless it has a single record.
 const MAX_PAYLOAD: u64 = 1 << 30;
@@ -23,7 +23,8 @@ pub struct Access {
     name: String,
     numbers: RecordNumbers,
     list: KnownList,
-    row_sizes: Vec<Option<usize>>,
+    /// The fields of the answers, in their order.
+    fields: Vec<Chosen>,
     decoder: BlockDecoder,
     cache: Cache<BlockKey, Arc<DecodedBlock>>,
     /// Number of the next answer.
@@ -64,20 +65,24 @@ pub enum AccessError {
 type Blocks = HashMap<BlockKey, Arc<DecodedBlock>>;
 
 impl Access {
-    /// The records of this list, whose fields are known. `name` is that of the channels that `make`
-    /// makes. `threads` of them run at once. Decoded blocks of at most `cache` bytes are kept.
+    /// The records of this list, whose fields are known. Answers have the fields of the numbers
+    /// `chosen`, each of which is below that of all fields. `name` is that of the channels that
+    /// `make` makes. `threads` of them run at once. Decoded blocks of at most `cache` bytes are
+    /// kept.
     pub fn new(
         name: &str,
         list: KnownList,
-        fields: &[Field],
+        (fields, chosen): (&[Field], &[usize]),
         make: MakeChannel,
         threads: usize,
         cache: u64,
     ) -> Self {
+        let sizes = row_sizes(fields);
+        let of = |number: &usize| Chosen { number: *number, row_size: sizes[*number] };
         Self {
             name: name.to_owned(),
             numbers: RecordNumbers::new(list.clone()),
-            row_sizes: row_sizes(fields),
+            fields: chosen.iter().map(of).collect(),
             decoder: BlockDecoder::new(list.clone(), make, threads, cache),
             list,
             cache: Cache::new(cache),
@@ -116,8 +121,9 @@ impl Access {
         let Some(blocks) = self.blocks(wanted, is_one)? else { return Ok(None) };
         let find = |place: &RecordPlace| blocks.get(&place.block)?.find(place.record);
         let found: Option<Vec<_>> = places.iter().map(find).collect();
-        let picked = Picked(found.ok_or_else(|| self.missing(&places))?);
-        if !is_one && picked.payload(&self.row_sizes) as u64 > MAX_PAYLOAD {
+        let rows = found.ok_or_else(|| self.missing(&places))?;
+        let picked = Picked { rows, fields: &self.fields };
+        if !is_one && picked.payload() as u64 > MAX_PAYLOAD {
             return Ok(None);
         }
         let first = &places[0];
@@ -128,7 +134,7 @@ impl Access {
             first_record: first.record,
             ..BatchPosition::default()
         };
-        let answer = picked.seal(self.next, position, &self.row_sizes)?;
+        let answer = picked.seal(self.next, position)?;
         self.next += 1;
         Ok(Some(answer))
     }

@@ -9,6 +9,8 @@ use crate::numbers::WantedBlock;
 
 /// Smallest and largest memory of a batch, in bytes.
 const BATCH_MEMORY: (u64, u64) = (64 << 10, 4 << 20);
+/// Bytes of the memory beyond those of a block: a decoder is shown some bytes after it.
+const BEYOND: u64 = 16 << 10;
 
 /// Records of a block that follow each other.
 pub(crate) struct Part {
@@ -117,7 +119,8 @@ impl<'a> BlockSink<'a> {
     /// `likely_bytes`: of the largest block.
     pub(crate) fn new(wanted: &'a [WantedBlock], limit: u64, likely_bytes: u64) -> Self {
         let blocks = wanted.iter().map(|_| DecodedBlock::default()).collect();
-        let batch_bytes = likely_bytes.clamp(BATCH_MEMORY.0, BATCH_MEMORY.1) as usize;
+        let batch_bytes =
+            likely_bytes.saturating_add(BEYOND).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1) as usize;
         Self { wanted, limit, batch_bytes, spare: None, blocks }
     }
 }

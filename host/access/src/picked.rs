@@ -10,22 +10,36 @@ use crate::decoded::Part;
 /// The name of an answer's memory in `/proc/PID/maps`.
 const NAME: &str = "pipemill:access";
 
-/// The records of an answer: a part of a block, and the row there.
-pub(crate) struct Picked<'a>(pub(crate) Vec<(&'a Part, usize)>);
+/// The records of an answer.
+pub(crate) struct Picked<'a> {
+    /// Of each record, a part of a block, and the row there.
+    pub(crate) rows: Vec<(&'a Part, usize)>,
+    /// The fields that they have in the answer, by their number in the block.
+    pub(crate) fields: &'a [Chosen],
+}
+
+/// A field of the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Its number in the blocks.
+    pub(crate) number: usize,
+    /// The bytes of each of its values, if they have a fixed size.
+    pub(crate) row_size: Option<usize>,
+}
 
 impl PickedRecords for Picked<'_> {
     fn len(&self) -> usize {
-        self.0.len()
+        self.rows.len()
     }
 
     fn value(&self, at: usize, field: usize) -> Option<&[u8]> {
-        let (part, row) = self.0[at];
-        part.value(row, field)
+        let (part, row) = self.rows[at];
+        part.value(row, self.fields[field].number)
     }
 
     fn length(&self, at: usize, field: usize) -> u32 {
-        let (part, row) = self.0[at];
-        part.length(row, field)
+        let (part, row) = self.rows[at];
+        part.length(row, self.fields[field].number)
     }
 
     fn start_of(&self, _: usize) -> Option<u64> {
@@ -34,23 +48,24 @@ impl PickedRecords for Picked<'_> {
 }
 
 impl Picked<'_> {
-    /// Bytes of the values in the answer. `row_sizes`: as [`PickedRecords::layout`].
-    pub(crate) fn payload(&self, row_sizes: &[Option<usize>]) -> usize {
-        self.layout(row_sizes).1
+    /// The place of each field's values in the answer, and the bytes of all.
+    fn places(&self) -> (Vec<usize>, usize) {
+        let row_sizes: Vec<_> = self.fields.iter().map(|field| field.row_size).collect();
+        self.layout(&row_sizes)
+    }
+
+    /// Bytes of the values in the answer.
+    pub(crate) fn payload(&self) -> usize {
+        self.places().1
     }
 
     /// The answer, with this number. `position` is that of its first record.
     ///
     /// # Errors
     /// The kernel does not grant the memory.
-    pub(crate) fn seal(
-        &self,
-        number: u64,
-        position: BatchPosition,
-        row_sizes: &[Option<usize>],
-    ) -> Result<Answer, RingError> {
-        let (starts, payload) = self.layout(row_sizes);
-        let (fields, records) = (row_sizes.len(), self.len());
+    pub(crate) fn seal(&self, number: u64, position: BatchPosition) -> Result<Answer, RingError> {
+        let (starts, payload) = self.places();
+        let (fields, records) = (self.fields.len(), self.len());
         let mut memory =
             SealedBatch::create(NAME, payload, position.object.len(), fields, records)?;
         let column = || Column {

@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// Bytes of decoded blocks that are kept, with their unit
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = parse_size)]
     cache: u64,
+    /// A field that records have; several are in this order [default: all]
+    #[arg(long = "field", value_name = "NAME")]
+    fields: Vec<String>,
 }
 
 pub(super) fn main(args: &Args, builtins: Builtins) -> ExitCode {
@@ -44,7 +47,7 @@ fn attempt(args: &Args, builtins: Builtins) -> Result<(), Refusal> {
         let why = format!("can't start the WebAssembly engine: {error:#}");
         refuse("host", Refusal::new(exit::SYSTEM, why))
     })?;
-    run::access(&config, &engine, &owner, args.cache).map_err(|why| {
+    run::access(&config, &engine, &owner, &args.fields, args.cache).map_err(|why| {
         let refusal = Refusal { code: exit::USAGE, why };
         refuse("refused", refusal)
     })

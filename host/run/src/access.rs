@@ -13,6 +13,7 @@ use pipemill_decode::{Engine, Plugin};
 use pipemill_ring::protocol;
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Order, Pattern, ReadSettings, Stop};
+use pipemill_types::Field;
 use serde_json::{Value, json};
 
 use crate::channels::{load, new_channel};
@@ -21,7 +22,8 @@ use crate::owner::{Owner, PARENT_POLL_INTERVAL};
 use crate::plan::Machine;
 
 /// Serves the only channel of this configuration, whose source is an index, to its owner until that
-/// ends. At most `cache` bytes of decoded blocks are kept.
+/// ends. The records have the fields of these names, or all fields if there is no name. At most
+/// `cache` bytes of decoded blocks are kept.
 ///
 /// # Errors
 /// The reasons why nothing was served, or why it ended.
@@ -29,6 +31,7 @@ pub fn access(
     config: &Config,
     engine: &Engine,
     owner: &Arc<Owner>,
+    names: &[String],
     cache: u64,
 ) -> Result<(), Vec<String>> {
     let why = |error: io::Error| vec![error.to_string()];
@@ -48,10 +51,28 @@ pub fn access(
         WorkerCount::Auto => Machine::here().decoding_cores(),
     };
     let list = indexed.list.clone();
-    let mut access = Access::new(&channel.name, list, &indexed.fields, make, threads, cache);
+    let chosen = chosen(&indexed.fields, names)?;
+    let fields = (&*indexed.fields, &*chosen);
+    let mut access = Access::new(&channel.name, list, fields, make, threads, cache);
     end_with(owner.clone()).map_err(why)?;
-    owner.tell(&ready(indexed, access.records()));
+    let fields: Vec<_> = chosen.iter().map(|number| indexed.fields[*number].clone()).collect();
+    owner.tell(&ready(indexed, &fields, access.records()));
     serve(&mut access, &**owner).map_err(why)
+}
+
+/// The numbers of the fields with these names; of all fields, if there is no name.
+fn chosen(fields: &[Field], names: &[String]) -> Result<Vec<usize>, Vec<String>> {
+    if names.is_empty() || fields.is_empty() {
+        return Ok((0..fields.len()).collect());
+    }
+    let number = |name: &String| {
+        fields.iter().position(|field| field.name == *name).ok_or_else(|| {
+            let known = fields.iter().map(|field| format!("`{}`", field.name));
+            let known = known.collect::<Vec<_>>().join(", ");
+            vec![format!("the records of the index have no field `{name}`; they have {known}")]
+        })
+    };
+    names.iter().map(number).collect()
 }
 
 /// Makes channels that decode blocks of the index's objects.
@@ -90,9 +111,9 @@ fn of_blocks(source: &Source, list: KnownList) -> Source {
 }
 
 /// What the owner has to know of the index.
-fn ready(indexed: &Indexed, records: u64) -> Value {
+fn ready(indexed: &Indexed, fields: &[Field], records: u64) -> Value {
     // After the type of the message.
-    let schema = protocol::schema(&indexed.fields).split_off(4);
+    let schema = protocol::schema(fields).split_off(4);
     let list = indexed.list.0.identity();
     json!({
         "records": records,

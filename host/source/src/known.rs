@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_types::{ListIdentity, is_same_content, split_identity};
+use pipemill_types::{ListIdentity, ObjectIdentity, is_same_content, split_identity};
 
 use crate::file_identity::file_facts;
+use crate::file_version::FileVersion;
 use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
@@ -122,6 +123,8 @@ pub struct KnownFiles {
     expected: Option<ListIdentity>,
     /// Byte at which the next file begins.
     offset: u64,
+    /// The file before.
+    before: Option<Checked>,
     total_size: Option<TotalSize>,
 }
 
@@ -138,6 +141,7 @@ impl KnownFiles {
             start: None,
             expected: None,
             offset: 0,
+            before: None,
             total_size: None,
         }
     }
@@ -194,13 +198,39 @@ impl KnownFiles {
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
-        let (_, found) = split_identity(identity.text());
-        if !is_same_content(&known.identity, found) {
-            return Err(changed(&self.name, &known, found));
-        }
+        let identity = self.checked(item.object, &known, version, identity)?;
         let block = item.block;
         Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
     }
+
+    /// Checks that an open file is as the list knows it. The content of a file that is in the same
+    /// state as for its block before is not looked at again.
+    fn checked(
+        &mut self,
+        object: u64,
+        known: &KnownObject,
+        version: Option<FileVersion>,
+        identity: ObjectIdentity,
+    ) -> Result<ObjectIdentity, SourceError> {
+        let is_before = |one: &&Checked| (one.object, Some(one.version)) == (object, version);
+        if let Some(before) = self.before.as_ref().filter(is_before) {
+            return Ok(before.identity.clone());
+        }
+        let (_, found) = split_identity(identity.text());
+        if !is_same_content(&known.identity, found) {
+            return Err(changed(&self.name, known, found));
+        }
+        self.before =
+            version.map(|version| Checked { object, version, identity: identity.clone() });
+        Ok(identity)
+    }
+}
+
+/// The file whose content was checked last: its number, its state then, and its identity.
+struct Checked {
+    object: u64,
+    version: FileVersion,
+    identity: ObjectIdentity,
 }
 
 /// The error for an object that is not as an index knows it.

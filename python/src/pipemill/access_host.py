@@ -44,11 +44,12 @@ class AccessHost(Host):
     #: Identifies the content of the index.
     index: str
 
-    def __init__(self, text: str, cache: str) -> None:
-        """`text`: the configuration of the only channel, whose source is the index."""
+    def __init__(self, text: str, words: list[str]) -> None:
+        """`text`: the configuration of the only channel, whose source is the index. `words`: more
+        options of the command."""
         with memory_file(text) as fd:
             file = f"/proc/self/fd/{fd}"
-            answer = self._start("access", ["--cache", cache], file, (fd,), "")
+            answer = self._start("access", words, file, (fd,), "")
         self.socket = ""
         self.records, self.index = answer["records"], answer["index"]
         self.fields = parse_schema(answer["schema"].encode()) if self.records else ()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .batch import Batch
 
 
-def copied_records(batch: Batch, fields: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Each record of the batch: these fields by name."""
-    names = [batch.fields[field].name for field in fields]
-    columns = [map(_copy, batch._column(field).values()) for field in fields]
+def copied_records(batch: Batch) -> Iterator[dict[str, Any]]:
+    """Each record of the batch: its fields by name."""
+    names = [field.name for field in batch.fields]
+    columns = [map(_copy, batch._column(number).values()) for number in range(len(names))]
     for values in zip(*columns):
         yield dict(zip(names, values))
 

@@ -110,10 +110,13 @@ class Dataset:
             table, None, credits=4, epochs=1, rank=(0, 1), workers=workers, on_error=on_error,
             max_record=max_record, limits=limits,
         )  # fmt: skip
-        self._reading = _Reading(toml({"channel": [channel]}), cache)
+        names = fields.split(",") if isinstance(fields, str) else fields
+        if names is not None and (not names or len(set(names)) < len(names)):
+            raise ValueError(f"fields={fields!r}: expected different names, at least one")
+        words = [f"--cache={cache}", *(f"--field={name}" for name in names or ())]
+        self._reading = _Reading(toml({"channel": [channel]}), words)
         #: The numbers of its records in the index.
         self._numbers: Sequence[int] = range(self._reading.records)
-        self._chosen = self._reading.choose(fields)
 
     # --- what it has
 
@@ -124,7 +127,7 @@ class Dataset:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of each record."""
-        return tuple(self._reading.fields[field] for field in self._chosen)
+        return self._reading.fields
 
     # --- records
 
@@ -150,8 +153,8 @@ class Dataset:
             yield from self._records(self._numbers[start : start + _ITERATED])
 
     def batch(self, keys: slice | Iterable[int]) -> Batch:
-        """These records as one :class:`Batch`, whose columns are views of shared memory. It has all
-        fields. There are 1 to 65,536 records, whose values take 1 GiB at most.
+        """These records as one :class:`Batch`, whose columns are views of shared memory.
+        There are 1 to 65,536 records, whose values take 1 GiB at most.
 
         Raises :class:`LimitError` if they take more.
         """
@@ -231,7 +234,7 @@ class Dataset:
 
     def _of(self, numbers: Sequence[int]) -> Dataset:
         other = object.__new__(Dataset)
-        other._reading, other._numbers, other._chosen = self._reading, numbers, self._chosen
+        other._reading, other._numbers = self._reading, numbers
         return other
 
     def _number(self, key: Any) -> int:
@@ -251,16 +254,16 @@ class Dataset:
         while len(records) < len(numbers):
             at = len(records)
             batch = self._reading.host().batch(numbers[at : at + _AT_ONCE])
-            records += copied_records(batch, self._chosen)
+            records += copied_records(batch)
         return records
 
 
 class _Reading:
     """How the records of an index are read, and the host of this process that does so."""
 
-    def __init__(self, text: str, cache: str) -> None:
-        #: The host's configuration.
-        self._text, self._cache = text, cache
+    def __init__(self, text: str, words: list[str]) -> None:
+        #: The host's configuration, and the options of its command.
+        self._text, self._words = text, words
         self._host: AccessHost | None = None
         host = self.host()
         self.records, self.fields, self._index = host.records, host.fields, host.index
@@ -278,7 +281,7 @@ class _Reading:
     def _start(self) -> AccessHost:
         from .access_host import AccessHost
 
-        host = AccessHost(self._text, self._cache)
+        host = AccessHost(self._text, self._words)
         if hasattr(self, "_index") and host.index != self._index:
             host.close()
             from .errors import StateError
@@ -288,18 +291,6 @@ class _Reading:
                 "dataset again"
             )
         return host
-
-    def choose(self, names: str | Sequence[str] | None) -> Sequence[int]:
-        """The numbers of the fields with these names."""
-        if names is None:
-            return range(len(self.fields))
-        words = names.split(",") if isinstance(names, str) else list(names)
-        known = [field.name for field in self.fields]
-        if not words or not set(words) <= set(known):
-            raise ValueError(
-                f"fields={names!r}: expected names of {', '.join(map(repr, known))}"
-            )
-        return [known.index(name) for name in words]
 
     def close(self) -> None:
         """Ends the host of this process."""

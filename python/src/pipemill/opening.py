@@ -394,7 +394,7 @@ def _records(stream: Stream, limit: int | None) -> Generator[dict[str, Any], Non
     left = limit
     with stream:
         for batch in stream:
-            for record in copied_records(batch, range(len(batch.fields))):
+            for record in copied_records(batch):
                 if left == 0:
                     return
                 left = None if left is None else left - 1
