@@ -6,9 +6,10 @@ use pipemill_channel::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_types::{ABSENT, Column, Field};
 
 use crate::numbers::WantedBlock;
+use crate::spare::SpareMemory;
 
-/// Smallest and largest memory of a batch, in bytes.
-const BATCH_MEMORY: (u64, u64) = (64 << 10, 4 << 20);
+/// Smallest and largest memory of a batch, in bytes. Most blocks fit into one.
+const BATCH_MEMORY: (u64, u64) = (64 << 10, 16 << 20);
 /// Bytes of the memory beyond those of a block: a decoder is shown some bytes after it.
 const BEYOND: u64 = 16 << 10;
 
@@ -20,18 +21,27 @@ pub(crate) struct Part {
     records: u64,
     columns: Vec<Column>,
     memory: Vec<u8>,
+    /// Takes the memory back.
+    spare: Option<SpareMemory>,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(spare) = &self.spare {
+            spare.give(std::mem::take(&mut self.memory));
+        }
+    }
 }
 
 impl Part {
-    fn of(mut batch: Batch, mut memory: Vec<u8>) -> Self {
-        memory.truncate(batch.payload);
-        memory.shrink_to_fit();
+    fn of(mut batch: Batch, mut memory: Vec<u8>, spare: SpareMemory) -> Self {
+        SpareMemory::cut(&mut memory, batch.payload);
         for column in &mut batch.columns {
             column.offsets.shrink_to_fit();
             column.lengths.shrink_to_fit();
         }
         let (first, records) = (batch.start.position.first_record, batch.records as u64);
-        Self { first, records, columns: batch.columns, memory }
+        Self { first, records, columns: batch.columns, memory, spare: Some(spare) }
     }
 
     /// One record of it, in memory of its own.
@@ -46,7 +56,7 @@ impl Part {
             Column { offsets: vec![offset], lengths: vec![value.len() as u32] }
         };
         let columns = (0..self.columns.len()).map(column).collect();
-        Self { first: self.first + row as u64, records: 1, columns, memory }
+        Self { first: self.first + row as u64, records: 1, columns, memory, spare: None }
     }
 
     /// The value of a field; `None` if the record of this row does not have it.
@@ -63,7 +73,7 @@ impl Part {
 
     fn bytes(&self) -> u64 {
         let index = self.columns.len() * 8 * self.records as usize;
-        (size_of::<Self>() + self.memory.len() + index) as u64
+        (size_of::<Self>() + self.memory.capacity() + index) as u64
     }
 }
 
@@ -110,18 +120,22 @@ pub(crate) struct BlockSink<'a> {
     limit: u64,
     /// Bytes of the memory of a batch.
     batch_bytes: usize,
-    /// Memory that was not used.
-    spare: Option<Vec<u8>>,
+    spare: SpareMemory,
     pub(crate) blocks: Vec<DecodedBlock>,
 }
 
 impl<'a> BlockSink<'a> {
     /// `likely_bytes`: of the largest block.
-    pub(crate) fn new(wanted: &'a [WantedBlock], limit: u64, likely_bytes: u64) -> Self {
+    pub(crate) fn new(
+        wanted: &'a [WantedBlock],
+        limit: u64,
+        likely_bytes: u64,
+        spare: SpareMemory,
+    ) -> Self {
         let blocks = wanted.iter().map(|_| DecodedBlock::default()).collect();
         let batch_bytes =
             likely_bytes.saturating_add(BEYOND).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1) as usize;
-        Self { wanted, limit, batch_bytes, spare: None, blocks }
+        Self { wanted, limit, batch_bytes, spare, blocks }
     }
 }
 
@@ -129,7 +143,7 @@ impl SinkMemory for BlockSink<'_> {
     type Memory = Vec<u8>;
 
     fn memory(&mut self) -> Result<Vec<u8>, StopReason> {
-        Ok(self.spare.take().unwrap_or_else(|| vec![0; self.batch_bytes]))
+        Ok(self.spare.take(self.batch_bytes))
     }
 
     fn dedicated_memory(&mut self, payload: usize, _: usize) -> Result<Vec<u8>, StopReason> {
@@ -164,9 +178,10 @@ impl SinkDelivery for BlockSink<'_> {
             // The caller fills this one in its place.
             let columns = vec![Column::default(); batch.columns.len()];
             let next = Batch { columns, ..Batch::default() };
-            block.push(Part::of(std::mem::replace(batch, next), memory));
-        } else if memory.len() == self.batch_bytes {
-            self.spare = Some(memory);
+            let batch = std::mem::replace(batch, next);
+            block.push(Part::of(batch, memory, self.spare.clone()));
+        } else {
+            self.spare.give(memory);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use pipemill_types::{ErrorKind, Fault, ListIdentity, Position};
 
 use crate::decoded::{BlockSink, DecodedBlock};
 use crate::numbers::{RecordNumbers, WantedBlock};
+use crate::spare::SpareMemory;
 
 /// Makes a channel that decodes the blocks of a list once, in their order, with one worker and
 /// without a fixed number of records in a batch.
@@ -22,11 +23,13 @@ pub(crate) struct BlockDecoder {
     threads: usize,
     /// Bytes of a block up to which all of its records are kept.
     limit: u64,
+    spare: SpareMemory,
 }
 
 impl BlockDecoder {
     pub(crate) fn new(list: KnownList, make: MakeChannel, threads: usize, limit: u64) -> Self {
-        Self { list, make, threads: threads.max(1), limit }
+        let spare = SpareMemory::new(usize::try_from(limit / 2).unwrap_or(usize::MAX));
+        Self { list, make, threads: threads.max(1), limit, spare }
     }
 
     /// Decodes these blocks. The result has them in the same order.
@@ -80,7 +83,7 @@ impl BlockDecoder {
             Box::new(Failure::new("", "", Position::epoch(0), fault))
         })?;
         let likely = wanted.iter().map(|one| numbers.likely_bytes(one)).max().unwrap_or(0);
-        let mut sink = BlockSink::new(wanted, self.limit, likely);
+        let mut sink = BlockSink::new(wanted, self.limit, likely, self.spare.clone());
         match channel.run(&mut sink, &ChannelStats::default()) {
             Outcome::Failed(failure) => Err(Box::new(failure)),
             // Nobody stops it: the process ends.

@@ -10,6 +10,7 @@
 //! - `numbers`: the object and the block of each record number.
 //! - `picked`: the batch of an answer.
 //! - `requests`: requests and answers on a socket.
+//! - `spare`: memory of blocks that are not kept any more, for other blocks.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod decoding;
 mod numbers;
 mod picked;
 mod requests;
+mod spare;
 
 pub use access::{Access, AccessError, Answer};
 pub use decoding::MakeChannel;

@@ -198,7 +198,7 @@ impl KnownFiles {
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
-        let identity = self.checked(item.object, &known, version, identity)?;
+        let identity = self.checked(&known, version, identity)?;
         let block = item.block;
         Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
     }
@@ -207,12 +207,11 @@ impl KnownFiles {
     /// state as for its block before is not looked at again.
     fn checked(
         &mut self,
-        object: u64,
         known: &KnownObject,
         version: Option<FileVersion>,
         identity: ObjectIdentity,
     ) -> Result<ObjectIdentity, SourceError> {
-        let is_before = |one: &&Checked| (one.object, Some(one.version)) == (object, version);
+        let is_before = |one: &&Checked| one.known == *known && Some(one.version) == version;
         if let Some(before) = self.before.as_ref().filter(is_before) {
             return Ok(before.identity.clone());
         }
@@ -220,15 +219,17 @@ impl KnownFiles {
         if !is_same_content(&known.identity, found) {
             return Err(changed(&self.name, known, found));
         }
-        self.before =
-            version.map(|version| Checked { object, version, identity: identity.clone() });
+        self.before = version.map(|version| {
+            let (known, identity) = (known.clone(), identity.clone());
+            Checked { known, version, identity }
+        });
         Ok(identity)
     }
 }
 
-/// The file whose content was checked last: its number, its state then, and its identity.
+/// The file whose content was checked last, its state then, and its identity.
 struct Checked {
-    object: u64,
+    known: KnownObject,
     version: FileVersion,
     identity: ObjectIdentity,
 }
