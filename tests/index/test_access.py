@@ -162,6 +162,8 @@ def test_no_records_and_no_index(tmp_path):
     for path in (tmp_path / "data/0.csv", tmp_path / "none.index"):
         with pytest.raises(pipemill.RefusedError, match=path.name):
             pipemill.Dataset(path)
+    with pytest.raises(pipemill.RefusedError, match='`cache`: expected a size such as "4MiB"'):
+        pipemill.Dataset(tmp_path / "x.index", cache="256")
     assert hosts() != [] and empty.close() is None and hosts() == []
 
 
@@ -411,6 +413,35 @@ def test_files_that_were_moved(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     dataset.close()
     assert list(map(plain, dataset[:10])) == expected[:10]
+
+
+@pytest.mark.parametrize("cache", ["4KiB", "1MiB"])
+def test_an_answer_has_the_records_that_fit(tmp_path, cache):
+    index = indexed(tmp_path)
+    expected, dataset = stream_of(index), pipemill.Dataset(index, cache=cache)
+    dataset.close()
+    dataset._reading._words.append("--answer=3KiB")
+    numbers = random.Random(2).sample(range(len(expected)), 500)
+    assert list(map(plain, dataset[numbers])) == [expected[number] for number in numbers]
+    with pytest.raises(pipemill.LimitError, match="500 records in one batch: the first [0-9]+ of them fill the memory"):
+        dataset.batch(numbers)
+    dataset.close()
+    dataset._reading._words[-1] = "--answer=1B"
+    assert list(map(plain, dataset[numbers[:9]])) == [expected[number] for number in numbers[:9]]
+
+
+def test_an_access_that_is_interrupted_leaves_no_answer_for_the_next(tmp_path, monkeypatch):
+    from pipemill.access_host import AccessHost
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    dataset = pipemill.Dataset(indexed(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(AccessHost, "_receive_head", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dataset[1]
+    assert [record["n"] for record in dataset[[7, 3]]] == [7, 3] and len(hosts()) == 1
 
 
 def test_what_a_client_asks_is_checked(tmp_path):

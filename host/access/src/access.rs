@@ -15,9 +15,6 @@ use crate::decoding::{BlockDecoder, MakeChannel};
 use crate::numbers::{BlockKey, RecordNumbers, RecordPlace, WantedBlock};
 use crate::picked::{Chosen, Picked};
 
-/// Bytes of the values in an answer, unless it has a single record.
-const MAX_PAYLOAD: u64 = 1 << 30;
-
 /// The records of an index, by their numbers.
 pub struct Access {
     name: String,
@@ -27,8 +24,19 @@ pub struct Access {
     fields: Vec<Chosen>,
     decoder: BlockDecoder,
     cache: Cache<BlockKey, Arc<DecodedBlock>>,
+    /// Bytes of the values in an answer, unless it has a single record.
+    most: u64,
     /// Number of the next answer.
     next: u64,
+}
+
+/// Limits of memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct AccessLimits {
+    /// Of the decoded blocks that are kept.
+    pub cache: u64,
+    /// Of the values in an answer, unless it has a single record.
+    pub answer: u64,
 }
 
 /// An answer: a batch with the first records that were asked for, or with all of them.
@@ -67,16 +75,16 @@ type Blocks = HashMap<BlockKey, Arc<DecodedBlock>>;
 impl Access {
     /// The records of this list, whose fields are known. Answers have the fields of the numbers
     /// `chosen`, each of which is below that of all fields. `name` is that of the channels that
-    /// `make` makes. `threads` of them run at once. Decoded blocks of at most `cache` bytes are
-    /// kept.
+    /// `make` makes. `threads` of them run at once.
     pub fn new(
         name: &str,
         list: KnownList,
         (fields, chosen): (&[Field], &[usize]),
         make: MakeChannel,
         threads: usize,
-        cache: u64,
+        limits: AccessLimits,
     ) -> Self {
+        let AccessLimits { cache, answer } = limits;
         let sizes = row_sizes(fields);
         let of = |number: &usize| Chosen { number: *number, row_size: sizes[*number] };
         Self {
@@ -86,6 +94,7 @@ impl Access {
             decoder: BlockDecoder::new(list.clone(), make, threads, cache),
             list,
             cache: Cache::new(cache),
+            most: answer,
             next: 0,
         }
     }
@@ -123,7 +132,7 @@ impl Access {
         let found: Option<Vec<_>> = places.iter().map(find).collect();
         let rows = found.ok_or_else(|| self.missing(&places))?;
         let picked = Picked { rows, fields: &self.fields };
-        if !is_one && picked.payload() as u64 > MAX_PAYLOAD {
+        if !is_one && picked.payload() as u64 > self.most {
             return Ok(None);
         }
         let first = &places[0];
@@ -147,7 +156,7 @@ impl Access {
         is_one: bool,
     ) -> Result<Option<Blocks>, AccessError> {
         let likely = |one: &WantedBlock| self.numbers.likely_bytes(one);
-        let limit = self.cache.limit();
+        let (limit, most) = (self.cache.limit(), self.most);
         let keeps_all = wanted.iter().map(likely).fold(0, u64::saturating_add) <= limit;
         let (mut blocks, mut missing, mut bytes) = (Blocks::new(), Vec::new(), 0);
         let mut add = |wanted: &WantedBlock, block: Arc<DecodedBlock>| {
@@ -157,7 +166,7 @@ impl Access {
             };
             bytes += if keeps_all { 0 } else { block.bytes };
             blocks.insert(wanted.key, block);
-            is_one || bytes <= MAX_PAYLOAD
+            is_one || bytes <= most
         };
         for one in wanted {
             match self.cache.get(one.key) {

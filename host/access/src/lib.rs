@@ -23,6 +23,6 @@ mod picked;
 mod requests;
 mod spare;
 
-pub use access::{Access, AccessError, Answer};
+pub use access::{Access, AccessError, AccessLimits, Answer};
 pub use decoding::MakeChannel;
 pub use requests::{MAX_RECORDS, serve};

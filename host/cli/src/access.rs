@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pipemill_config::parse_size;
 use pipemill_decode::{Builtins, Engine};
-use pipemill_run::{self as run, Owner};
+use pipemill_run::{self as run, AccessLimits, Owner};
 
 use super::config;
 use super::exit::{self, Refusal};
@@ -22,8 +22,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Bytes of decoded blocks that are kept, with their unit
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = parse_size)]
-    cache: u64,
+    #[arg(long, default_value = "256MiB", value_name = "SIZE")]
+    cache: String,
+    /// Most bytes of the values in an answer, with their unit, unless it has a single record
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size)]
+    answer: u64,
     /// A field that records have; several are in this order [default: all]
     #[arg(long = "field", value_name = "NAME")]
     fields: Vec<String>,
@@ -47,7 +50,12 @@ fn attempt(args: &Args, builtins: Builtins) -> Result<(), Refusal> {
         let why = format!("can't start the WebAssembly engine: {error:#}");
         refuse("host", Refusal::new(exit::SYSTEM, why))
     })?;
-    run::access(&config, &engine, &owner, &args.fields, args.cache).map_err(|why| {
+    // A program may have passed on what a person wrote, so it is told what is wrong.
+    let cache = parse_size(&args.cache).map_err(|wrong| {
+        refuse("refused", Refusal::new(exit::USAGE, format!("`cache`: {wrong}")))
+    })?;
+    let limits = AccessLimits { cache, answer: args.answer };
+    run::access(&config, &engine, &owner, &args.fields, limits).map_err(|why| {
         let refusal = Refusal { code: exit::USAGE, why };
         refuse("refused", refusal)
     })

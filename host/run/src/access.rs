@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+pub use pipemill_access::AccessLimits;
 use pipemill_access::{Access, MakeChannel, serve};
 use pipemill_config::{self as config, Config, Indexed, Source, WorkerCount};
 use pipemill_decode::{Engine, Plugin};
@@ -22,8 +23,7 @@ use crate::owner::{Owner, PARENT_POLL_INTERVAL};
 use crate::plan::Machine;
 
 /// Serves the only channel of this configuration, whose source is an index, to its owner until that
-/// ends. The records have the fields of these names, or all fields if there is no name. At most
-/// `cache` bytes of decoded blocks are kept.
+/// ends. The records have the fields of these names, or all fields if there is no name.
 ///
 /// # Errors
 /// The reasons why nothing was served, or why it ended.
@@ -32,7 +32,7 @@ pub fn access(
     engine: &Engine,
     owner: &Arc<Owner>,
     names: &[String],
-    cache: u64,
+    limits: AccessLimits,
 ) -> Result<(), Vec<String>> {
     let why = |error: io::Error| vec![error.to_string()];
     let [channel] = config.channels.as_slice() else {
@@ -53,7 +53,7 @@ pub fn access(
     let list = indexed.list.clone();
     let chosen = chosen(&indexed.fields, names)?;
     let fields = (&*indexed.fields, &*chosen);
-    let mut access = Access::new(&channel.name, list, fields, make, threads, cache);
+    let mut access = Access::new(&channel.name, list, fields, make, threads, limits);
     end_with(owner.clone()).map_err(why)?;
     let fields: Vec<_> = chosen.iter().map(|number| indexed.fields[*number].clone()).collect();
     owner.tell(&ready(indexed, &fields, access.records()));

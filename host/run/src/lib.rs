@@ -68,7 +68,7 @@ use pipemill_telemetry::{
     ChannelHandle, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
-pub use access::access;
+pub use access::{AccessLimits, access};
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;

@@ -178,6 +178,7 @@ class Dataset:
         """The dataset of these records alone, in this order: a list of numbers and ranges of
         numbers, or one range or slice. ::
 
+            train = pipemill.Dataset("train.index")
             first, rest = train.subset(range(1000)), train.subset(slice(1000, None))
 
         It shares host and cache with this one.
