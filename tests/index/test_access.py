@@ -216,6 +216,26 @@ def test_a_record_larger_than_the_cache(tmp_path):
                 assert [list(record.values()) for record in dataset[order]] == [[large[number]] for number in order]
 
 
+@pytest.mark.parametrize("distance, cache", [("1GiB", "1MiB"), ("1GiB", "16MiB"), ("256KiB", "1MiB"), ("256KiB", "16MiB")])
+def test_the_memory_of_the_host_has_a_limit(tmp_path, distance, cache):
+    (tmp_path / "data").mkdir()
+    for number in range(20):
+        values = (bytes([number, row % 251]) * 4000 for row in range(1000))
+        (tmp_path / f"data/{number:02}.recordio").write_bytes(b"".join(map(recordio, values)))
+    index = made(tmp_path / "data", tmp_path / "x.index", "recordio", {}, "--distance", distance)
+    dataset, numbers = pipemill.Dataset(index, cache=cache, workers=1), random.Random(1)
+    for _ in range(4):
+        some = numbers.sample(range(20_000), 100)
+        found = [next(iter(record.values())) for record in dataset[some]]
+        expected = [bytes([number // 1000, number % 1000 % 251]) * 4000 for number in some]
+        # Without a comparison of megabytes in the report.
+        assert [at for at in range(100) if found[at] != expected[at]] == []
+    status = pathlib.Path(f"/proc/{dataset._reading.host().pid}/status").read_text()
+    [most] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+    # The objects have 160 MB, of which each pass decodes nearly all.
+    assert most < 110 << 10
+
+
 def test_a_batch_is_a_view_that_stays(tmp_path):
     import numpy
 

@@ -160,11 +160,11 @@ impl Access {
         let keeps_all = wanted.iter().map(likely).fold(0, u64::saturating_add) <= limit;
         let (mut blocks, mut missing, mut bytes) = (Blocks::new(), Vec::new(), 0);
         let mut add = |wanted: &WantedBlock, block: Arc<DecodedBlock>| {
-            let block = match keeps_all || block.is_partial {
+            let block = match keeps_all && !block.is_partial {
                 true => block,
                 false => Arc::new(block.only(&wanted.records).unwrap_or_default()),
             };
-            bytes += if keeps_all { 0 } else { block.bytes };
+            bytes += if block.is_partial { block.bytes } else { 0 };
             blocks.insert(wanted.key, block);
             is_one || bytes <= most
         };

@@ -111,7 +111,8 @@ mod tests {
                     model.remove(0);
                 }
                 prop_assert_eq!(cache.bytes, model.iter().map(|kept| kept.2).sum::<u64>());
-                prop_assert_eq!((cache.values.len(), cache.by_use.len()), (model.len(), model.len()));
+                let sizes = (cache.values.len(), cache.by_use.len());
+                prop_assert_eq!(sizes, (model.len(), model.len()));
             }
         }
     }

@@ -172,16 +172,19 @@ impl SinkDelivery for BlockSink<'_> {
         else {
             return Ok(());
         };
-        let is_wanted = wanted.wants(position.first_record, batch.records as u64);
+        let first = position.first_record;
+        let wanted = wanted.wanted_of(first, batch.records as u64);
         block.is_partial |= block.bytes + batch.payload as u64 > self.limit;
-        if is_wanted || !block.is_partial {
-            // The caller fills this one in its place.
-            let columns = vec![Column::default(); batch.columns.len()];
-            let next = Batch { columns, ..Batch::default() };
-            let batch = std::mem::replace(batch, next);
-            block.push(Part::of(batch, memory, self.spare.clone()));
-        } else {
-            self.spare.give(memory);
+        // The caller fills this one in its place.
+        let columns = vec![Column::default(); batch.columns.len()];
+        let next = Batch { columns, ..Batch::default() };
+        let part = Part::of(std::mem::replace(batch, next), memory, self.spare.clone());
+        if !block.is_partial {
+            block.push(part);
+            return Ok(());
+        }
+        for record in wanted {
+            block.push(part.only((record - first) as usize));
         }
         Ok(())
     }

@@ -29,10 +29,11 @@ pub(crate) struct WantedBlock {
 }
 
 impl WantedBlock {
-    /// Whether one of these records of the object is wanted.
-    pub(crate) fn wants(&self, first: u64, records: u64) -> bool {
-        let at = self.records.partition_point(|record| *record < first);
-        self.records.get(at).is_some_and(|record| record - first < records)
+    /// The wanted ones of these records of the object.
+    pub(crate) fn wanted_of(&self, first: u64, records: u64) -> &[u64] {
+        let from = self.records.partition_point(|record| *record < first);
+        let to = self.records.partition_point(|record| *record < first.saturating_add(records));
+        &self.records[from..to]
     }
 }
 
@@ -183,7 +184,8 @@ mod tests {
                 prop_assert!(one.records.is_sorted_by(|record, next| record < next));
                 for record in 0..20 {
                     let place = RecordPlace { block: one.key, record };
-                    prop_assert_eq!(one.wants(record, 1), places.contains(&place));
+                    let is_wanted = one.wanted_of(record, 1) == [record];
+                    prop_assert_eq!(is_wanted, places.contains(&place));
                 }
             }
             prop_assert!(places.iter().all(|place| keys.contains(&place.block)));

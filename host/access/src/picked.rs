@@ -28,7 +28,7 @@ pub(crate) struct Chosen {
 }
 
 impl PickedRecords for Picked<'_> {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.rows.len()
     }
 
@@ -65,7 +65,7 @@ impl Picked<'_> {
     /// The kernel does not grant the memory.
     pub(crate) fn seal(&self, number: u64, position: BatchPosition) -> Result<Answer, RingError> {
         let (starts, payload) = self.places();
-        let (fields, records) = (self.fields.len(), self.len());
+        let (fields, records) = (self.fields.len(), self.count());
         let mut memory =
             SealedBatch::create(NAME, payload, position.object.len(), fields, records)?;
         let column = || Column {
