@@ -7,6 +7,7 @@ import re
 import tarfile
 import textwrap
 
+import e2e
 import pipemill
 from e2e import PATIENCE
 
@@ -65,6 +66,9 @@ def run(code, folder, monkeypatch, **names):
     monkeypatch.chdir(folder)
     # Addresses in S3 are folders here. tests/open reads S3.
     code = code.replace("s3://bucket/", f"{folder}/")
+    for index in re.findall(r'"(\w+\.index)"', code):
+        (folder / "rows.csv").write_text("x,y\n" + "".join(f"{row},{row}.5\n" for row in range(1200)))
+        assert e2e.run("index", folder / "rows.csv", "--out", folder / index).returncode == 0
     source = "bad.csv" if "DecodeError" in code else "pairs.csv" if "label" in code else "train.csv"
     types = {"header": True, "types": "int64"} if source == "bad.csv" else OPTIONS
     channel = {"name": "train", "source": {"file": str(folder / source), "epochs": 10}, "decoder": "csv", "options": types}

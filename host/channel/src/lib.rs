@@ -25,6 +25,8 @@ mod sink;
 mod stats;
 mod workers;
 
+pub use batch::copy::dense::row_sizes;
+pub use batch::copy::picked::PickedRecords;
 pub use batch::{Batch, BatchStart};
 pub use channel::{Channel, Outcome};
 pub use epoch_end::changed_input;

@@ -1,5 +1,6 @@
 //! The command line: the commands, their options, and the exit codes.
 //!
+//! - `access`: `pipemill access`: records of an index by their numbers, for a program.
 //! - `cat`: `pipemill cat`: decodes sources and prints the records to standard output.
 //! - `completions`: `pipemill completions`: a script that completes the command line in a shell.
 //! - `config`: `pipemill config`: checks and shows a configuration, and prints its schema.
@@ -35,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod cat;
 mod completions;
 mod config;
@@ -88,6 +90,8 @@ enum Command {
     /// Compiles the plugin on standard input: the process in which pipemill itself compiles
     #[command(name = COMPILE_STDIN, hide = true)]
     CompileStdin,
+    #[command(hide = true)]
+    Access(access::Args),
     Config(config::Args),
     Feed(feed::Args),
     Ls(ls::Args),
@@ -165,6 +169,7 @@ pub fn main(builtins: Builtins) -> ExitCode {
     let _flush = FlushLog;
     match cli.command {
         Command::Run(args) => run::main(&args, builtins),
+        Command::Access(args) => access::main(&args, builtins),
         Command::Config(args) => config::main(&args, builtins),
         Command::Cat(args) => cat::main(args, builtins),
         Command::Schema(args) => schema::main(&args, builtins),

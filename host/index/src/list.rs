@@ -25,6 +25,17 @@ impl IndexedList {
     fn object(&self, number: u64) -> Option<IndexedObject<'_>> {
         self.index.objects.get(usize::try_from(number).ok()?)
     }
+
+    /// Whether decoding of the object can begin at this place. A compressed object is read from a
+    /// place if it can be inflated from there. In S3, that would request all of its bytes after the
+    /// place.
+    fn divides(&self, object: &IndexedObject<'_>, place: &Place) -> bool {
+        let last_place = object.places.last().map_or(0, |place| place.offset);
+        let is_plain =
+            self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
+        let is_file = !self.index.header.root.is_empty();
+        is_plain || (is_file && !place.inflate.is_empty())
+    }
 }
 
 impl KnownObjects for IndexedList {
@@ -49,33 +60,35 @@ impl KnownObjects for IndexedList {
 
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block> {
         let Some(object) = self.object(number) else { return Vec::new() };
-        let block = |offset, header, record| Block {
-            offset,
-            header,
-            record,
-            records: object.records - record,
-            read_from: record,
-            read_to: object.records,
-            end: None,
-        };
-        let mut blocks = vec![block(0, 0, 0)];
-        let last_place = object.places.last().map_or(0, |place| place.offset);
-        let is_plain =
-            self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
-        // A compressed object is read from a place if it can be inflated from there. In S3, that
-        // would request all of its bytes after the place.
-        let is_file = !self.index.header.root.is_empty();
-        let divides = |place: &&Place| is_plain || (is_file && !place.inflate.is_empty());
-        for place in object.places.iter().filter(divides) {
+        let mut blocks = vec![Block::rest(0, 0, 0, object.records)];
+        for place in object.places.iter().filter(|place| self.divides(&object, place)) {
             let Some(last) = blocks.last_mut() else { break };
             if place.offset - last.offset < bytes || place.record == last.record {
                 continue;
             }
-            last.end = Some(place.offset);
-            (last.records, last.read_to) = (place.record - last.record, place.record);
-            blocks.push(block(place.offset, place.header, place.record));
+            *last = last.up_to(place.offset, place.record);
+            blocks.push(Block::rest(place.offset, place.header, place.record, object.records));
         }
         blocks
+    }
+
+    /// An object may have many places, so they are not looked at one by one.
+    fn block_with(&self, number: u64, record: u64) -> Option<Block> {
+        let object = self.object(number)?;
+        if record >= object.records {
+            return None;
+        }
+        let after = object.places.partition_point(|place| place.record <= record);
+        let (before, after) = object.places.split_at(after);
+        let divides = |place: &&Place| place.record > 0 && self.divides(&object, place);
+        let last = before.iter().rfind(divides).map_or(0, |place| place.record);
+        // Of several places with one record, the first one divides.
+        let begin = before.partition_point(|place| place.record < last);
+        let begin = before[begin..].iter().find(divides);
+        let (offset, header) = begin.map_or((0, 0), |place| (place.offset, place.header));
+        let rest = Block::rest(offset, header, last, object.records);
+        let next = after.iter().find(divides);
+        Some(next.map_or(rest, |place| rest.up_to(place.offset, place.record)))
     }
 
     fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {

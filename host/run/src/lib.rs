@@ -7,6 +7,7 @@
 //! computes the resources that the host takes, `open_files` handles the limit of open files.
 //! `in_process` is a run for tests.
 //!
+//! - `access`: random access for the process that owns this host.
 //! - `account`: the memory account that follows from the plan, for people: the memory that each
 //!   channel may take, and whether the container has it.
 //! - `channel_task`: the work of a served channel's thread: decode its input, or mix other
@@ -19,6 +20,7 @@
 //! - `wait`: waits for the first of several events: a signal, an event of a channel, the end of the
 //!   owner, or a deadline.
 
+mod access;
 mod account;
 mod channel_task;
 mod channel_threads;
@@ -66,6 +68,7 @@ use pipemill_telemetry::{
     ChannelHandle, HostState, MetricsError, MetricsListener, MetricsServer, WaitLog,
 };
 
+pub use access::{AccessLimits, access};
 pub use channels::{NotReady, PreparedChannel, prepare};
 pub use check::{Tried, TryError, check, try_channel};
 pub use command::CommandError;

@@ -52,7 +52,12 @@ impl Owner {
 
     /// Whether the owner has closed standard input, or has ended. Does not block.
     pub(super) fn has_ended(&self) -> bool {
-        getppid() != self.pid || self.has_hung_up()
+        !self.is_parent() || self.has_hung_up()
+    }
+
+    /// Whether the owner is the parent of this process: it has not ended.
+    pub(super) fn is_parent(&self) -> bool {
+        getppid() == self.pid
     }
 
     fn has_hung_up(&self) -> bool {
@@ -79,7 +84,7 @@ impl Owner {
     }
 
     /// Writes a line, unless the owner does not read: the host must still obey signals.
-    fn tell(&self, what: &Value) {
+    pub(super) fn tell(&self, what: &Value) {
         let line = format!("{what}\n");
         let write = move || {
             let mut stdout = stdout();

@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_types::{ListIdentity, is_same_content, split_identity};
+use pipemill_types::{ListIdentity, ObjectIdentity, is_same_content, split_identity};
 
 use crate::file_identity::file_facts;
+use crate::file_version::FileVersion;
 use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// An object that is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownObject {
     /// A path, or an address in S3.
     pub name: String,
@@ -45,6 +46,13 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
     /// smaller. Any other object is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
+
+    /// The smallest block of an object that has this record, counted from 0. `None` if it has no
+    /// such record.
+    fn block_with(&self, number: u64, record: u64) -> Option<Block> {
+        let has = |block: &Block| block.records > record.wrapping_sub(block.record);
+        self.blocks(number, 1).into_iter().find(has)
+    }
 
     /// The last seek point of a compressed object at or before this byte, counted inflated. `None`
     /// if it has none there.
@@ -186,6 +194,8 @@ pub struct KnownFiles {
     expected: Option<ListIdentity>,
     /// Byte at which the next file begins.
     offset: u64,
+    /// The file before.
+    before: Option<Checked>,
     total_size: Option<TotalSize>,
 }
 
@@ -202,6 +212,7 @@ impl KnownFiles {
             start: None,
             expected: None,
             offset: 0,
+            before: None,
             total_size: None,
         }
     }
@@ -256,13 +267,40 @@ impl KnownFiles {
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
-        let (_, found) = split_identity(identity.text());
-        if !is_same_content(&known.identity, found) {
-            return Err(changed(&self.name, &known, found));
-        }
+        let identity = self.checked(&known, version, identity)?;
         let block = item.block;
         Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
     }
+
+    /// Checks that an open file is as the list knows it. The content of a file that is in the same
+    /// state as for its block before is not looked at again.
+    fn checked(
+        &mut self,
+        known: &KnownObject,
+        version: Option<FileVersion>,
+        identity: ObjectIdentity,
+    ) -> Result<ObjectIdentity, SourceError> {
+        let is_before = |one: &&Checked| one.known == *known && Some(one.version) == version;
+        if let Some(before) = self.before.as_ref().filter(is_before) {
+            return Ok(before.identity.clone());
+        }
+        let (_, found) = split_identity(identity.text());
+        if !is_same_content(&known.identity, found) {
+            return Err(changed(&self.name, known, found));
+        }
+        self.before = version.map(|version| {
+            let (known, identity) = (known.clone(), identity.clone());
+            Checked { known, version, identity }
+        });
+        Ok(identity)
+    }
+}
+
+/// The file whose content was checked last, its state then, and its identity.
+struct Checked {
+    known: KnownObject,
+    version: FileVersion,
+    identity: ObjectIdentity,
 }
 
 /// The records of a part, of blocks in the order of the epoch. Blocks without a record of it are

@@ -113,6 +113,27 @@ pub struct Block {
 }
 
 impl Block {
+    /// The rest of an object with `records` records, from the record of this number on, which begins
+    /// at this byte. See the fields.
+    pub fn rest(offset: u64, header: u32, record: u64, records: u64) -> Self {
+        Self {
+            offset,
+            header,
+            record,
+            records: records.saturating_sub(record),
+            read_from: record,
+            read_to: records,
+            end: None,
+        }
+    }
+
+    /// The same block up to this record, which begins at this byte.
+    #[must_use]
+    pub fn up_to(self, offset: u64, record: u64) -> Self {
+        let records = record.saturating_sub(self.record);
+        Self { records, read_to: record, end: Some(offset), ..self }
+    }
+
     /// Of the records that are read, those from number `from` on, up to but not including `to`.
     /// They count from the first one that is read.
     #[must_use]

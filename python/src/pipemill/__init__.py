@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .batch import Batch
     from .binary import find_binary
+    from .dataset import Dataset
     from .errors import (
         AbsentError,
         BinaryNotFound,
@@ -59,6 +60,7 @@ __all__ = [
     "BinaryNotFound",
     "ClosedError",
     "ConnectError",
+    "Dataset",
     "DecodeError",
     "Epoch",
     "Field",
@@ -92,6 +94,7 @@ __all__ = [
 #: The modules of these names. All other names are errors.
 _MODULES = {
     "Batch": "batch",
+    "Dataset": "dataset",
     "Epoch": "stream",
     "Field": "schema",
     "Host": "private_host",

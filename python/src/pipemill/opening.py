@@ -9,6 +9,7 @@ from typing import Any
 from .address import Address
 from .errors import ConnectError, Refused
 from .arguments import REMEDIES, answering, check_shuffle
+from .copied import copied_records
 from .private_host import Host
 from .ranks import Node, local_cores, node_of, rank_of
 from .parts import check_part, name_of_part
@@ -393,21 +394,11 @@ def _records(stream: Stream, limit: int | None) -> Generator[dict[str, Any], Non
     left = limit
     with stream:
         for batch in stream:
-            names = [field.name for field in batch.fields]
-            for record in batch:
+            for record in copied_records(batch):
                 if left == 0:
                     return
                 left = None if left is None else left - 1
-                values = record if len(names) > 1 else (record,)
-                yield dict(zip(names, map(_copy, values)))
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, memoryview):
-        return bytes(value) if value.format == "B" and value.ndim == 1 else value.tolist()
-    if isinstance(value, list):
-        return [_copy(one) for one in value]
-    return value.copy() if hasattr(value, "copy") else value
+                yield record
 
 
 def _options(

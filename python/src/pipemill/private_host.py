@@ -19,7 +19,7 @@ import re
 import select
 import socket
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -81,6 +81,15 @@ class Host:
         """Starts the host with this configuration, and waits until it is ready. Messages call the
         file `shown`; None: by its name. `consumers_first`: nothing is decoded before the first
         consumers are connected, because they bring a state."""
+        words = ["--consumers-first"] if consumers_first else []
+        answer = self._start("run", words, file, pass_fds, shown)
+        self.socket = answer["socket"]
+        self._paths.append(self.socket)
+
+    def _start(
+        self, command: str, words: list[str], file: str, fds: tuple[int, ...], shown: str | None
+    ) -> dict[str, Any]:
+        """Starts the host by this command, and waits until it is ready. Returns its answer."""
         import subprocess  # to import it takes as long as all of this package
 
         # Plain descriptors, because nobody closes them at the end of the interpreter.
@@ -88,14 +97,12 @@ class Host:
         lifeline = ours.detach()
         answers, stdout = os.pipe()
         environment = {"PIPEMILL_LOG": "warn", "PIPEMILL_LOG_FORMAT": "human", **os.environ}
-        command = [find_binary(), "run", "--owner", str(os.getpid()), "--config", file]
-        if consumers_first:
-            command.append("--consumers-first")
+        whole = [find_binary(), command, "--owner", str(os.getpid()), "--config", file, *words]
         try:
             # In a session of its own, so that Ctrl-C does not reach it: the program decides.
             child = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=stdout, env=environment,
-                pass_fds=pass_fds, start_new_session=True,
+                whole, stdin=theirs.fileno(), stdout=stdout, env=environment,
+                pass_fds=fds, start_new_session=True,
             )  # fmt: skip
         except BaseException:
             os.close(lifeline)
@@ -109,9 +116,12 @@ class Host:
         self._owner = os.getpid()
         # From here on, `_end` waits for it, and not `Popen`.
         child.returncode = 0
-        paths: list[str] = []
-        self._answers = answers
-        self._end = weakref.finalize(self, _end, lifeline, answers, child.pid, os.getpid(), paths)
+        #: Files that are removed after the host's end.
+        self._paths: list[str] = []
+        self._lifeline, self._answers = lifeline, answers
+        self._end = weakref.finalize(
+            self, _end, lifeline, answers, child.pid, os.getpid(), self._paths
+        )
         # At the end of the interpreter the host is not ended here, because threads may still read.
         # It ends by itself right after the process.
         self._end.atexit = False
@@ -120,25 +130,21 @@ class Host:
         except BaseException:
             self.close()
             raise
-        answer = json.loads(line) if line.endswith(b"\n") else {}
+        answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
         if not answer:
-            self._raise_unready(command)
-        if "socket" not in answer:
+            self._raise_unready(whole)
+        if "why" in answer:
             self.close()
             _raise(answer, f"{file}:", shown)
-        self.socket = answer["socket"]
-        paths.append(self.socket)
+        return answer
 
     @classmethod
     def of_text(cls, text: str, shown: str = "", consumers_first: bool = False) -> Host:
         """A host for the text of a configuration. No file is left of it. Messages about it begin
         with `shown` and a place in it. With "" they have no place, because no person wrote the
         text."""
-        fd = _memory_file(text.encode())
-        try:
+        with memory_file(text) as fd:
             return cls(f"/proc/self/fd/{fd}", (fd,), shown, consumers_first)
-        finally:
-            os.close(fd)
 
     def connect(self, channel: str, **wishes: Any) -> Stream:
         """Connects to a channel. The arguments are those of :func:`connect`, but ``socket``. The
@@ -306,8 +312,9 @@ def _end(lifeline: int, answers: int, pid: int, owner: int, paths: list[str]) ->
             os.unlink(path)
 
 
-def _memory_file(content: bytes) -> int:
-    """A descriptor of a file without a name."""
+@contextlib.contextmanager
+def memory_file(text: str) -> Iterator[int]:
+    """A descriptor of a file without a name that has this text."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("pipemill.toml")
     else:
@@ -315,9 +322,12 @@ def _memory_file(content: bytes) -> int:
 
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(content)
-    return fd
+    try:
+        with os.fdopen(os.dup(fd), "wb") as file:
+            file.write(text.encode())
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _raise(answer: dict[str, Any], file: str, shown: str | None) -> NoReturn:

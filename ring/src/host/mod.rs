@@ -26,6 +26,7 @@
 //! - `missing_consumers`: for how long the writer waited while too few consumers were connected.
 //! - `observer`: the interface for observers of every batch of a ring, such as a trace.
 //! - `ring`: one channel's ring: its memory, and its state under a lock.
+//! - `sealed_batch`: a batch in memory of its own, which belongs to no ring.
 //! - `server`: the server of a process's rings: it binds the socket, and its thread communicates
 //!   with the consumers.
 //! - `server_loop`: the thread that communicates with the consumers of all rings: it accepts and
@@ -59,6 +60,7 @@ mod log_limit;
 mod missing_consumers;
 mod observer;
 mod ring;
+mod sealed_batch;
 mod server;
 mod server_loop;
 mod state;
@@ -83,6 +85,7 @@ pub use delivery::{
 };
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;
+pub use sealed_batch::SealedBatch;
 pub use server::{Server, ServerError};
 pub use server_loop::StatusText;
 pub use status::{ConsumerStatus, Status};

@@ -46,7 +46,7 @@ impl BatchInfo<'_> {
     }
 
     /// Size in bytes of the object's name, its metadata and its identity.
-    fn text_bytes(&self) -> usize {
+    pub(super) fn text_bytes(&self) -> usize {
         let BatchPosition { object, .. } = &self.position;
         object.len() + self.metadata.len() + self.position.identity_text().len()
     }
@@ -225,7 +225,7 @@ impl Writer {
         let first =
             RecordPlace { object: info.position.object_number, record: info.position.first_record };
         let batch = Batch { number, epoch, records, bytes, first };
-        self.write_header(info, &index, &batch);
+        write_header(self.bytes(), info, &index, batch.number);
         let dedicated = match std::mem::replace(&mut self.memory, Memory::None) {
             Memory::Dedicated(mut memory) => {
                 memory.seal(index.end).map_err(RingError::from)?;
@@ -313,46 +313,6 @@ impl Writer {
         let limit = self.bytes().len();
         if bytes <= limit { Ok(()) } else { Err(RingError::TooLarge { bytes, limit }) }
     }
-
-    fn write_header(&mut self, info: &BatchInfo<'_>, index: &Index, batch: &Batch) {
-        let plan = &index.plan;
-        let position = &info.position;
-        let identity = position.identity_text();
-        let metadata_at = plan.object_at + position.object.len();
-        let identity_at = metadata_at + info.metadata.len();
-        let header = Header {
-            batch: batch.number,
-            epoch: position.epoch,
-            has_absent: info.has_absent,
-            has_inputs: !position.inputs.is_empty(),
-            has_views: index.has_views,
-            records: batch.records,
-            fields: index.fields as u32,
-            payload_at: HEADER_BYTES as u64,
-            payload_bytes: info.payload_bytes as u64,
-            index_at: plan.index_at as u64,
-            // These fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
-            object_at: plan.object_at as u32,
-            object_bytes: position.object.len() as u32,
-            metadata_at: if info.metadata.is_empty() { 0 } else { metadata_at as u32 },
-            metadata_bytes: info.metadata.len() as u32,
-            first_record: position.first_record,
-            object_offset: info.object_offset,
-            padding: info.padding,
-            object_number: position.object_number,
-            restart_header: position.header,
-            restart_offset: position.offset,
-            restart_records: position.records,
-            identity_at: if identity.is_empty() { 0 } else { identity_at as u32 },
-            identity_bytes: identity.len() as u32,
-        };
-        let memory = self.bytes();
-        memory[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
-        put(plan.object_at, position.object.as_bytes());
-        put(metadata_at, info.metadata.as_bytes());
-        put(identity_at, identity.as_bytes());
-    }
 }
 
 /// The payload area, as in [`Writer::payload`].
@@ -416,6 +376,47 @@ impl Drop for Writer {
     }
 }
 
+/// Writes the names and the header of a batch with this number. `memory` must extend to the index's
+/// end.
+pub(super) fn write_header(memory: &mut [u8], info: &BatchInfo<'_>, index: &Index, batch: u64) {
+    let plan = &index.plan;
+    let position = &info.position;
+    let identity = position.identity_text();
+    let metadata_at = plan.object_at + position.object.len();
+    let identity_at = metadata_at + info.metadata.len();
+    let header = Header {
+        batch,
+        epoch: position.epoch,
+        has_absent: info.has_absent,
+        has_inputs: !position.inputs.is_empty(),
+        has_views: index.has_views,
+        records: index.records as u32,
+        fields: index.fields as u32,
+        payload_at: HEADER_BYTES as u64,
+        payload_bytes: info.payload_bytes as u64,
+        index_at: plan.index_at as u64,
+        // These fit a u32: `check_size` has checked the payload, and a name is never 4 GiB.
+        object_at: plan.object_at as u32,
+        object_bytes: position.object.len() as u32,
+        metadata_at: if info.metadata.is_empty() { 0 } else { metadata_at as u32 },
+        metadata_bytes: info.metadata.len() as u32,
+        first_record: position.first_record,
+        object_offset: info.object_offset,
+        padding: info.padding,
+        object_number: position.object_number,
+        restart_header: position.header,
+        restart_offset: position.offset,
+        restart_records: position.records,
+        identity_at: if identity.is_empty() { 0 } else { identity_at as u32 },
+        identity_bytes: identity.len() as u32,
+    };
+    memory[..HEADER_BYTES].copy_from_slice(&header.encode());
+    let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
+    put(plan.object_at, position.object.as_bytes());
+    put(metadata_at, info.metadata.as_bytes());
+    put(identity_at, identity.as_bytes());
+}
+
 /// Makes a dedicated buffer of the ring at least this large.
 fn ensure(ring: &Ring, memory: &mut DedicatedBuffer, bytes: usize) -> Result<(), WriteError> {
     if bytes <= memory.len() {
@@ -430,7 +431,7 @@ fn dedicated_name(ring: &Ring) -> String {
     format!("pipemill:{}:dedicated", ring.config().channel)
 }
 
-fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
+pub(super) fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
     let records = columns.first().map_or(0, |column| column.offsets.len());
     let even = |c: &Column| c.offsets.len() == records && c.lengths.len() == records;
     match columns.len() == fields && columns.iter().all(even) && u32::try_from(records).is_ok() {
@@ -439,7 +440,7 @@ fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
     }
 }
 
-fn check_size(payload_bytes: usize) -> Result<(), RingError> {
+pub(super) fn check_size(payload_bytes: usize) -> Result<(), RingError> {
     // The position of the name, which follows the payload, must also be a u32.
     match payload_bytes <= MAX_PAYLOAD - HEADER_BYTES {
         true => Ok(()),

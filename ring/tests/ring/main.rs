@@ -13,6 +13,7 @@ mod hostile_host;
 mod observer;
 mod raw_consumer;
 mod sealed;
+mod sealed_batch;
 mod setup;
 mod sharing;
 mod views;

@@ -38,7 +38,7 @@ struct Picked<'a> {
 }
 
 impl PickedRecords for Picked<'_> {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.picks.len()
     }
 

@@ -23,7 +23,7 @@ impl Selected {
 }
 
 impl PickedRecords for Selected {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.places.len()
     }
 

@@ -89,6 +89,12 @@ fn resume(index: &Index, number: u64, object: &IndexedObject<'_>, place: &Place)
 fn check_blocks(index: &Index) {
     let list = IndexedList::new(Arc::new(index.clone()), None);
     for (number, object) in (0..).zip(index.objects.iter()) {
+        for record in 0..object.records + 2 {
+            let blocks = list.blocks(number, 1);
+            let expected =
+                blocks.into_iter().find(|one| one.records > record.wrapping_sub(one.record));
+            assert_eq!(list.block_with(number, record), expected, "{} {record}", object.name);
+        }
         for bytes in [1, 10_000, 30_000, u64::MAX] {
             let blocks = list.blocks(number, bytes);
             let (mut record, mut offset) = (0, Some(0));

@@ -35,14 +35,12 @@ impl KnownObjects for Fake {
     fn blocks(&self, number: u64, _: u64) -> Vec<Block> {
         let counts = &self.0[number as usize];
         let mut at = 0;
-        let block = |(place, records): (usize, &u64)| {
-            let (from, to) = (at, at + records);
-            at = to;
-            let end = (place + 1 < counts.len()).then_some(to);
-            let (record, records) = (from, *records);
-            Block { offset: from, header: 0, record, records, read_from: from, read_to: to, end }
+        let block = |records: &u64| {
+            let from = at;
+            at += records;
+            Block::rest(from, 0, from, at).up_to(at, at)
         };
-        counts.iter().enumerate().map(block).collect()
+        counts.iter().map(block).collect()
     }
 
     fn seek_point(&self, _: u64, _: u64) -> Result<Option<SeekPoint>, String> {

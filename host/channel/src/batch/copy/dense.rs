@@ -12,7 +12,7 @@ use crate::Batch;
 use crate::batch::ALIGN;
 
 /// Bytes of each field's values if they have a fixed size above 0; `None` for others.
-pub(crate) fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {
+pub fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {
     fields.iter().map(|field| field.fixed_size().filter(|size| *size > 0)).collect()
 }
 

@@ -4,9 +4,9 @@ use crate::batch::ALIGN;
 use crate::batch::{Batch, push_copy};
 
 /// The records of one batch, in their order.
-pub(crate) trait PickedRecords {
+pub trait PickedRecords {
     /// Number of records.
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
 
     /// The value of a field of the record at this place; `None` if the record does not have it.
     fn value(&self, at: usize, field: usize) -> Option<&[u8]>;
@@ -27,7 +27,7 @@ pub(crate) trait PickedRecords {
                 end = usize::next_multiple_of(end, ALIGN);
             }
             let start = end;
-            end += (0..self.len()).map(|at| self.length(at, field) as usize).sum::<usize>();
+            end += (0..self.count()).map(|at| self.length(at, field) as usize).sum::<usize>();
             start
         };
         (row_sizes.iter().enumerate().map(of_field).collect(), end)
@@ -38,16 +38,16 @@ pub(crate) trait PickedRecords {
     fn copy_to(&self, batch: &mut Batch, memory: &mut [u8], starts: &[usize]) {
         for ((field, column), start) in batch.columns.iter_mut().enumerate().zip(starts) {
             let mut to = *start;
-            for at in 0..self.len() {
+            for at in 0..self.count() {
                 let value = self.value(at, field);
                 batch.absent |= value.is_none();
                 push_copy(column, memory, &mut to, value);
             }
         }
         // Either all records have a start, or none has.
-        if self.len() > 0 && self.start_of(0).is_some() {
-            batch.starts.extend((0..self.len()).filter_map(|at| self.start_of(at)));
+        if self.count() > 0 && self.start_of(0).is_some() {
+            batch.starts.extend((0..self.count()).filter_map(|at| self.start_of(at)));
         }
-        batch.records = self.len();
+        batch.records = self.count();
     }
 }

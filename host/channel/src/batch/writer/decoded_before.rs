@@ -15,12 +15,12 @@ impl<S: Sink> BatchWriter<'_, S> {
         after: u64,
         records: &impl PickedRecords,
     ) -> Result<(), StopReason> {
-        self.count_index(records.len())?;
+        self.count_index(records.count())?;
         let (places, payload) = records.layout(&self.row_sizes);
         if self.large.next_bytes().is_none() {
             self.ensure_memory()?;
         }
-        let room = self.room_from(start, records.len());
+        let room = self.room_from(start, records.count());
         if room.is_none_or(|room| payload > room) {
             self.replace_by_dedicated(payload)?;
         }

@@ -1,0 +1,59 @@
+//! A batch in memory of its own: its layout is that of a slot, and nobody can change it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+
+use pipemill_ring::host::{BatchInfo, Column, RingError, SealedBatch};
+use pipemill_ring::layout::{ABSENT, Header};
+use pipemill_types::BatchPosition;
+
+fn info(payload_bytes: usize) -> BatchInfo<'static> {
+    let position =
+        BatchPosition { object: "a.csv".to_owned(), first_record: 7, ..BatchPosition::default() };
+    BatchInfo { position, payload_bytes, has_absent: true, ..BatchInfo::default() }
+}
+
+#[test]
+fn it_has_the_layout_of_a_slot_and_is_sealed() {
+    let mut batch = SealedBatch::create("test", 5, 5, 2, 2).expect("some memory");
+    batch.payload()[..5].copy_from_slice(b"abcde");
+    let columns = [
+        Column { offsets: vec![0, 2], lengths: vec![2, 3] },
+        Column { offsets: vec![1, ABSENT], lengths: vec![4, 0] },
+    ];
+    let (memory, bytes) = batch.seal(3, &info(5), &columns).expect("it fits");
+    let mut file = File::from((*memory).try_clone().expect("a descriptor"));
+    assert!(file.write(b"x").is_err());
+    assert!(file.set_len(0).is_err());
+    let mut read = Vec::new();
+    file.read_to_end(&mut read).expect("memory");
+    let read = &read[..bytes as usize];
+    let header = Header::decode(read).expect("a batch");
+    assert_eq!((header.batch, header.records, header.fields, header.first_record), (3, 2, 2, 7));
+    assert!(header.has_absent);
+    assert_eq!(header.object(read), Ok("a.csv"));
+    assert_eq!(&header.payload(read).expect("a payload")[..5], b"abcde");
+    let column = |number| header.column(read, number).expect("a column").to_vec();
+    assert_eq!(column(0), [0, 2]);
+    assert_eq!(column(2), [1, ABSENT]);
+    assert_eq!(column(3), [4, 0]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let too_large = SealedBatch::create("test", u32::MAX as usize, 0, 1, 1);
+    assert!(matches!(too_large, Err(RingError::TooLarge { .. })));
+    let too_many = SealedBatch::create("test", 1, 0, usize::MAX / 8, 2);
+    assert!(matches!(too_many, Err(RingError::TooLarge { .. })));
+    let batch = SealedBatch::create("test", 1, 0, 1, 1).expect("some memory");
+    let uneven = [Column { offsets: vec![0], lengths: Vec::new() }];
+    assert!(matches!(batch.seal(0, &info(1), &uneven), Err(RingError::Columns { .. })));
+}
+
+#[test]
+fn it_grows_for_names_and_records_that_were_not_counted() {
+    let batch = SealedBatch::create("test", 1, 0, 0, 0).expect("some memory");
+    let column = Column { offsets: vec![0; 9000], lengths: vec![1; 9000] };
+    let (_, bytes) = batch.seal(0, &info(1), &[column]).expect("it grows");
+    assert!(bytes > 72_000);
+}
