@@ -67,7 +67,7 @@ ROWS = [(n, n % 10) for n in range(RECORDS)]
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 8
 
 
 def test_webdataset(tmp_path, monkeypatch):
@@ -89,6 +89,19 @@ def test_tfrecords(tmp_path, monkeypatch):
     assert [len(labels) for _, labels in before] == [len(labels) for _, labels in after] == [64, 64, 64, 8]
     assert sorted(of_tensors(before)) == sorted(of_tensors(after)) == ROWS
     assert of_tensors(after) != ROWS, "it is shuffled"
+
+
+def test_map_style(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    rows = [(number, number / 2) for number in range(300)]
+    (tmp_path / "data/rows.csv").write_text("id,x\n" + "".join(f"{number},{x}\n" for number, x in rows))
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([PIPEMILL, "index", "data/rows.csv", "--out", "rows.index"], check=True)
+    before, after = run("DictReader"), run("pipemill.Dataset(")
+    for trained in (before, after):
+        seen = [(int(number), float(x)) for numbers, xs in trained for number, x in zip(numbers, xs)]
+        assert len(seen) == 1000 and set(seen) <= set(rows), "a sampler may take a record twice"
+        assert [len(numbers) for numbers, _ in trained] == [64] * 15 + [40]
 
 
 def test_pipe_mode(tmp_path):
