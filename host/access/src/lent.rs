@@ -1,5 +1,5 @@
-//! The memory of answers: the client has it until it says that it does not read it any more. Then it
-//! has another answer.
+//! The memory of answers: the client has it until it says that it does not read it any more. Then
+//! it has another answer.
 
 use std::collections::VecDeque;
 
