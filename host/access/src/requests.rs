@@ -5,8 +5,8 @@
 //! that the client does not read any more (u32), the number of each of these answers, counted from
 //! 0 (u64), and the number of each record (u64). An answer is its kind (u32), the number of records
 //! in it (u32), and a number of bytes (u64). Kind 1 is a batch with that number of bytes, in memory
-//! whose descriptor comes with the answer; it may have fewer records than were asked for, but has at
-//! least one. Kind 2 is an error: that number of bytes of JSON follows, as in the ring's ERROR
+//! whose descriptor comes with the answer; it may have fewer records than were asked for, but has
+//! at least one. Kind 2 is an error: that number of bytes of JSON follows, as in the ring's ERROR
 //! message.
 
 use std::io::{self, IoSlice};
