@@ -256,6 +256,42 @@ def test_a_batch_is_a_view_that_stays(tmp_path):
             dataset.batch(wrong)
 
 
+def test_no_view_shows_another_answer(tmp_path):
+    dataset = pipemill.Dataset(indexed(tmp_path), fields=["n"])
+    every, kept, numbers = [record["n"] for record in dataset], [], random.Random(5)
+    for turn in range(200):
+        some = numbers.sample(range(len(every)), 40)
+        expected, values = [every[number] for number in some], dataset.batch(some)["n"]
+        kept.append((expected[1:], values[1:]) if turn % 3 == 0 else (expected, values))
+        if len(kept) > 5:
+            kept.pop(numbers.randrange(5))
+        if turn % 50 == 49 and os.fork() == 0:
+            os._exit(len([expected for expected, values in kept if values.tolist() != expected]))
+        del values
+        assert [expected for expected, values in kept if values.tolist() != expected] == []
+    for _ in range(4):
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+    maps = pathlib.Path(f"/proc/{dataset._reading.host().pid}/maps").read_text()
+    assert maps.count("pipemill:access") <= 6
+
+
+def test_a_forked_child_keeps_the_answers_of_its_parent(tmp_path):
+    dataset = pipemill.Dataset(indexed(tmp_path), fields=["n"])
+    values = dataset.batch([7, 3])["n"]
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os._exit(values.tolist() != [7, 3])
+    os.read(ready[0], 1)
+    del values
+    for number in range(20):
+        assert dataset.batch([number, 5])["n"].tolist() == [number, 5]
+    os.write(go[1], b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_killed_host_is_said_and_the_next_access_starts_another(tmp_path):
     dataset = pipemill.Dataset(indexed(tmp_path))
     expected = plain(dataset[5])
@@ -472,9 +508,11 @@ def test_what_a_client_asks_is_checked(tmp_path):
     with pytest.raises(pipemill.RefusedError, match="was asked for"):
         host.batch([(1 << 64) - 1])
     assert len(host.batch([0])) == 1
-    for request in (b"\0" * 8, b"\xff" * 8, (1 << 16).to_bytes(4, "little") + b"\1\0\0\0", ((1 << 16) + 1).to_bytes(8, "little")):
+    host._dead.extend([0, 0, 77, (1 << 64) - 1] * 200)
+    assert [host.batch([number])["n"].tolist() for number in range(9)] == [[number] for number in range(9)]
+    for records, given_back in ((0, 0), (0, 1), ((1 << 16) + 1, 0), (1, 1025), ((1 << 32) - 1, (1 << 32) - 1)):
         host = dataset._reading.host()
-        host._sock.sendall(request)
+        host._sock.sendall(records.to_bytes(4, "little") + given_back.to_bytes(4, "little"))
         with pytest.raises(pipemill.HostDied, match="exit status"):
             host.batch([0])
     assert plain(dataset[0]) == plain(dataset[-len(dataset)])

@@ -12,6 +12,7 @@ use pipemill_types::{BatchPosition, ErrorKind, Fault, Field, Position};
 use crate::cache::Cache;
 use crate::decoded::DecodedBlock;
 use crate::decoding::{BlockDecoder, MakeChannel};
+use crate::lent::Lent;
 use crate::numbers::{BlockKey, RecordNumbers, RecordPlace, WantedBlock};
 use crate::picked::{Chosen, Picked};
 
@@ -28,6 +29,7 @@ pub struct Access {
     most: u64,
     /// Number of the next answer.
     next: u64,
+    lent: Lent,
 }
 
 /// Limits of memory, in bytes.
@@ -96,12 +98,19 @@ impl Access {
             cache: Cache::new(cache),
             most: answer,
             next: 0,
+            lent: Lent::default(),
         }
     }
 
     /// Number of records.
     pub fn records(&self) -> u64 {
         self.numbers.count()
+    }
+
+    /// Notes that the client does not read the answer with this number any more: its memory may
+    /// have another one.
+    pub fn give_back(&mut self, answer: u64) {
+        self.lent.give_back(answer);
     }
 
     /// The first of these records, or all of them, in this order.
@@ -143,7 +152,7 @@ impl Access {
             first_record: first.record,
             ..BatchPosition::default()
         };
-        let answer = picked.seal(self.next, position)?;
+        let answer = picked.seal(self.next, position, &mut self.lent)?;
         self.next += 1;
         Ok(Some(answer))
     }

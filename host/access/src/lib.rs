@@ -7,6 +7,7 @@
 //! - `cache`: the decoded blocks that are kept, within a limit of memory.
 //! - `decoded`: a decoded block, and the sink that takes it from its channel.
 //! - `decoding`: decodes several blocks at once.
+//! - `lent`: the memory of answers, which is used again.
 //! - `numbers`: the object and the block of each record number.
 //! - `picked`: the batch of an answer.
 //! - `requests`: requests and answers on a socket.
@@ -18,6 +19,7 @@ mod access;
 mod cache;
 mod decoded;
 mod decoding;
+mod lent;
 mod numbers;
 mod picked;
 mod requests;

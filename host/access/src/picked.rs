@@ -1,14 +1,12 @@
 //! The batch of an answer: copies of the records that were asked for, in their order.
 
 use pipemill_channel::{Batch, PickedRecords};
-use pipemill_ring::host::{BatchInfo, RingError, SealedBatch};
+use pipemill_ring::host::{BatchInfo, RingError};
 use pipemill_types::{BatchPosition, Column};
 
 use crate::access::Answer;
 use crate::decoded::Part;
-
-/// The name of an answer's memory in `/proc/PID/maps`.
-const NAME: &str = "pipemill:access";
+use crate::lent::Lent;
 
 /// The records of an answer.
 pub(crate) struct Picked<'a> {
@@ -59,15 +57,19 @@ impl Picked<'_> {
         self.places().1
     }
 
-    /// The answer, with this number. `position` is that of its first record.
+    /// The answer, with this number, in memory of `lent`. `position` is that of its first record.
     ///
     /// # Errors
     /// The kernel does not grant the memory.
-    pub(crate) fn seal(&self, number: u64, position: BatchPosition) -> Result<Answer, RingError> {
+    pub(crate) fn seal(
+        &self,
+        number: u64,
+        position: BatchPosition,
+        lent: &mut Lent,
+    ) -> Result<Answer, RingError> {
         let (starts, payload) = self.places();
         let (fields, records) = (self.fields.len(), self.count());
-        let mut memory =
-            SealedBatch::create(NAME, payload, position.object.len(), fields, records)?;
+        let mut memory = lent.batch(payload, position.object.len(), fields, records)?;
         let column = || Column {
             offsets: Vec::with_capacity(records),
             lengths: Vec::with_capacity(records),
@@ -81,7 +83,9 @@ impl Picked<'_> {
             has_absent: batch.absent,
             ..BatchInfo::default()
         };
-        let (memory, bytes) = memory.seal(number, &info, &batch.columns)?;
+        let sealed = memory.seal(number, &info, &batch.columns)?;
+        let (memory, bytes) = (sealed.fd(), sealed.bytes());
+        lent.lend(number, sealed);
         Ok(Answer { records: records as u32, memory, bytes })
     }
 }

@@ -1,11 +1,13 @@
 //! Requests and answers on a socket, one after the other. docs/ring.md does not promise them: host
 //! and client are of one version.
 //!
-//! All numbers are little-endian. A request is the number of records (u32), 4 zero bytes, and the
-//! number of each record (u64). An answer is its kind (u32), the number of records in it (u32), and
-//! a number of bytes (u64). Kind 1 is a batch with that number of bytes in memory whose descriptor
-//! comes with the answer; it may have fewer records than were asked for, but has at least one. Kind
-//! 2 is an error: that number of bytes of JSON follows, as in the ring's ERROR message.
+//! All numbers are little-endian. A request is the number of records (u32), the number of answers
+//! that the client does not read any more (u32), the number of each of these answers, counted from
+//! 0 (u64), and the number of each record (u64). An answer is its kind (u32), the number of records
+//! in it (u32), and a number of bytes (u64). Kind 1 is a batch with that number of bytes, in memory
+//! whose descriptor comes with the answer; it may have fewer records than were asked for, but has
+//! at least one. Kind 2 is an error: that number of bytes of JSON follows, as in the ring's ERROR
+//! message.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,6 +23,8 @@ use crate::access::{Access, AccessError, Answer};
 
 /// Most records of a request.
 pub const MAX_RECORDS: u32 = 1 << 16;
+/// Most answers that a request gives back.
+const MAX_GIVEN_BACK: u32 = 1 << 10;
 
 const BATCH: u32 = 1;
 const ERROR: u32 = 2;
@@ -30,7 +34,8 @@ const ERROR: u32 = 2;
 /// # Errors
 /// The client sends what is no request, or the socket fails.
 pub fn serve(access: &mut Access, socket: impl AsFd) -> io::Result<()> {
-    while let Some(numbers) = request(&socket)? {
+    while let Some((given_back, numbers)) = request(&socket)? {
+        given_back.into_iter().for_each(|answer| access.give_back(answer));
         match access.answer(&numbers) {
             Ok(answer) => send_batch(&socket, &answer)?,
             Err(error) => send_error(&socket, &report(error))?,
@@ -39,18 +44,26 @@ pub fn serve(access: &mut Access, socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The record numbers of the next request. `None` if the client has hung up.
-fn request(socket: impl AsFd) -> io::Result<Option<Vec<u64>>> {
+/// The next request: the answers that it gives back, and the record numbers. `None` if the client
+/// has hung up.
+fn request(socket: impl AsFd) -> io::Result<Option<(Vec<u64>, Vec<u64>)>> {
     let mut head = [0; 8];
     if !receive(&socket, &mut head)? {
         return Ok(None);
     }
-    let [a, b, c, d, zeros @ ..] = head;
-    let count = u32::from_le_bytes([a, b, c, d]);
-    if zeros != [0; 4] || !(1..=MAX_RECORDS).contains(&count) {
+    let [a, b, c, d, e, f, g, h] = head;
+    let (count, given_back) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    if given_back > MAX_GIVEN_BACK || !(1..=MAX_RECORDS).contains(&count) {
         let message = format!("a request for {count} records: expected 1 to {MAX_RECORDS}");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
+    let given_back = receive_numbers(&socket, given_back)?;
+    let numbers = receive_numbers(&socket, count)?;
+    Ok(given_back.zip(numbers))
+}
+
+/// This many numbers. `None` if the client has hung up.
+fn receive_numbers(socket: impl AsFd, count: u32) -> io::Result<Option<Vec<u64>>> {
     let mut bytes = vec![0; 8 * count as usize];
     if !receive(&socket, &mut bytes)? {
         return Ok(None);

@@ -1,8 +1,9 @@
 """A host that gives records of an index by their numbers, as the child of this program.
 
 A request and its answer go through the socket that also ties the host to this program: see
-`host/access/src/requests.rs`. An answer is a batch in memory of its own, which nobody writes to any
-more. So it needs no ACK, and forked children may read it.
+`host/access/src/requests.rs`. An answer is a batch in memory of its own, which needs no ACK. When
+its last view has died, the next request says so, and its memory can have another answer. A forked
+child may read the answers that were there when it was forked, so they are never given back.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import os
 import socket
 import struct
 import threading
+import weakref
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 from .batch import Batch
 from .checked import Checked
@@ -26,6 +29,8 @@ from .schema import Field, parse_schema
 
 #: Most records of a request.
 MAX_RECORDS = 1 << 16
+#: Most answers that a request gives back.
+_MOST_GIVEN_BACK = 1 << 10
 _REQUEST = struct.Struct("<II")
 #: The kind of an answer, its records, and its bytes.
 _ANSWER = struct.Struct("<IIQ")
@@ -56,6 +61,11 @@ class AccessHost(Host):
         self._sock = socket.socket(fileno=os.dup(self._lifeline))
         self._lock = threading.Lock()
         self._answered = 0
+        #: The answers of which a view lives, and that no forked child has.
+        self._live: dict[int, Lease] = {}
+        #: The numbers of the answers that are to be given back.
+        self._dead: deque[int] = deque()
+        _hosts.add(self)
 
     def is_usable(self) -> bool:
         """Whether this process has started it, and has not closed it."""
@@ -88,7 +98,10 @@ class AccessHost(Host):
                 os.close(fd)
 
     def _send(self, numbers: Sequence[int]) -> None:
-        request = _REQUEST.pack(len(numbers), 0) + array.array("Q", numbers).tobytes()
+        count = min(len(self._dead), _MOST_GIVEN_BACK)
+        body = array.array("Q", [self._dead.popleft() for _ in range(count)])
+        body.extend(numbers)
+        request = _REQUEST.pack(len(numbers), count) + body.tobytes()
         self._sock.sendall(request, socket.MSG_NOSIGNAL)
 
     def _receive_head(self) -> tuple[int, int, int, int | None]:
@@ -106,10 +119,11 @@ class AccessHost(Host):
         if size < HEADER_BYTES:
             raise ProtocolError(f"the host gave a batch of {size} bytes; {REMEDY}")
         window = Mapping(fd, size).window(0, window_type(size))
-        lease = Lease(window)
+        lease = Lease(window, _giver_back(self._live, self._dead))
         lease.connection = _NO_CONNECTION
         lease.grant = Grant(GRANT, 0, self._answered, size, DEDICATED, 0)
         lease.acked, lease.written = True, False
+        self._live[self._answered] = lease
         self._answered += 1
         # Threads may read several batches at once, so these share no checks.
         return Batch(lease, window, Checked(self.fields))
@@ -122,6 +136,30 @@ class AccessHost(Host):
                 raise ConnectionResetError
             body += part
         return body
+
+
+def _giver_back(live: dict[int, Lease], dead: deque[int]) -> Callable[[Any], None]:
+    """Notes, when the last view of an answer has died, that it can be given back."""
+
+    def note(lease: Any) -> None:
+        number = lease.grant.batch
+        if live.pop(number, None) is not None:
+            dead.append(number)
+
+    return note
+
+
+#: All hosts. When this program forks, the child has the answers whose views live.
+_hosts: weakref.WeakSet[AccessHost] = weakref.WeakSet()
+
+
+def _keep_answers() -> None:
+    for host in list(_hosts):
+        host._live.clear()
+
+
+# Other threads may get an answer in between.
+os.register_at_fork(before=_keep_answers, after_in_parent=_keep_answers)
 
 
 class _NoConnection:

@@ -85,7 +85,7 @@ pub use delivery::{
 };
 pub use observer::{BatchEvent, Observer};
 pub use ring::Ring;
-pub use sealed_batch::SealedBatch;
+pub use sealed_batch::{SealedBatch, SealedMemory};
 pub use server::{Server, ServerError};
 pub use server_loop::StatusText;
 pub use status::{ConsumerStatus, Status};

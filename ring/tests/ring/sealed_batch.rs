@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 
 use pipemill_ring::host::{BatchInfo, Column, RingError, SealedBatch};
 use pipemill_ring::layout::{ABSENT, Header};
@@ -21,13 +22,13 @@ fn it_has_the_layout_of_a_slot_and_is_sealed() {
         Column { offsets: vec![0, 2], lengths: vec![2, 3] },
         Column { offsets: vec![1, ABSENT], lengths: vec![4, 0] },
     ];
-    let (memory, bytes) = batch.seal(3, &info(5), &columns).expect("it fits");
-    let mut file = File::from((*memory).try_clone().expect("a descriptor"));
+    let memory = batch.seal(3, &info(5), &columns).expect("it fits");
+    let mut file = File::from(memory.fd().try_clone().expect("a descriptor"));
     assert!(file.write(b"x").is_err());
     assert!(file.set_len(0).is_err());
     let mut read = Vec::new();
     file.read_to_end(&mut read).expect("memory");
-    let read = &read[..bytes as usize];
+    let read = &read[..memory.bytes() as usize];
     let header = Header::decode(read).expect("a batch");
     assert_eq!((header.batch, header.records, header.fields, header.first_record), (3, 2, 2, 7));
     assert!(header.has_absent);
@@ -54,6 +55,23 @@ fn what_does_not_fit_is_refused() {
 fn it_grows_for_names_and_records_that_were_not_counted() {
     let batch = SealedBatch::create("test", 1, 0, 0, 0).expect("some memory");
     let column = Column { offsets: vec![0; 9000], lengths: vec![1; 9000] };
-    let (_, bytes) = batch.seal(0, &info(1), &[column]).expect("it grows");
-    assert!(bytes > 72_000);
+    let memory = batch.seal(0, &info(1), &[column]).expect("it grows");
+    assert!(memory.bytes() > 72_000);
+}
+
+#[test]
+fn its_memory_can_have_another_batch() {
+    let mut batch = SealedBatch::create("test", 3, 5, 1, 1).expect("some memory");
+    batch.payload()[..3].copy_from_slice(b"abc");
+    let column = |length| [Column { offsets: vec![0], lengths: vec![length] }];
+    let memory = batch.seal(0, &info(3), &column(3)).expect("it fits");
+    let (fd, size) = (memory.fd(), memory.size());
+    let mut batch = SealedBatch::again("test", memory);
+    batch.payload()[..2].copy_from_slice(b"xy");
+    let memory = batch.seal(1, &info(2), &column(2)).expect("it fits");
+    assert_eq!((memory.fd().as_raw_fd(), memory.size()), (fd.as_raw_fd(), size));
+    let mut read = Vec::new();
+    File::from(fd.try_clone().expect("a descriptor")).read_to_end(&mut read).expect("memory");
+    let header = Header::decode(&read).expect("a batch");
+    assert_eq!((header.batch, header.payload(&read)), (1, Ok(&b"xy"[..])));
 }
