@@ -113,8 +113,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The rest of an object with `records` records, from the record of this number on, which begins
-    /// at this byte. See the fields.
+    /// The rest of an object with `records` records, from the record of this number on, which
+    /// begins at this byte. See the fields.
     pub fn rest(offset: u64, header: u32, record: u64, records: u64) -> Self {
         Self {
             offset,
