@@ -19,7 +19,7 @@ pub trait PickedRecords {
 
     /// The offset at which the values of each field begin, and the bytes of all. The values of a
     /// field are adjacent. `row_sizes` has the fields whose values all have one size: they begin at
-    /// a multiple of [`ALIGN`].
+    /// a multiple of 64 bytes.
     fn layout(&self, row_sizes: &[Option<usize>]) -> (Vec<usize>, usize) {
         let mut end = 0;
         let of_field = |(field, row_size): (usize, &Option<usize>)| {
