@@ -2,13 +2,15 @@
 
 import json
 import os
+import resource
 import shutil
+import subprocess
 
 import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
 from drift import rows_of
-from e2e import PATIENCE, run, tfrecord
+from e2e import PATIENCE, PIPEMILL, run, tfrecord
 
 
 def made(source, index, *options):
@@ -323,3 +325,55 @@ def test_slots_fit_batches_of_an_index(tmp_path, how):
     with pipemill.open(index, batch=128, timeout=PATIENCE, **how) as stream:
         assert 128 * 100_000 < stream._connection.welcome.slot_bytes < 2 * 128 * 100_000
         assert sum(len(batch) for batch in stream) == 300
+
+
+@pytest.fixture
+def written(tmp_path):
+    """An index of 2,000 files in a folder of its own, and the words that make it again, with other data."""
+    data, index = tmp_path / "data", tmp_path / "out/x.index"
+    data.mkdir()
+    index.parent.mkdir()
+    for number in range(2000):
+        (data / f"{number}.txt").write_text(f"{number}\n")
+    words = ["index", data, "--out", index, "-d", "lines"]
+    assert run(*words).returncode == 0
+    assert index.stat().st_size > 8192 and index.stat().st_mode & 0o777 == 0o666 & ~umask()
+    (data / "0.txt").write_text("more\nrows\n")
+    return index, words
+
+
+def test_a_full_disk_leaves_the_older_index_and_nothing_else(written):
+    index, words = written
+    before = index.read_bytes()
+    limit = (resource.RLIMIT_FSIZE, (4096, 4096))
+    full = run(*words, preexec_fn=lambda: resource.setrlimit(*limit))
+    assert full.returncode != 0 and b"x.index: can't be written" in full.stderr and b"File too large" in full.stderr
+    assert list(index.parent.iterdir()) == [index] and index.read_bytes() == before
+    assert run(*words).returncode == 0 and index.read_bytes() != before
+
+
+def test_a_command_that_is_killed_leaves_an_index_and_nothing_else(written):
+    """It is killed once it has opened a file in the folder of the index, or has ended before that was seen."""
+    index, words = written
+    for _ in range(5):
+        child = subprocess.Popen([PIPEMILL, *map(str, words)], stderr=subprocess.DEVNULL)
+        while child.poll() is None and not writes_in(index.parent, child.pid):
+            pass
+        child.kill()
+        child.wait()
+        assert list(index.parent.iterdir()) == [index]
+        assert run("index", "show", index).returncode == 0
+
+
+def writes_in(folder, pid):
+    try:
+        files = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    return any(file.startswith(f"{folder}/") for file in files)
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -26,6 +26,7 @@ use parquet::schema::parser::parse_message_type;
 use crate::columns::{SCHEMA, read_objects, write_objects};
 use crate::error::IndexError;
 use crate::header::VERSION;
+use crate::new_file::NewFile;
 use crate::{Header, Index, Objects};
 
 /// Number of objects of a row group.
@@ -55,15 +56,9 @@ impl Index {
         let failed = |error: io::Error| IndexError::io(path, "can't be written", &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new()
-            .prefix(".pipemill-index-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-            .tempfile_in(folder)
-            .map_err(failed)?;
-        self.write_to(file.as_file_mut()).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(path).map_err(|error| failed(error.error))?;
-        Ok(())
+        let mut file = NewFile::in_folder(folder).map_err(failed)?;
+        self.write_to(file.file()).map_err(failed)?;
+        file.replace(folder, path).map_err(failed)
     }
 
     fn write_to(&self, file: &mut File) -> io::Result<()> {

@@ -8,6 +8,7 @@
 //! - `header`: the facts about the whole index.
 //! - `list`: the objects as a list that sources read.
 //! - `merge`: merges the indexes of all parts of a source.
+//! - `new_file`: a file that is written as a whole or not at all.
 //! - `noting`: a source that notes the objects that it gives.
 //! - `objects`: the objects and their places, in memory.
 //! - `places`: looks at the records of all objects, for their numbers and places.
@@ -22,6 +23,7 @@ mod file;
 mod header;
 mod list;
 mod merge;
+mod new_file;
 mod noting;
 mod objects;
 mod places;
