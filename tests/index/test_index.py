@@ -377,3 +377,30 @@ def umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_an_index_is_made_from_python(tmp_path):
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        (tmp_path / f"data/{number}.csv").write_text(f"a,b\n{number},x\n")
+    index, parts = tmp_path / "x.index", [tmp_path / f"{part}.index" for part in range(2)]
+    how = {"options": {"header": True, "types": "auto"}}
+    pipemill.index(tmp_path / "data", index, "csv", **how, workers=1, distance="1MiB")
+    assert [row["a"] for row in pipemill.cat(index)] == [0, 1, 2]
+    (tmp_path / "data/3.csv").write_text("a,b\n3,y\n4\n")
+    with pytest.raises(pipemill.DecodeError, match="3.csv"):
+        pipemill.index(update=index)
+    pipemill.index([tmp_path / "data"], index, "csv", **how, on_error="skip", max_errors=1)
+    (tmp_path / "data/3.csv").write_text("a,b\n3,y\n4,z\n")
+    pipemill.index(update=index)
+    assert [row["a"] for row in pipemill.cat(index, on_error="skip")] == [0, 1, 2, 3, 4]
+    for part, out in enumerate(parts):
+        pipemill.index(tmp_path / "data", out, "csv", **how, part=(part, 2))
+    assert run("index", "merge", *parts, "--out", tmp_path / "all.index").returncode == 0
+    assert [row["a"] for row in pipemill.cat(tmp_path / "all.index")] == [0, 1, 2, 3, 4]
+    with pytest.raises(pipemill.SourceError, match="nothing.csv"):
+        pipemill.index(tmp_path / "nothing.csv", index)
+    with pytest.raises(pipemill.HostError, match="distance"):
+        pipemill.index(tmp_path / "data", index, distance="many")
+    with pytest.raises(ValueError, match="on_error="):
+        pipemill.index(tmp_path / "data", index, on_error="ignore")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         StateError,
         StreamTimeout,
     )
+    from .indexing import index
     from .opening import cat, open
     from .position import Position
     from .private_host import Host, host
@@ -88,6 +89,7 @@ __all__ = [
     "connect",
     "find_binary",
     "host",
+    "index",
     "open",
 ]
 
@@ -108,6 +110,7 @@ _MODULES = {
     "connect": "stream",
     "find_binary": "binary",
     "host": "private_host",
+    "index": "indexing",
     "open": "opening",
 }
 

@@ -405,14 +405,22 @@ def _options(
     options: Mapping[str, Any] | None, fields: str | Sequence[str] | None
 ) -> dict[str, Any]:
     """The decoder's options for the configuration."""
+    given = given_options(options, fields)
+    return {
+        name: literal(value) if isinstance(value, str) else value for name, value in given.items()
+    }
+
+
+def given_options(
+    options: Mapping[str, Any] | None, fields: str | Sequence[str] | None
+) -> dict[str, Any]:
+    """The decoder's options, with `fields` among them."""
     given = dict(options or {})
     if fields is not None:
         if "fields" in given:
             raise ValueError('fields= and options={"fields": …} say the same; leave one out')
         given["fields"] = fields if isinstance(fields, str) else ",".join(fields)
-    return {
-        name: literal(value) if isinstance(value, str) else value for name, value in given.items()
-    }
+    return given
 
 
 def node_address(node: Node, text: str) -> Address:
