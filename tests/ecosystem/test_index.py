@@ -89,3 +89,10 @@ def test_half_of_the_ranks_go_on_in_shards(index):
         state = ranks[-1].state_dict()
     [alone] = loaders(1, state)
     assert seen + [batch["a"].tolist() for batch in alone] == whole
+    # Between two passes.
+    state = alone.state_dict()
+    second = [batch["a"].tolist() for batch in alone]
+    assert second != whole and len(second) == len(whole)
+    for world in (2, 4):
+        ranks = loaders(world, state)
+        assert together([[batch["a"].tolist() for batch in loader] for loader in ranks]) == second

@@ -23,7 +23,12 @@ START_OF_EPOCH: dict[str, Any] = {
 }
 #: The keys of a state that it may leave out, with what they are then. The state of a channel with
 #: shards leaves out all that say nothing: such a state is small, and the same for all ranks.
-_LEFT_OUT: dict[str, Any] = {"schema": "", "rank": 0, "world": 1, **START_OF_EPOCH}
+_LEFT_OUT: dict[str, Any] = {
+    "schema": "",
+    "rank": 0,
+    "world": 1,
+    **{key: value for key, value in START_OF_EPOCH.items() if key != "delivered"},
+}
 
 
 class Tracker:

@@ -371,6 +371,6 @@ def _first_state(stream: Stream, resumed: bool) -> dict[str, Any]:
     first = pass_over_left_epoch(stream)
     state = stream.state_dict()
     if isinstance(first, Grant):
-        of_rank_0 = first.batch - first.batch % state["world"]
+        of_rank_0 = first.batch - first.batch % state.get("world", 1)
         state.update(START_OF_EPOCH, epoch=first.epoch, batch=of_rank_0)
     return state
