@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,6 +56,8 @@ def index(
     Raises :class:`SourceError` if a source does not exist, :class:`DecodeError` if something can't
     be decoded, and :class:`HostError` for everything else.
     """
+    import subprocess  # as long to import as half of this package
+
     if on_error not in ("fail", "skip"):
         raise ValueError(f"on_error={on_error!r}: expected \"fail\" or \"skip\"")
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
