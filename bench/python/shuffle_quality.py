@@ -8,9 +8,7 @@ same number of records, with shards as large as the blocks and a block size as l
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,8 +33,7 @@ def write(folder: pathlib.Path) -> pathlib.Path:
         rows = (f"{file * each + row:0{RECORD_BYTES - 1}}\n" for row in range(each))
         (data / f"{file:02}.txt").write_text("".join(rows))
     index = folder / "train.index"
-    command = [os.environ.get("PIPEMILL", "pipemill")]
-    subprocess.run([*command, "index", data, "--out", index, "-d", "lines", "--distance", "64KiB"], check=True)
+    pipemill.index(data, index, "lines", distance="64KiB")
     return index
 
 

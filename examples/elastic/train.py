@@ -9,7 +9,6 @@ nothing had happened, so the weights are those of a job of one rank.
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from multiprocessing import get_context
@@ -91,8 +90,7 @@ def main():
         data, index = Path(folder) / "data", Path(folder) / "train.index"
         data.mkdir()
         write_data(data)
-        command = os.environ.get("PIPEMILL", "pipemill")
-        subprocess.run([command, "index", data, "--out", index, "--distance", "16KiB"], check=True)
+        pipemill.index(data, index, distance="16KiB")
 
         start = {"weights": np.zeros(4), "state": None, "seen": []}
         alone = dict(start)
