@@ -90,12 +90,12 @@ impl Channel {
         let (index, hosts) = order.part.map_or((0, 1), |part| (part.index, part.count));
         let own = shards / hosts.max(1);
         let first = index * own;
-        let turn = batch.records as u64 / u64::from(own.max(1));
+        let per_round = batch.records as u64 / u64::from(own.max(1));
         let shards = pipemill_channel::Shards::new(
             indexed.list.clone(),
             order,
             (first..first + own, shards),
-            turn,
+            per_round,
             batch.tail == Tail::Drop,
         );
         let input = |(number, order)| {

@@ -56,7 +56,7 @@ pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
     let mut decoders = decoders.iter();
     if let Some(shards) = channel.shards() {
         // These are the same for any number of hosts. The index determines the decoder.
-        put(State::SHARDS, format!("{} of {} records", shards.count(), shards.turn()));
+        put(State::SHARDS, format!("{} of {} records", shards.count(), shards.per_round()));
         put("index", channel.indexed.as_ref().map_or(String::new(), |one| one.digest()));
         put("shuffle", seed_text(channel));
         put("tail", channel.batch.map_or("none", |batch| tail_word(batch.tail)).to_owned());

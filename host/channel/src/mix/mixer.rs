@@ -6,7 +6,7 @@ use pipemill_types::{BatchPosition, BatchSize, ErrorKind, Fault, Field, InputPos
 
 use super::draw::Draws;
 use super::input::{InputReader, Next};
-use super::shards::{Shards, Turns};
+use super::shards::{RoundRobin, Shards};
 use super::{Place, Until, failure};
 use crate::batch::BatchStart;
 use crate::batch::copy::picked::PickedRecords;
@@ -72,9 +72,9 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) stats: &'a [Arc<ChannelStats>],
     pub(super) readers: Vec<InputReader>,
     pub(super) until: Until,
-    /// The shards that are its inputs, and the one whose turn it is.
+    /// The shards that are its inputs, and the one that gives records now.
     pub(super) shards: Option<&'a Shards>,
-    pub(super) turns: Turns,
+    pub(super) round_robin: RoundRobin,
     pub(super) seed: u64,
     /// The number of records of each batch. `None`: portions for a window.
     pub(super) batch: Option<BatchSize>,
@@ -157,7 +157,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
         let draws = Draws::new(self.seed, epoch);
         (self.drawn, self.is_silent) = (first, is_silent);
         // The first record begins a round.
-        self.turns = Turns::default();
+        self.round_robin = RoundRobin::default();
         while let Drawn::Record(input) = self.draw(&draws, epoch)? {
             self.drawn += 1;
             if self.to_skip > 0 || is_silent {
@@ -191,7 +191,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             match (self.next(input, epoch)?, self.until) {
                 (Next::Fields(fields), _) => self.check_fields(input, epoch, &fields)?,
                 (Next::Record, _) => {
-                    self.turns.given();
+                    self.round_robin.given();
                     return Ok(Drawn::Record(input));
                 }
                 (Next::EpochEnd(_), Until::First) => return Ok(Drawn::EpochEnd),
@@ -215,7 +215,7 @@ impl<S: Sink> Mixer<'_, '_, S> {
             let is_over = shards.ends_before(record);
             let readers = &self.readers;
             let has_ended = |input: usize| readers[input].has_ended;
-            let next = || self.turns.input(shards.turn(), readers.len(), has_ended);
+            let next = || self.round_robin.input(shards.per_round(), readers.len(), has_ended);
             return (!is_over).then(next).flatten();
         }
         let weight = |(reader, weight): (&InputReader, &u64)| {

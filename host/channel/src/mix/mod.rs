@@ -9,7 +9,7 @@
 //! is copied once, into the batch. A window of a shuffle gets these batches as if they came from a
 //! decoder.
 //!
-//! **Shards**: the inputs may be shards of an index, which give records in turns (`shards`).
+//! **Shards**: the inputs may be shards of an index, which give records round robin (`shards`).
 //!
 //! **Restart**: a batch's position has the positions of all inputs at its first record
 //! (`position`), in place of an object's. From there on, the same records are drawn.
@@ -35,7 +35,7 @@ pub use self::position::{Comparison, is_same_input};
 pub use self::shards::Shards;
 
 use self::mixer::Mixer;
-use self::shards::Turns;
+use self::shards::RoundRobin;
 use crate::batch::BatchStart;
 use crate::batch::writer::BatchWriter;
 use crate::channel::{Channel, Outcome, no_window_thread, outcome};
@@ -58,8 +58,8 @@ pub struct Mix {
     pub seed: u64,
     /// The end of an epoch.
     pub until: Until,
-    /// The shards of an index that are its inputs, which give records in turns. `None`: inputs are
-    /// drawn by their weights.
+    /// The shards of an index that are its inputs, which give records round robin. `None`: inputs
+    /// are drawn by their weights.
     pub shards: Option<Shards>,
     /// Number of epochs.
     pub epochs: u32,
@@ -219,7 +219,7 @@ impl Mix {
                 readers,
                 until: self.until,
                 shards: self.shards.as_ref(),
-                turns: Turns::default(),
+                round_robin: RoundRobin::default(),
                 seed: self.seed,
                 batch: self.shuffle.is_none().then_some(self.batch),
                 size: self.batch,

@@ -1,4 +1,5 @@
-//! The shards of an index: a mix that takes equally many records of each of its inputs, in turns.
+//! The shards of an index: a mix that takes equally many records of each of its inputs, round
+//! robin.
 //!
 //! The order of all records of an epoch, that of the index's shuffled blocks, is divided into
 //! shards of equal length. A host has some of the shards, next to each other, each as an input. In
@@ -26,26 +27,28 @@ pub struct Shards {
     /// Number of records of an epoch.
     all: u64,
     /// Number of records of each shard in a round, 1 or more.
-    turn: u64,
+    per_round: u64,
     /// The largest number of rounds of an epoch. `None`: until all shards are at their end.
     rounds: Option<u64>,
 }
 
 impl Shards {
-    /// The shards `own` of the `count` shards of an order of blocks, of which each round has `turn`
-    /// records of each. With `drops`, a round in which any shard lacks records is left out.
+    /// The shards `own` of the `count` shards of an order of blocks, of which each round has
+    /// `per_round` records of each. With `drops`, a round in which any shard lacks records is left
+    /// out.
     pub fn new(
         list: KnownList,
         order: Order,
         (own, count): (Range<u32>, u32),
-        turn: u64,
+        per_round: u64,
         drops: bool,
     ) -> Self {
         let all = list.total_records();
         let shard = |index| ListPart { index, count, balance: Balance::default() };
-        let shortest = all / u64::from(count.max(1));
-        let rounds = drops.then(|| shortest / turn.max(1));
-        Self { list, order, own: own.map(shard).collect(), all, turn, rounds }
+        let own = own.map(shard).collect();
+        let shards = Self { list, order, own, all, per_round, rounds: None };
+        let rounds = drops.then(|| shards.shortest() / per_round.max(1));
+        Self { rounds, ..shards }
     }
 
     /// The order of the records of each of the mix's shards.
@@ -59,8 +62,8 @@ impl Shards {
     }
 
     /// Number of records of each shard in a round.
-    pub fn turn(&self) -> u64 {
-        self.turn
+    pub fn per_round(&self) -> u64 {
+        self.per_round
     }
 
     /// Number of shards, those of other mixes included.
@@ -70,25 +73,29 @@ impl Shards {
 
     /// Number of rounds of each epoch in which the mix has records.
     pub fn rounds(&self) -> u64 {
-        let longest = self.records().max().unwrap_or(0).div_ceil(self.turn.max(1));
+        let longest = self.records().max().unwrap_or(0).div_ceil(self.per_round.max(1));
         self.rounds.map_or(longest, |rounds| rounds.min(longest))
     }
 
     /// Number of rounds of each epoch in which every mix has records.
     pub fn common_rounds(&self) -> u64 {
-        let shortest = self.all / u64::from(self.count().max(1));
-        self.rounds.unwrap_or_else(|| shortest.div_ceil(self.turn.max(1)))
+        self.rounds.unwrap_or_else(|| self.shortest().div_ceil(self.per_round.max(1)))
+    }
+
+    /// Number of records of the shortest shard of all mixes.
+    fn shortest(&self) -> u64 {
+        self.all / u64::from(self.count().max(1))
     }
 
     /// Whether the mix's epoch ends before this record.
     pub(super) fn ends_before(&self, record: u64) -> bool {
-        let round = self.turn.saturating_mul(self.own.len() as u64);
+        let round = self.per_round.saturating_mul(self.own.len() as u64);
         self.rounds.is_some_and(|rounds| record >= rounds.saturating_mul(round))
     }
 
     /// The number of records of each epoch that are left out, because their round is.
     pub(super) fn left_out(&self) -> u64 {
-        let most = self.rounds.map_or(u64::MAX, |rounds| rounds.saturating_mul(self.turn));
+        let most = self.rounds.map_or(u64::MAX, |rounds| rounds.saturating_mul(self.per_round));
         self.records().map(|records| records.saturating_sub(most)).sum()
     }
 
@@ -101,17 +108,16 @@ impl Shards {
         }
     }
 
-    /// The place at which the mix resumes: where its first record is in the mix's epoch, and the
-    /// positions of its inputs, with these names.
+    /// The place at which the mix resumes inside of an epoch: where its first record is in the
+    /// mix's epoch, and the positions of its inputs, with these names.
     pub(super) fn resume<'a>(
         &self,
         resume: &Resume,
         names: impl Iterator<Item = &'a str>,
     ) -> (u64, Vec<InputPosition>) {
         let BatchPosition { epoch, first_record, .. } = resume.position;
-        // A state is taken after a whole batch, of any number of shards.
-        let round = if resume.delivered > 0 { self.turn } else { 0 };
-        let record = first_record.saturating_add(round);
+        // A state inside of an epoch is taken after a whole batch, of any number of shards.
+        let record = first_record.saturating_add(self.per_round);
         let input = |(order, name): (Order, &str)| {
             let place = self.list.place_of(&order, epoch, record);
             let ended = place.is_none();
@@ -139,22 +145,22 @@ fn in_shard(epoch: u32, at: PlaceInOrder) -> BatchPosition {
 
 /// The input of the next record of a mix of shards.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// The input whose turn it is.
+pub(super) struct RoundRobin {
+    /// The input that gives records now.
     input: usize,
-    /// Records that it has given in this turn.
+    /// Records that it has given in this round.
     given: u64,
 }
 
-impl Turns {
+impl RoundRobin {
     /// The input of the next record; `None` if all of them have ended.
     pub(super) fn input(
         &mut self,
-        turn: u64,
+        per_round: u64,
         inputs: usize,
         has_ended: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        if self.given >= turn {
+        if self.given >= per_round {
             self.next(inputs);
         }
         for _ in 0..inputs {
