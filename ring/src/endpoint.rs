@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::{Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen};
+use nix::sys::socket::{
+    Backlog, Shutdown, SockFlag, SockType, UnixAddr, bind, connect, listen, shutdown,
+};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
@@ -142,6 +144,12 @@ impl Endpoint {
     /// The path that others connect to.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes the kernel refuse new connections. Those that wait can still be accepted.
+    pub(crate) fn refuse_more(&self) {
+        // It can't fail: it is a listening socket of this process.
+        let _ = shutdown(self.listener.as_raw_fd(), Shutdown::Read);
     }
 }
 

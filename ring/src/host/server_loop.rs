@@ -136,10 +136,19 @@ impl ServerLoop {
         self.end();
     }
 
-    /// Hangs up on all consumers. ACKs that have arrived by now count. Nothing is granted after
-    /// that: otherwise a consumer that is hung up on later would get the batches of an earlier one,
-    /// which may have sent an ACK meanwhile.
+    /// Hangs up on all consumers. Those that have connected by now are welcomed before, so that
+    /// they learn how the stream has ended. ACKs that have arrived by now count. Nothing is granted
+    /// after that: otherwise a consumer that is hung up on later would get the batches of an earlier
+    /// one, which may have sent an ACK meanwhile.
     fn end(mut self) {
+        self.endpoint.refuse_more();
+        loop {
+            match accept(&self.endpoint) {
+                Ok(socket) => self.admit(socket),
+                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+                Err(_) => break,
+            }
+        }
         for id in self.connections.ids() {
             for _ in 0..TURNS_AT_END {
                 self.serve(id, EpollFlags::EPOLLIN);

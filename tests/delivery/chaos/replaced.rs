@@ -127,7 +127,7 @@ impl Run {
     }
 
     /// A host that resumes at the state, and its consumer. The error is the reason of a refusal.
-    /// `None`: the host had nothing left to deliver, and ended before anybody connected.
+    /// `None`: the host had nothing left to deliver, and ended before it answered.
     fn start(&self, random: &mut fastrand::Rng) -> Result<Option<(Process, Reader)>, String> {
         let socket = self.place.path("run/host.sock");
         let mut command = host::command(&pipemill!(), &self.place, &self.config);
@@ -153,11 +153,12 @@ impl Run {
                 kill(process);
                 Err(why)
             }
-            Some(Err(error)) => panic!("{error}"),
-            None => match process.wait() {
+            // It may have connected while the host ended, and said HELLO after that.
+            None | Some(Err(ReaderError::HostDied { .. })) => match process.wait() {
                 ended if ended.code == Some(0) => Ok(None),
                 ended => Err(ended.with_code(64).stderr),
             },
+            Some(Err(error)) => panic!("{error}"),
         }
     }
 

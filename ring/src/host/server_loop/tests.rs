@@ -135,6 +135,21 @@ fn a_status_client_has_at_most_one_answer_that_it_has_not_received() {
 }
 
 #[test]
+fn a_consumer_that_waits_to_be_accepted_at_the_end_gets_the_end_of_the_stream() {
+    let folder = folder();
+    let server = server(folder.path(), 3);
+    server.channels["train"].end_stream();
+    let path = server.endpoint.path().to_owned();
+    let waiting = connect_to(&path).unwrap();
+    say_hello(&waiting);
+    server.end();
+    assert!(matches!(next(&waiting), Some(ToConsumer::Welcome(_))));
+    assert_eq!(next(&waiting), Some(ToConsumer::StreamEnd));
+    assert_eq!(next(&waiting), None);
+    connect_to(&path).unwrap_err();
+}
+
+#[test]
 fn a_batch_whose_ack_waits_at_the_end_is_granted_to_nobody_else() {
     let folder = folder();
     let mut server = server(folder.path(), 3);
