@@ -32,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "msgpack", run: decoders::msgpack },
     Target { name: "npy", run: decoders::npy },
     Target { name: "npz", run: decoders::npz },
+    Target { name: "parquet", run: decoders::parquet },
     Target { name: "recordio", run: decoders::recordio },
     Target { name: "recordio-protobuf", run: decoders::recordio_protobuf },
     Target { name: "tf-example", run: decoders::tf_example },

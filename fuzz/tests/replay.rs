@@ -104,6 +104,7 @@ replays! {
     msgpack: "msgpack",
     npy: "npy",
     npz: "npz",
+    parquet: "parquet",
     recordio: "recordio",
     recordio_protobuf: "recordio-protobuf",
     tf_example: "tf-example",

@@ -47,8 +47,8 @@ fn passes_with_heads(decoder: &str, options: &[&str], file: &str, cases: &str) -
     }
     assert!(!report.contains("swallowed:"), "{args:?}: {report}");
     let is_checked = report.contains("decoding can begin again where the decoder says");
-    // Archives are read as a whole.
-    assert_eq!(is_checked, decoder != "npz", "{args:?}: {report}");
+    // Archives and files with their directory at the end are read as a whole.
+    assert_eq!(is_checked, !["npz", "parquet"].contains(&decoder), "{args:?}: {report}");
     report
 }
 
@@ -114,6 +114,20 @@ fn decoders_of_arrays_pass() {
     passes("tokens", &["length=9"], "tokens/tests/fixtures/train.bin", "200");
     let header = &["length=9", "format=llm.c"];
     passes("tokens", header, "tokens/tests/fixtures/gpt2.bin", "200");
+}
+
+#[test]
+fn decoders_of_columns_pass() {
+    for file in ["none", "gzip", "snappy", "zstd", "v2"] {
+        passes_with_heads(
+            "parquet",
+            &[],
+            &format!("parquet/tests/fixtures/rows-{file}.parquet"),
+            "60",
+        );
+    }
+    let columns = &["columns=vector,tags"];
+    passes_with_heads("parquet", columns, "parquet/tests/fixtures/rows-none.parquet", "60");
 }
 
 #[test]

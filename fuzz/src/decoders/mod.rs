@@ -68,6 +68,11 @@ pub(crate) fn npz(bytes: &[u8]) {
     check::<pipemill_npz::Npz>(&case);
 }
 
+pub(crate) fn parquet(bytes: &[u8]) {
+    let case = Case::new(bytes, presets::PARQUET).decompressing();
+    check::<pipemill_parquet::Parquet>(&case);
+}
+
 pub(crate) fn recordio(bytes: &[u8]) {
     let case = Case::new(bytes, presets::RECORDIO);
     if let Some(outcome) = check::<pipemill_recordio::RecordIo>(&case).filter(is_own_format) {

@@ -77,6 +77,12 @@ pub(super) const NPZ: &[Preset] = &[
     &[("fields", "x,label=y?"), ("verify", "false")],
     &[("fields", "x:float32[0,3],y:int64?"), ("verify", "false")],
 ];
+pub(super) const PARQUET: &[Preset] = &[
+    &[("verify", "false")],
+    &[],
+    &[("columns", "id,tags"), ("verify", "false")],
+    &[("columns", "user"), ("verify", "false")],
+];
 pub(super) const RECORDIO: &[Preset] = &[&[], &[("multipart", "concat")]];
 pub(super) const RECORDIO_PROTOBUF: &[Preset] = &[
     &[],

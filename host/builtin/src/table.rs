@@ -12,6 +12,7 @@ builtins! {
     "msgpack", 1, "MessagePack values, whole or by key or JSON pointer";
     "npy", 1, "NumPy's .npy files: the rows of an array";
     "npz", 1, "NumPy's .npz archives: the rows of an array, or an archive as a record";
+    "parquet", 1, "Parquet files: a row as a record, with the columns of the file as fields";
     "recordio", 1, "MXNet RecordIO, both multi-part dialects";
     "recordio-protobuf", 1, "SageMaker's RecordIO-protobuf: tensors as typed fields";
     "tf-example", 1, "tf.train.Example in TFRecord: features as typed fields";

@@ -91,6 +91,9 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         return Some(Sniffed::Unsupported(what, "convert it: `iconv -f UTF-16 -t UTF-8`"));
     }
     let is_text = text::is_text(first);
+    if first.starts_with(b"PAR1") && !is_text {
+        return format(Format::Parquet);
+    }
     // Magic bytes that a text may begin with count only if bytes follow that no text contains.
     let mut known = UNSUPPORTED.iter().filter(|known| !known.letters || !is_text);
     let found = known.find(|known| first.starts_with(known.magic))?;
@@ -120,7 +123,7 @@ const UNPACK: &str = "unpack it first, or compress it with gzip or zstd";
 const NO_DECODER: &str = "no decoder reads it; check what the source holds";
 
 const UNSUPPORTED: &[Unsupported] = &[
-    unsupported(b"PAR1", true, "a Parquet file", ARROW_READS),
+    unsupported(b"PARE", true, "an encrypted Parquet file", "decrypt it first"),
     unsupported(b"ARROW1", true, "an Arrow file", ARROW_READS),
     unsupported(b"\xff\xff\xff\xff", false, "an Arrow stream", ARROW_READS),
     unsupported(b"BZh", true, "compressed with bzip2", UNPACK),

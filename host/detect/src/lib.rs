@@ -57,6 +57,7 @@ enum Format {
     Npy,
     Npz,
     Avro,
+    Parquet,
     MessagePack,
     /// A plugin on the search path, by its name.
     Plugin(String),
@@ -76,6 +77,7 @@ impl Format {
             Self::Npy => "npy",
             Self::Npz => "npz",
             Self::Avro => "avro",
+            Self::Parquet => "parquet",
             Self::MessagePack => "msgpack",
             Self::Plugin(name) => name,
         }
@@ -115,6 +117,7 @@ impl fmt::Display for Format {
             Self::Npy => f.write_str("a NumPy array (.npy)"),
             Self::Npz => f.write_str("NumPy arrays in a zip archive (.npz)"),
             Self::Avro => f.write_str("Avro"),
+            Self::Parquet => f.write_str("Parquet"),
             Self::MessagePack => f.write_str("MessagePack"),
             Self::Plugin(name) => write!(f, "what the plugin `{name}` reads"),
         }

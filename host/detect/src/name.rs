@@ -30,6 +30,7 @@ fn known(ending: &str) -> Option<Format> {
         ".npy" => Format::Npy,
         ".npz" => Format::Npz,
         ".avro" => Format::Avro,
+        ".parquet" | ".parq" => Format::Parquet,
         ".msgpack" => Format::MessagePack,
         _ => return None,
     })

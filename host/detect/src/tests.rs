@@ -47,6 +47,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("recordio", recordio(&[b"one", b"three"])),
         ("webdataset", tar("a.txt", b"text")),
         ("npz", npz()),
+        ("parquet", b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02PAR1".to_vec()),
     ]
 }
 
@@ -110,6 +111,8 @@ const ENDINGS: &[(&str, &str)] = &[
     (".npy", "npy"),
     (".npz", "npz"),
     (".avro", "avro"),
+    (".parquet", "parquet"),
+    (".parq", "parquet"),
     (".msgpack", "msgpack"),
     (".bin", ""),
     (".json", "jsonl"),
@@ -328,7 +331,7 @@ fn what_no_decoder_reads_is_named() {
     let utf16: Vec<u8> = "a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let with_mark = [&b"\xff\xfe"[..], &utf16].concat();
     for (name, bytes, expected) in [
-        ("a.csv", &b"PAR1\x15\x04\x15\x10"[..], "Parquet"),
+        ("a.csv", &b"PARE\x15\x04\x15\x10"[..], "encrypted Parquet"),
         ("a.tfrecord", b"<!DOCTYPE html>\n<html><title>403</title></html>\n", "HTML"),
         ("a.csv", &utf16, "UTF-16"),
         ("a.csv", &with_mark, "UTF-16"),

@@ -76,7 +76,7 @@ const SIGNATURES: &[Signature] = &[
     },
     Signature {
         begins: |head| with_control(head, b"PAR1"),
-        what: "a Parquet file: `pyarrow` reads it, and can write rows from it",
+        what: "a Parquet file: set decoder = \"parquet\"",
     },
     Signature {
         begins: |head| with_control(head, b"ARROW1"),

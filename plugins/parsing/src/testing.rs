@@ -87,7 +87,7 @@ pub fn other_formats() -> Vec<(&'static str, Vec<u8>)> {
         ("compression = \"zstd\"", bytes(b"\x28\xb5\x2f\xfd\x04\x58", 700)),
         ("decoder = \"npy\"", bytes(b"\x93NUMPY\x01\0v\0{'descr': '<u2', ", 200)),
         ("decoder = \"tokens\"", bytes(b"\x88\xd8\x34\x01\x01\0\0\0", 1200)),
-        ("a Parquet file", bytes(b"PAR1\x15\x04\x15\x10", 900)),
+        ("decoder = \"parquet\"", bytes(b"PAR1\x15\x04\x15\x10", 900)),
         ("a zip archive", bytes(b"PK\x03\x04\x14\0\0\0\x08\0", 900)),
         ("decoder = \"avro\"", bytes(b"Obj\x01\x04\x16avro.schema", 900)),
     ]

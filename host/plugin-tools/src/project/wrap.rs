@@ -16,7 +16,7 @@ const EXAMPLE_TYPE: &str = "LengthPrefixed";
 const EXAMPLE_DEPENDENCY: &str = "{ path = \"../../plugins/length-prefixed\" }";
 
 /// The built-in decoders, each with its type.
-const TYPES: [(&str, &str); 16] = [
+const TYPES: [(&str, &str); 17] = [
     ("augmented-manifest", "AugmentedManifest"),
     ("avro", "Avro"),
     ("csv", "Csv"),
@@ -27,6 +27,7 @@ const TYPES: [(&str, &str); 16] = [
     ("msgpack", "Msgpack"),
     ("npy", "Npy"),
     ("npz", "Npz"),
+    ("parquet", "Parquet"),
     ("recordio", "RecordIo"),
     ("recordio-protobuf", "RecordIoProtobuf"),
     ("tf-example", "TfExample"),

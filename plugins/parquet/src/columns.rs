@@ -1,0 +1,350 @@
+//! The fields of a record: the columns of the schema that can be fields, and how they are read.
+
+use std::collections::BTreeSet;
+
+use pipemill_plugin::{Field, Scalar};
+
+use crate::convert::Convert;
+use crate::footer::{Logical, Node, Unit};
+use crate::wanted::Wanted;
+
+/// Largest nesting depth of groups.
+const MAX_DEPTH: usize = 64;
+/// Largest number of fields of a record: the host's limit.
+const MAX_FIELDS: usize = 65_536;
+/// Largest number of fields that a message lists.
+const MAX_LISTED: usize = 20;
+
+/// A column that becomes a field.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) field: Field,
+    /// Its path in the schema, for messages.
+    pub(crate) path: String,
+    /// Its number among all columns.
+    pub(crate) number: usize,
+    pub(crate) physical: Physical,
+    pub(crate) convert: Convert,
+    /// The definition level of a value that is there.
+    pub(crate) present: u32,
+    pub(crate) list: Option<List>,
+}
+
+/// The levels of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct List {
+    /// The definition level of an empty list. One below it is absent.
+    pub(crate) empty: u32,
+    /// Whether its elements are bytes or text.
+    pub(crate) has_offsets: bool,
+}
+
+/// How values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Physical {
+    Boolean,
+    /// This number of bytes.
+    Fixed(usize),
+    Bytes,
+}
+
+/// The levels of the schema around a node.
+#[derive(Debug, Clone, Copy)]
+struct Around {
+    definition: u32,
+    depth: usize,
+}
+
+/// A column that may become a field, or the reason why it can't.
+type Found = (String, usize, Result<Column, String>);
+
+/// The columns that become fields, in the order of `wanted`, or of the schema.
+pub(crate) fn columns(schema: &[Node], wanted: Option<&[Wanted]>) -> Result<Vec<Column>, String> {
+    let mut walk = Walk { schema, next: 1, leaves: 0, found: Vec::new() };
+    let root = schema.first().ok_or("the file has no schema")?;
+    for _ in 0..root.children.max(0) {
+        walk.node("", Around { definition: 0, depth: 0 })?;
+    }
+    if walk.next != schema.len() {
+        return Err("the nodes of the file's schema are no tree".to_owned());
+    }
+    let found = walk.found;
+    let columns = match wanted {
+        None => found.iter().map(|one| take(one, &found)).collect::<Result<Vec<_>, _>>()?,
+        Some(wanted) => selected(&found, wanted)?,
+    };
+    let mut names = BTreeSet::new();
+    if let Some(twice) = columns.iter().find(|one| !names.insert(&one.field.name)) {
+        let name = &twice.field.name;
+        return Err(format!("two fields are called `{name}`; see the option `columns`"));
+    }
+    match columns.len() {
+        0 => Err("the file has no columns".to_owned()),
+        more if more > MAX_FIELDS => {
+            Err(format!("the file has more than {MAX_FIELDS} columns; see the option `columns`"))
+        }
+        _ => Ok(columns),
+    }
+}
+
+fn take(one: &Found, all: &[Found]) -> Result<Column, String> {
+    one.2.clone().map_err(|what| {
+        let can = all.iter().filter(|(.., found)| found.is_ok()).map(|(path, ..)| path.as_str());
+        let can: Vec<_> = can.take(MAX_LISTED).collect();
+        let others = match can.is_empty() {
+            true => String::new(),
+            false => format!(", as in columns = \"{}\"", can.join(",")),
+        };
+        format!(
+            "the column `{}` is {what}, which can't be a field of a record; leave it out by the \
+             option `columns`{others}",
+            one.0
+        )
+    })
+}
+
+/// The columns that the operator names. The name of a group stands for all of its columns.
+fn selected(found: &[Found], wanted: &[Wanted]) -> Result<Vec<Column>, String> {
+    let mut columns = Vec::new();
+    for Wanted { name, path } in wanted {
+        let is_inside = |one: &&Found| {
+            one.0
+                .strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let inside: Vec<_> = found.iter().filter(is_inside).collect();
+        if inside.is_empty() {
+            let names: Vec<_> = found.iter().take(MAX_LISTED).map(|one| one.0.as_str()).collect();
+            let more = if found.len() > MAX_LISTED { ", …" } else { "" };
+            let names = names.join(", ");
+            return Err(format!(
+                "option `columns`: the file has no column `{path}`; it has {names}{more}"
+            ));
+        }
+        for one in &inside {
+            let mut column = take(one, found)?;
+            if let Some(name) = name {
+                if one.0 != *path {
+                    return Err(format!(
+                        "option `columns`: `{path}` is a group, which gets no other name: name its \
+                         columns"
+                    ));
+                }
+                column.field.name.clone_from(name);
+            }
+            columns.push(column);
+        }
+    }
+    Ok(columns)
+}
+
+struct Walk<'a> {
+    schema: &'a [Node],
+    /// The next node, and the number of columns before it.
+    next: usize,
+    leaves: usize,
+    found: Vec<Found>,
+}
+
+impl Walk<'_> {
+    /// Reads a node and all below it.
+    fn node(&mut self, path: &str, around: Around) -> Result<(), String> {
+        let node =
+            self.schema.get(self.next).ok_or("the nodes of the file's schema are no tree")?;
+        if around.depth > MAX_DEPTH {
+            return Err(format!("the file's schema has more than {MAX_DEPTH} levels"));
+        }
+        self.next += 1;
+        let path =
+            if path.is_empty() { node.name.clone() } else { format!("{path}.{}", node.name) };
+        let definition = around.definition + u32::from(node.repetition != 0);
+        let inside = Around { definition, depth: around.depth + 1 };
+        if node.children <= 0 {
+            let levels = match node.repetition {
+                2 => leaf(node, inside.definition, Some(definition - 1)),
+                _ => leaf(node, inside.definition, None),
+            };
+            let column = levels.map(|column| column.called(&path, self.leaves, definition > 0));
+            self.found.push((path, self.leaves, column));
+            self.leaves += 1;
+            return Ok(());
+        }
+        if node.repetition == 2 {
+            return self.refused(node, path, inside, "a repeated group");
+        }
+        match node.meaning() {
+            Some(Logical::List) => self.list(node, path, inside),
+            Some(Logical::Map) => self.refused(node, path, inside, "a map"),
+            _ => {
+                for _ in 0..node.children {
+                    self.node(&path, inside)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A group that is a list: a repeated node, with the element in it or itself the element.
+    fn list(&mut self, node: &Node, path: String, around: Around) -> Result<(), String> {
+        let repeated = self.schema.get(self.next).filter(|_| node.children == 1);
+        let Some(repeated) = repeated.filter(|one| one.repetition == 2) else {
+            return self.refused(node, path, around, "a list of another form");
+        };
+        let is_element = repeated.children <= 0;
+        let element = if is_element { Some(repeated) } else { self.schema.get(self.next + 1) };
+        let element = element.filter(|one| {
+            let is_single = one.children <= 0 && repeated.children <= 1;
+            is_single && (is_element || one.repetition != 2)
+        });
+        let Some(element) = element else {
+            return self.refused(node, path, around, "a list of groups");
+        };
+        let inner = around.definition + 1 + u32::from(!is_element && element.repetition == 1);
+        let column = leaf(element, inner, Some(around.definition));
+        let column = column.map(|column| column.called(&path, self.leaves, around.definition > 0));
+        self.found.push((path, self.leaves, column));
+        self.next += if is_element { 1 } else { 2 };
+        self.leaves += 1;
+        Ok(())
+    }
+
+    /// Goes past the nodes below a group that can't be a field.
+    fn refused(
+        &mut self,
+        node: &Node,
+        path: String,
+        around: Around,
+        what: &str,
+    ) -> Result<(), String> {
+        let before = self.found.len();
+        for _ in 0..node.children {
+            self.node(&path, around)?;
+        }
+        self.found.truncate(before);
+        self.found.push((path, self.leaves, Err(what.to_owned())));
+        Ok(())
+    }
+}
+
+impl Column {
+    fn called(self, path: &str, number: usize, is_nullable: bool) -> Self {
+        let mut field = Field { name: path.to_owned(), ..self.field };
+        // A list that is no group of its own can't be absent.
+        field.nullable = is_nullable && self.list.is_none_or(|list| list.empty > 0);
+        Self { field, path: path.to_owned(), number, ..self }
+    }
+}
+
+/// A column of values with this definition level, or of lists, where an empty one has the level
+/// `empty`. The error says what it is, if it can't be a field.
+fn leaf(node: &Node, present: u32, empty: Option<u32>) -> Result<Column, String> {
+    let length = usize::try_from(node.length).unwrap_or(0);
+    let physical = match node.physical {
+        Some(0) => Physical::Boolean,
+        Some(1 | 4) => Physical::Fixed(4),
+        Some(2 | 5) => Physical::Fixed(8),
+        Some(3) => Physical::Fixed(12),
+        Some(6) => Physical::Bytes,
+        Some(7) if length > 0 && node.length < i32::MAX => Physical::Fixed(length),
+        Some(other) => return Err(format!("of type {other} with {} bytes", node.length)),
+        None => return Err("a group without columns".to_owned()),
+    };
+    let (field, convert) = form(node, length);
+    let has_offsets = matches!(field.scalar, Scalar::Bytes | Scalar::Utf8);
+    let list = empty.map(|empty| List { empty, has_offsets });
+    let field = match list {
+        None => field,
+        Some(_) => {
+            // The interface has this word only for a single value.
+            let logical =
+                if field.logical == "uuid" { String::new() } else { field.logical.clone() };
+            let shape = [&[0], &field.shape[..]].concat();
+            Field { shape, logical, ..field }
+        }
+    };
+    let (path, number) = (String::new(), 0);
+    Ok(Column { field, path, number, physical, convert, present, list })
+}
+
+/// The field of a column's values, without a name, and how they are converted.
+fn form(node: &Node, length: usize) -> (Field, Convert) {
+    let new = |scalar| Field::new("", scalar);
+    let meaning = node.meaning();
+    let (field, convert) = match (node.physical, meaning) {
+        (Some(0), _) => (new(Scalar::Boolean), Convert::Same),
+        (Some(physical @ (1 | 2)), Some(Logical::Decimal { scale, precision })) => {
+            let _ = physical;
+            return decimal(scale, precision, true);
+        }
+        (Some(6 | 7), Some(Logical::Decimal { scale, precision })) => {
+            return decimal(scale, precision, false);
+        }
+        (Some(1), Some(Logical::Integer { bits, is_signed })) => of_int32(bits, is_signed),
+        (Some(1), Some(Logical::Date)) => (new(Scalar::Int32).logical("date"), Convert::Same),
+        (Some(1), Some(Logical::Time(Unit::Millis))) => {
+            (new(Scalar::Int64).logical("time[ms]"), Convert::Widen)
+        }
+        (Some(1), _) => (new(Scalar::Int32), Convert::Same),
+        (Some(2), Some(Logical::Integer { is_signed: false, .. })) => {
+            (new(Scalar::Uint64), Convert::Same)
+        }
+        (Some(2), Some(Logical::Time(unit))) => {
+            (new(Scalar::Int64).logical(format!("time[{}]", word(unit))), Convert::Same)
+        }
+        (Some(2), Some(Logical::Timestamp { unit, is_utc })) => {
+            let field = new(Scalar::Int64).logical(format!("timestamp[{}]", word(unit)));
+            // The time of a clock on some wall.
+            let local = |field: Field| field.metadata("parquet.isAdjustedToUTC", "false");
+            (if is_utc { field } else { local(field) }, Convert::Same)
+        }
+        (Some(2), _) => (new(Scalar::Int64), Convert::Same),
+        (Some(3), _) => (new(Scalar::Int64).logical("timestamp[ns]"), Convert::Int96),
+        (Some(4), _) => (new(Scalar::Float32), Convert::Same),
+        (Some(5), _) => (new(Scalar::Float64), Convert::Same),
+        (Some(7), Some(Logical::Float16)) if length == 2 => (new(Scalar::Float16), Convert::Same),
+        (Some(7), Some(Logical::Uuid)) if length == 16 => {
+            (new(Scalar::Uint8).shaped([16]).logical("uuid"), Convert::Same)
+        }
+        (Some(7), _) => (new(Scalar::Uint8).shaped([length as u32]), Convert::Same),
+        (_, Some(Logical::Text)) => (Field::utf8(""), Convert::Text),
+        (_, Some(Logical::Json)) => (Field::utf8("").logical("json"), Convert::Text),
+        _ => (Field::bytes(""), Convert::Same),
+    };
+    let fact = match meaning {
+        Some(Logical::Bson) => "BSON",
+        Some(Logical::Interval) => "INTERVAL",
+        _ => return (field, convert),
+    };
+    (field.metadata("parquet.logicalType", fact), convert)
+}
+
+fn of_int32(bits: i32, is_signed: bool) -> (Field, Convert) {
+    let (scalar, bytes) = match (bits, is_signed) {
+        (8, true) => (Scalar::Int8, 1),
+        (16, true) => (Scalar::Int16, 2),
+        (8, false) => (Scalar::Uint8, 1),
+        (16, false) => (Scalar::Uint16, 2),
+        (_, true) => (Scalar::Int32, 4),
+        (_, false) => (Scalar::Uint32, 4),
+    };
+    let convert = if bytes == 4 { Convert::Same } else { Convert::Narrow { bytes, is_signed } };
+    (Field::new("", scalar), convert)
+}
+
+/// A decimal number becomes text, with all of its digits.
+fn decimal(scale: i32, precision: i32, is_little_endian: bool) -> (Field, Convert) {
+    let field = Field::utf8("").logical("decimal");
+    let field = field.metadata("parquet.precision", precision.to_string());
+    let field = field.metadata("parquet.scale", scale.to_string());
+    // The specification allows 0 to the precision, which fits.
+    let scale = u32::try_from(scale).unwrap_or(0).min(1 << 16);
+    (field, Convert::Decimal { scale, is_little_endian })
+}
+
+fn word(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Millis => "ms",
+        Unit::Micros => "us",
+        Unit::Nanos => "ns",
+    }
+}

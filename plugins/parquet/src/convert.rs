@@ -1,0 +1,164 @@
+//! Converts a value as a page stores it into the value of a field.
+
+use std::fmt::Write;
+
+/// Days from the start of Julian days to 1970-01-01.
+const EPOCH_DAY: i64 = 2_440_588;
+const NANOS_OF_DAY: i64 = 86_400_000_000_000;
+
+/// How values are converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Convert {
+    /// They are the same bytes.
+    Same,
+    /// The same bytes, which must be UTF-8.
+    Text,
+    /// 32 bits become this number of bytes.
+    Narrow { bytes: usize, is_signed: bool },
+    /// 32 bits become 64.
+    Widen,
+    /// A day and the nanoseconds in it become nanoseconds.
+    Int96,
+    /// An unscaled integer, little-endian if it has one of these sizes of a number, becomes text.
+    Decimal { scale: u32, is_little_endian: bool },
+}
+
+impl Convert {
+    /// Appends the value of the field. The error says what the value is.
+    #[inline]
+    pub(crate) fn push(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        match self {
+            Self::Same => out.extend_from_slice(stored),
+            Self::Text => match std::str::from_utf8(stored) {
+                Ok(_) => out.extend_from_slice(stored),
+                Err(error) => {
+                    let at = error.valid_up_to();
+                    return Err(format!("text that is not UTF-8 at +{at}"));
+                }
+            },
+            Self::Narrow { bytes, is_signed } => {
+                let value = i32::from_le_bytes(exactly(stored)?);
+                let bits = 8 * bytes as u32;
+                let fits = match is_signed {
+                    true => value == (value << (32 - bits)) >> (32 - bits),
+                    false => (value as u32) >> bits == 0,
+                };
+                if !fits {
+                    let kind = if is_signed { "int" } else { "uint" };
+                    return Err(format!("{value}, which is no {kind}{bits}"));
+                }
+                out.extend_from_slice(&stored[..bytes]);
+            }
+            Self::Widen => {
+                let value = i64::from(i32::from_le_bytes(exactly(stored)?));
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            Self::Int96 => out.extend_from_slice(&nanoseconds(stored)?.to_le_bytes()),
+            Self::Decimal { scale, is_little_endian } => {
+                let mut digits = stored.to_vec();
+                if is_little_endian {
+                    digits.reverse();
+                }
+                out.extend_from_slice(decimal(digits, scale).as_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exactly<const N: usize>(stored: &[u8]) -> Result<[u8; N], String> {
+    stored.try_into().map_err(|_| format!("a value of {} bytes, not of {N}", stored.len()))
+}
+
+/// The nanoseconds since 1970 of a time of 96 bits.
+fn nanoseconds(stored: &[u8]) -> Result<i64, String> {
+    let stored: [u8; 12] = exactly(stored)?;
+    let nanos = i64::from_le_bytes(exactly(&stored[..8])?);
+    let day = i64::from(u32::from_le_bytes(exactly(&stored[8..])?)) - EPOCH_DAY;
+    let of_day = i128::from(day) * i128::from(NANOS_OF_DAY);
+    i64::try_from(of_day + i128::from(nanos))
+        .map_err(|_| format!("the day {day} since 1970, which nanoseconds of 64 bits don't reach"))
+}
+
+/// The digits of a number in two's complement, the highest byte first.
+fn decimal(mut number: Vec<u8>, scale: u32) -> String {
+    let is_negative = number.first().is_some_and(|byte| byte & 0x80 != 0);
+    if is_negative {
+        let mut carry = true;
+        for byte in number.iter_mut().rev() {
+            let (value, more) = (!*byte).overflowing_add(carry.into());
+            (*byte, carry) = (value, more);
+        }
+    }
+    // Nine digits at a time, the lowest first.
+    let mut parts = Vec::new();
+    while number.iter().any(|byte| *byte != 0) {
+        let mut rest = 0u64;
+        for byte in &mut number {
+            let value = rest << 8 | u64::from(*byte);
+            (*byte, rest) = ((value / 1_000_000_000) as u8, value % 1_000_000_000);
+        }
+        parts.push(rest as u32);
+    }
+    let mut digits = String::new();
+    for (at, part) in parts.iter().rev().enumerate() {
+        // A String takes everything that is written to it.
+        let _ = match at {
+            0 => write!(digits, "{part}"),
+            _ => write!(digits, "{part:09}"),
+        };
+    }
+    let scale = scale as usize;
+    let missing = (scale + 1).saturating_sub(digits.len());
+    digits.insert_str(0, &"0".repeat(missing));
+    if scale > 0 {
+        digits.insert(digits.len() - scale, '.');
+    }
+    if is_negative {
+        digits.insert(0, '-');
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(number: i128, scale: u32) -> String {
+        decimal(number.to_be_bytes().to_vec(), scale)
+    }
+
+    #[test]
+    fn decimals_keep_all_digits() {
+        assert_eq!(of(0, 0), "0");
+        assert_eq!(of(0, 2), "0.00");
+        assert_eq!(of(-5, 2), "-0.05");
+        assert_eq!(of(123_456, 3), "123.456");
+        assert_eq!(of(1_000_000_000, 0), "1000000000");
+        assert_eq!(of(i128::MAX, 0), i128::MAX.to_string());
+        assert_eq!(of(i128::MIN, 0), i128::MIN.to_string());
+        assert_eq!(decimal(Vec::new(), 1), "0.0");
+    }
+
+    #[test]
+    fn times_of_96_bits_are_nanoseconds() {
+        let at = |day: u32, nanos: i64| {
+            nanoseconds(&[&nanos.to_le_bytes()[..], &day.to_le_bytes()].concat())
+        };
+        assert_eq!(at(2_440_588, 1), Ok(1));
+        assert_eq!(at(2_440_587, 0), Ok(-NANOS_OF_DAY));
+        at(u32::MAX, 0).unwrap_err();
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_errors() {
+        let narrow = |value: i32, bytes, is_signed| {
+            let mut out = Vec::new();
+            Convert::Narrow { bytes, is_signed }.push(&value.to_le_bytes(), &mut out).map(|()| out)
+        };
+        assert_eq!(narrow(-1, 1, true), Ok(vec![0xff]));
+        assert_eq!(narrow(255, 1, false), Ok(vec![0xff]));
+        narrow(128, 1, true).unwrap_err();
+        narrow(-1, 2, false).unwrap_err();
+    }
+}

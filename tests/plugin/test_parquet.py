@@ -1,0 +1,166 @@
+"""The decoder for Parquet gives the values that pyarrow reads, whatever the file's types, encodings,
+compression, pages and row groups are.
+"""
+
+import datetime
+import decimal
+import io
+import json
+import random
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from e2e import run
+
+
+def decode(path, *args):
+    """The table of a file, and the names of its columns."""
+    done = run("cat", "--output", "arrow", "-d", "parquet", "--max-record", "1GiB", *args, path)
+    assert done.returncode == 0, done.stderr
+    return pa.ipc.open_stream(io.BytesIO(done.stdout)).read_all()
+
+
+def read_as(kind):
+    """The type that a column of this type has after it was read."""
+    if pa.types.is_decimal(kind):
+        return pa.string()
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.list_(pa.uint8(), kind.byte_width)
+    if pa.types.is_time32(kind):
+        return kind
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    return kind
+
+
+def words(kind):
+    """A type as text, without the names of a list's elements, which differ."""
+    return str(kind).replace(" not null", "").replace("item", "element")
+
+
+def plain(value):
+    """A value as pipemill has it: decimals are text, times are numbers or Python's own."""
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return value
+
+
+def same(found, expected, path):
+    assert found.num_rows == expected.num_rows
+    for name in found.column_names:
+        ours, theirs = found[name], expected[name]
+        kind = theirs.type
+        assert words(ours.type) == words(read_as(kind)), f"{path}: {name}"
+        if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_date(kind):
+            wide = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+            narrow = pa.int32() if pa.types.is_time32(kind) else wide
+            theirs = theirs.cast(narrow).cast(wide)
+            if pa.types.is_time32(ours.type):
+                ours = ours.cast(pa.int32())
+            ours = ours.cast(wide)
+        ours = [list(one) if isinstance(one, bytes) and pa.types.is_fixed_size_binary(kind) else one
+                for one in ours.to_pylist()]
+        theirs = [list(one) if isinstance(one, bytes) and pa.types.is_fixed_size_binary(kind) else one
+                  for one in map(plain, theirs.to_pylist())]
+        assert repr(ours) == repr(theirs), f"{path}: column {name}: {kind}"
+
+
+def text(rng):
+    return rng.choice(["", "a", "äöü", "x" * rng.randint(0, 300), str(rng.random()), "中文"])
+
+
+#: A type, and a value of it.
+TYPES = {
+    "bool": (pa.bool_(), lambda rng: rng.random() < 0.5),
+    "int8": (pa.int8(), lambda rng: rng.randint(-128, 127)),
+    "int16": (pa.int16(), lambda rng: rng.randint(-(2**15), 2**15 - 1)),
+    "int32": (pa.int32(), lambda rng: rng.choice([-(2**31), 2**31 - 1, rng.randint(0, 9)])),
+    "int64": (pa.int64(), lambda rng: rng.choice([-(2**63), 2**63 - 1, rng.randint(0, 9)])),
+    "uint8": (pa.uint8(), lambda rng: rng.randint(0, 255)),
+    "uint16": (pa.uint16(), lambda rng: rng.randint(0, 2**16 - 1)),
+    "uint32": (pa.uint32(), lambda rng: rng.randint(0, 2**32 - 1)),
+    "uint64": (pa.uint64(), lambda rng: rng.choice([2**64 - 1, rng.randint(0, 9)])),
+    "half": (pa.float16(), lambda rng: struct.unpack("e", struct.pack("e", rng.random()))[0]),
+    "float": (pa.float32(), lambda rng: struct.unpack("f", struct.pack("f", rng.random()))[0]),
+    "double": (pa.float64(), lambda rng: rng.choice([0.5, float("inf"), rng.random()])),
+    "text": (pa.string(), text),
+    "bytes": (pa.binary(), lambda rng: rng.randbytes(rng.randint(0, 40))),
+    "fixed": (pa.binary(5), lambda rng: rng.randbytes(5)),
+    "date": (pa.date32(), lambda rng: datetime.date(1969, 1, 1) + datetime.timedelta(rng.randint(0, 30000))),
+    "time_ms": (pa.time32("ms"), lambda rng: rng.randint(0, 86_399_999)),
+    "time_us": (pa.time64("us"), lambda rng: rng.randint(0, 86_399_999_999)),
+    "stamp_ms": (pa.timestamp("ms", "UTC"), lambda rng: rng.randint(-(10**12), 10**12)),
+    "stamp_us": (pa.timestamp("us", "UTC"), lambda rng: rng.randint(-(10**15), 10**15)),
+    "stamp_ns": (pa.timestamp("ns"), lambda rng: rng.randint(-(10**18), 10**18)),
+    "decimal9": (pa.decimal128(9, 2), lambda rng: decimal.Decimal(rng.randint(-(10**9) + 1, 10**9 - 1)).scaleb(-2)),
+    "decimal18": (pa.decimal128(18, 0), lambda rng: decimal.Decimal(rng.randint(-(10**18) + 1, 10**18 - 1))),
+    "decimal38": (pa.decimal128(38, 10), lambda rng: decimal.Decimal(rng.randint(-(10**30), 10**30)).scaleb(-10)),
+    "floats": (pa.list_(pa.float32()), lambda rng: [0.5 * n for n in range(rng.randint(0, 9))]),
+    "ints": (pa.list_(pa.int64()), lambda rng: [rng.randint(0, 9) for _ in range(rng.randint(0, 30))]),
+    "texts": (pa.list_(pa.string()), lambda rng: [text(rng) for _ in range(rng.randint(0, 4))]),
+    "blobs": (pa.list_(pa.binary()), lambda rng: [rng.randbytes(3) for _ in range(rng.randint(0, 4))]),
+}
+
+
+def column(name, rows, rng):
+    """Values of a type: all different, or of a few, in any case with or without nulls."""
+    kind, value = TYPES[name]
+    nulls, few = rng.choice([0, 0, 0.1, 0.9, 1]), rng.random() < 0.4
+    pool = [value(rng) for _ in range(rng.randint(1, 20))] if few else None
+    values = [None if rng.random() < nulls else rng.choice(pool) if pool else value(rng) for _ in range(rows)]
+    nullable = nulls > 0 or rng.random() < 0.5
+    return pa.field(name, kind, nullable), pa.array(values, kind)
+
+
+def table(rng):
+    names = rng.sample(sorted(TYPES), rng.randint(1, 8))
+    rows = rng.choice([0, 1, 7, 200, 3000])
+    fields, arrays = zip(*(column(name, rows, rng) for name in names))
+    return pa.Table.from_arrays(list(arrays), schema=pa.schema(fields))
+
+
+ENCODINGS = {
+    "DELTA_BINARY_PACKED": {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "date",
+                            "time_ms", "time_us", "stamp_ms", "stamp_us", "stamp_ns"},
+    "DELTA_LENGTH_BYTE_ARRAY": {"text", "bytes"},
+    "DELTA_BYTE_ARRAY": {"text", "bytes", "fixed"},
+    "BYTE_STREAM_SPLIT": {"float", "double", "int32", "int64", "fixed", "half"},
+    "RLE": {"bool"},
+}
+
+
+def write(path, data, rng):
+    """Writes a file in any of the ways of pyarrow."""
+    how = {
+        "row_group_size": rng.choice([1, 50, 1000, 10**6]),
+        "data_page_size": rng.choice([1, 1000, 2**20]),
+        "write_batch_size": rng.choice([1, 100, 1024]),
+        "data_page_version": rng.choice(["1.0", "2.0"]),
+        "compression": rng.choice(["none", "snappy", "gzip", "zstd"]),
+        "version": "2.6",
+        "write_page_checksum": rng.random() < 0.5,
+        "write_page_index": rng.random() < 0.5,
+        "store_decimal_as_integer": rng.random() < 0.5,
+        "use_dictionary": rng.random() < 0.5,
+        "dictionary_pagesize_limit": rng.choice([100, 2**20]),
+    }
+    if data.num_rows > 500:
+        how["row_group_size"] = max(how["row_group_size"], 100)
+    if not how["use_dictionary"]:
+        fits = {name: [one for one, kinds in ENCODINGS.items() if name in kinds] for name in data.column_names}
+        how["column_encoding"] = {name: rng.choice(ones) for name, ones in fits.items() if ones and rng.random() < 0.7}
+    pq.write_table(data, path, **how)
+    return how
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_value_is_that_of_pyarrow(tmp_path, seed):
+    rng = random.Random(seed)
+    path = tmp_path / "in.parquet"
+    data = table(rng)
+    how = write(path, data, rng)
+    same(decode(path), pq.read_table(path), how)
