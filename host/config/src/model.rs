@@ -8,7 +8,7 @@ use std::time::Duration;
 use pipemill_channel::{OnError, OnPluginError, RecordOrder, Shards, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
-use pipemill_source::{Compression, Pattern, ReadSettings, s3};
+use pipemill_source::{Compression, Location, Pattern, ReadSettings, s3};
 use pipemill_types::{BatchSize, Mode};
 
 use super::fault::TextPosition;
@@ -277,8 +277,8 @@ pub enum Source {
 /// The objects of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSource {
-    /// The file of the index.
-    pub file: PathBuf,
+    /// The index: a file, or an object in S3.
+    pub file: Location,
     /// The folder that the files lie in, if they were moved.
     pub root: Option<PathBuf>,
     /// Order, part and epochs; and, if the objects are in S3, how they are reached and fetched. Its

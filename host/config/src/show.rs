@@ -212,7 +212,7 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             &settings.reading.compression
         }
         Source::Index(index) => {
-            pairs.push((INDEX.name, path(&index.file)));
+            pairs.push((INDEX.name, quote(&index.file.to_string())));
             pairs.extend(index.root.as_ref().map(|root| (ROOT.name, path(root))));
             pairs.extend(s3_pairs(&index.settings));
             pairs.extend(reading_pairs(&index.settings.reading));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pipemill_source::s3::{Address, Selection};
-use pipemill_source::{Compression, ListPart, Order, Pattern, ReadSettings};
+use pipemill_source::{Compression, ListPart, Location, Order, Pattern, ReadSettings};
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
@@ -151,12 +151,23 @@ fn index(
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
 ) -> ReadResult<Source> {
-    let file = reader.required(&INDEX, reader.path(&INDEX));
+    let file = reader.required(&INDEX, location(reader));
     let root = reader.path(&ROOT);
     let none = Ok(Selection::Objects(Vec::new()));
     let settings = s3_source::read(reader, none, reading(reader, epochs, compression));
     let (file, root, settings) = (file?, root?, settings?);
     Ok(Source::Index(Box::new(IndexSource { file, root, settings })))
+}
+
+/// The location of the index.
+fn location(reader: &Reader) -> ReadResult<Option<Location>> {
+    let Some(text) = reader.non_empty_text(&INDEX)? else { return Ok(None) };
+    reader.refuse_other_address(&INDEX, &text)?;
+    let location = Location::of_name(&text).map_err(|why| {
+        let remedy = format!("{why}; write it as s3://bucket/key");
+        reader.wrong(INDEX.name, INDEX.expected, &format!("{text:?}"), remedy)
+    });
+    location.map(Some)
 }
 
 fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {

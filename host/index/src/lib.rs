@@ -13,6 +13,7 @@
 //! - `objects`: the objects and their places, in memory.
 //! - `places`: looks at the records of all objects, for their numbers and places.
 //! - `root`: the folder that the objects lie in.
+//! - `storage`: reads and writes indexes in files and in S3.
 
 #![forbid(unsafe_code)]
 
@@ -28,12 +29,14 @@ mod noting;
 mod objects;
 mod places;
 mod root;
+mod storage;
 
 pub use build::{BuildSettings, build};
 pub use error::IndexError;
 pub use header::{Header, Part, ValueLengths};
 pub use list::IndexedList;
 pub use objects::{IndexedObject, Objects, Place};
+pub use storage::{Storage, Version};
 
 /// An index.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pipemill_config::{self as config, Config, DecoderRef, Fault, IndexSource, Indexed, show_size};
-use pipemill_index::{Header, Index, IndexedList};
+use pipemill_index::{Header, IndexedList, Storage};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Pattern, ReadSettings};
 
@@ -38,10 +38,11 @@ type Wrong = (String, String);
 /// Replaces the source of a channel by the objects that its index knows.
 fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wrong> {
     let IndexSource { file, root, settings } = source;
-    let index = Index::read(&file)
-        .map_err(|error| (format!("the index {}: {}", error.file, error.message), error.remedy));
-    let index = Arc::new(index?);
-    let (header, file) = (&index.header, file.display().to_string());
+    let read = Storage::new(settings.clone()).read(&file);
+    let (index, _) = read
+        .map_err(|error| (format!("the index {}: {}", error.file, error.message), error.remedy))?;
+    let index = Arc::new(index);
+    let (header, file) = (&index.header, file.to_string());
     check(channel, header, &file)?;
     if channel.decoder.is_none() {
         channel.decoder = Some(DecoderRef::of(&header.decoder));

@@ -38,7 +38,8 @@ def index(
             print(stream.records)
 
     :param source: a file, a folder, an address in S3, or a list of them.
-    :param out: the file of the index. An older one stays until the new one is complete.
+    :param out: the file of the index, or its address in S3. An older one stays until the new one
+        is complete.
     :param decoder: as for :func:`open`.
     :param options: the decoder's options.
     :param fields: short for ``options={"fields": …}``.

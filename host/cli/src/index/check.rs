@@ -1,6 +1,7 @@
 //! `pipemill index check`: compares an index with the objects that there are now.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use pipemill_source::s3::{
 use pipemill_source::{KnownObjects, LeftOut, Pattern, SourceError, Stop, file_identity};
 use pipemill_types::{Printable, is_same_content};
 
-use super::unusable;
+use super::{read, storage};
 use crate::output::say;
 use crate::{exit, s3};
 
-pub(super) fn main(file: &Path, root: Option<PathBuf>, s3: &s3::S3Args) -> Result<(), ExitCode> {
-    let index = Arc::new(Index::read(file).map_err(|error| unusable(&error))?);
+pub(super) fn main(name: &OsStr, root: Option<PathBuf>, s3: &s3::S3Args) -> Result<(), ExitCode> {
+    let index = Arc::new(read(&mut storage(s3), &s3::location(name)?)?.0);
     let moved = root.map(|root| root.to_string_lossy().into_owned());
     let list = IndexedList::new(index.clone(), moved.clone());
     let mut compared = Compared::new(&list);

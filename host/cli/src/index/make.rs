@@ -1,7 +1,7 @@
 //! `pipemill index SOURCE`: reads all objects of a source, and writes their index.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use pipemill_channel::{
 };
 use pipemill_config::parse_size;
 use pipemill_decode::{Builtins, Limits, Plugin};
-use pipemill_index::{BuildSettings, Index, build};
+use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_run::Machine;
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, ListPart, Paths, ReadSettings, Source, Stop};
+use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
-use super::unusable;
+use super::{read, storage, unusable};
 use crate::cat::key_value;
 use crate::find_decoder::{DecodedSource, find_decoder};
 use crate::output::remark;
@@ -30,16 +30,16 @@ pub(super) struct MakeArgs {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(required_unless_present = "update", value_name = "SOURCE")]
     sources: Vec<OsString>,
-    /// The file of the index. An older one is replaced once the new one is complete [default: with
-    /// --update, the index that is updated]
+    /// The file of the index, or its address, `s3://bucket/key`. An older one is replaced once the
+    /// new one is complete [default: with --update, the index that is updated]
     #[arg(long, value_name = "FILE", required_unless_present = "update")]
-    out: Option<PathBuf>,
+    out: Option<OsString>,
     /// Update this index: list its sources again, and read only the objects that are new or have
     /// changed, with its decoder and its options
     #[arg(long, value_name = "INDEX", conflicts_with_all = [
         "sources", "decoder", "options", "skip_errors", "max_record",
     ])]
-    update: Option<PathBuf>,
+    update: Option<OsString>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
     /// the first object and its first bytes]
     #[arg(long, short)]
@@ -76,10 +76,13 @@ const NAME: &str = "index";
 pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     s3::check_addresses(&args.sources)?;
     let engine = engine(builtins)?;
-    let (args, older) = match &args.update {
-        Some(file) => of_older(&args, file)?,
-        None => (args, None),
+    let mut storage = storage(&args.s3);
+    let (args, older, version) = match &args.update {
+        Some(name) => of_older(&args, name, &mut storage)?,
+        None => (args, None, None),
     };
+    // The command line without it is refused.
+    let out = s3::location(args.out.as_deref().unwrap_or_default())?;
     let plugin = match &args.decoder {
         Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
         None => None,
@@ -89,8 +92,6 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     }
     let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
     let stop = Stop::new().map_err(system)?;
-    // The command line without it is refused.
-    let out = args.out.clone().unwrap_or_default();
     let sources = absolute(&args.sources).map_err(system)?;
     let first = sources.clone();
     let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -129,26 +130,36 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     })?;
     // Nothing stops this command but a signal, which ends the process.
     let Some(index) = index else { return Ok(()) };
-    index.write(&out).map_err(|error| unusable(&error))?;
+    storage.write(&index, &out, version.as_ref()).map_err(|error| unusable(&error))?;
     summarize(&index, &out);
     Ok(())
 }
 
-/// The options with which an older index was made, and the index itself.
-fn of_older(args: &MakeArgs, file: &Path) -> Result<(MakeArgs, Option<Arc<Index>>), ExitCode> {
-    let older = Index::read(file).map_err(|error| unusable(&error))?;
+/// The options with which an older index was made, the index itself, and its state if it is
+/// replaced.
+fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Older, ExitCode> {
+    let location = s3::location(name)?;
+    let (older, version) = read(storage, &location)?;
+    let is_replaced = match &args.out {
+        Some(out) => s3::location(out)? == location,
+        None => true,
+    };
     let header = &older.header;
     let args = MakeArgs {
         sources: header.sources.iter().map(OsString::from).collect(),
-        out: Some(args.out.clone().unwrap_or_else(|| file.to_owned())),
+        out: Some(args.out.clone().unwrap_or_else(|| name.to_owned())),
         decoder: Some(header.decoder.clone()),
         options: header.options.clone(),
         skip_errors: header.skips_errors,
         max_record: header.max_record,
         ..args.clone()
     };
-    Ok((args, Some(Arc::new(older))))
+    Ok((args, Some(Arc::new(older)), is_replaced.then_some(version)))
 }
+
+/// The options with which an older index was made, the index itself, and its state if it is
+/// replaced.
+type Older = (MakeArgs, Option<Arc<Index>>, Option<Version>);
 
 /// An index has the records of one decoder.
 fn check_decoder(older: &Index, plugin: &Plugin) -> Result<(), ExitCode> {
@@ -211,7 +222,7 @@ fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
     Progress::of(vec![ShownChannel { name: None, total, snapshot }])
 }
 
-pub(super) fn summarize(index: &Index, out: &Path) {
+pub(super) fn summarize(index: &Index, out: &Location) {
     let header = &index.header;
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     let errors = if skipped > 0 {
@@ -220,8 +231,7 @@ pub(super) fn summarize(index: &Index, out: &Path) {
         String::new()
     };
     remark(format_args!(
-        "{}: {} records in {} objects of {}{errors}; {} places",
-        out.display(),
+        "{out}: {} records in {} objects of {}{errors}; {} places",
         HumanCount(header.records),
         HumanCount(header.objects),
         HumanBytes(header.bytes),

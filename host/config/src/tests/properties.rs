@@ -14,7 +14,7 @@ use proptest::sample::{Index, select};
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
-use pipemill_source::{Balance, Compression, ListPart, Order, Pattern, ReadSettings, s3};
+use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
@@ -100,7 +100,7 @@ fn index() -> impl Strategy<Value = Source> {
         let selection = s3::Selection::Objects(Vec::new());
         let settings = s3::Settings { selection, reading, ..*settings };
         Source::Index(Box::new(IndexSource {
-            file: file.into(),
+            file: Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into())),
             root: root.map(Into::into),
             settings,
         }))

@@ -11,3 +11,4 @@ mod seek_points;
 mod selection;
 mod starts;
 mod stops;
+mod writing;
