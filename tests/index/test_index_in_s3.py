@@ -68,7 +68,7 @@ def test_an_index_of_files_is_kept_in_s3(bucket, tmp_path):  # noqa: F811
     folder.mkdir()
     (folder / "a.csv").write_text("a,b\n1,x\n2,y\n")
     made(folder, "--out", INDEX)
-    assert [row["a"] for row in pipemill.cat(INDEX)] == ["1", "2"]
+    assert [row["a"] for row in pipemill.cat(INDEX)] == [1, 2]
     (tmp_path / "moved").mkdir()
     (folder / "a.csv").rename(tmp_path / "moved/a.csv")
     assert len(read({"index": INDEX, "root": str(tmp_path / "moved")})) == 2

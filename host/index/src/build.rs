@@ -79,6 +79,7 @@ pub fn build(
     })?;
     let header = Header {
         version: 0,
+        objects_only: false,
         decoder: settings.decoder,
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),

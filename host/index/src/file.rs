@@ -24,9 +24,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use crate::columns::{SCHEMA, read_objects, write_objects};
+use crate::columns::{read_objects, schema, write_objects};
 use crate::error::IndexError;
-use crate::header::VERSION;
+use crate::header::VERSIONS;
 use crate::new_file::NewFile;
 use crate::{Header, Index, Objects};
 
@@ -81,7 +81,8 @@ impl Index {
 
     /// Writes the file with zeros in place of the seal.
     fn write_unsealed<W: Write + Send>(&self, writer: W) -> io::Result<W> {
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let objects_only = self.header.objects_only;
+        let schema = Arc::new(parse_message_type(schema(objects_only))?);
         let facts = KeyValue::new(KEY.to_owned(), serde_json::to_string(&self.header)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -93,7 +94,7 @@ impl Index {
         let count = self.objects.count();
         for from in (0..count).step_by(GROUP) {
             let range = from..count.min(from + GROUP);
-            write_objects(writer.next_row_group()?, &self.objects, range)?;
+            write_objects(writer.next_row_group()?, &self.objects, range, objects_only)?;
         }
         Ok(writer.into_inner()?)
     }
@@ -118,13 +119,16 @@ impl Index {
         };
         let reader = SerializedFileReader::new(bytes).map_err(damaged)?;
         let header = header(name, &reader)?;
-        let objects = read_groups(&reader).map_err(damaged)?;
+        let objects = read_groups(&reader, header.objects_only).map_err(damaged)?;
         Ok(Self { header, objects })
     }
 }
 
 /// The objects of all row groups, which several threads read.
-fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetError> {
+fn read_groups(
+    reader: &SerializedFileReader<Bytes>,
+    objects_only: bool,
+) -> Result<Objects, ParquetError> {
     let groups = reader.num_row_groups();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicUsize::new(0);
@@ -136,7 +140,7 @@ fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetE
                 return Ok::<_, ParquetError>(read);
             }
             let mut objects = Objects::default();
-            read_objects(&*reader.get_row_group(number)?, &mut objects)?;
+            read_objects(&*reader.get_row_group(number)?, &mut objects, objects_only)?;
             read.push((number, objects));
         }
     };
@@ -171,9 +175,10 @@ fn header(path: &dyn Display, reader: &SerializedFileReader<Bytes>) -> Result<He
         IndexError::new(path, format!("its `{KEY}` has another form: {error}"), "make it again")
     };
     let Version { version } = serde_json::from_str(facts).map_err(wrong)?;
-    if version != VERSION {
+    if !VERSIONS.contains(&version) {
+        let (first, last) = VERSIONS.into_inner();
         let message =
-            format!("its format has version {version}, and this pipemill reads {VERSION}");
+            format!("its format has version {version}, and this pipemill reads {first} and {last}");
         return Err(IndexError::new(path, message, "make it again with this pipemill"));
     }
     serde_json::from_str(facts).map_err(wrong)

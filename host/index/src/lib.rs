@@ -7,6 +7,7 @@
 //! - `file`: the file: Parquet, with a seal that shows damage.
 //! - `header`: the facts about the whole index.
 //! - `list`: the objects as a list that sources read.
+//! - `listing`: the objects of sources, as a listing has them.
 //! - `merge`: merges the indexes of all parts of a source.
 //! - `new_file`: a file that is written as a whole or not at all.
 //! - `noting`: a source that notes the objects that it gives.
@@ -23,6 +24,7 @@ mod error;
 mod file;
 mod header;
 mod list;
+mod listing;
 mod merge;
 mod new_file;
 mod noting;
@@ -35,6 +37,7 @@ pub use build::{BuildSettings, build};
 pub use error::IndexError;
 pub use header::{Header, Part, ValueLengths};
 pub use list::IndexedList;
+pub use listing::list_sources;
 pub use objects::{IndexedObject, Objects, Place};
 pub use storage::{Storage, Version};
 

@@ -62,7 +62,8 @@ impl Storage {
         let etag = replaces.and_then(|version| version.etag.as_deref());
         write_object(&s3, &self.settings, address, bytes.into(), etag).map_err(|error| {
             let message = format!("can't be written: {}", error.message);
-            IndexError::new(location, message, error.remedy)
+            let missing = error.missing;
+            IndexError { missing, ..IndexError::new(location, message, error.remedy) }
         })
     }
 

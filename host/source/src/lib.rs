@@ -89,7 +89,7 @@ pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
 pub use file_identity::file_identity;
 pub use files::{Files, Pattern};
-pub use hidden::LeftOut;
+pub use hidden::{INDEX_NAME, LeftOut};
 pub use inflate::Compression;
 pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects, PlaceInOrder};
 pub use list_part::{Balance, ListPart};

@@ -25,6 +25,7 @@ def index(
     fields: str | Sequence[str] | None = None,
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
+    objects_only: bool = False,
     workers: int | None = None,
     on_error: str = "fail",
     max_errors: int | None = None,
@@ -47,6 +48,7 @@ def index(
         changed are read. Without `out`, it is replaced.
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
         the work. ``pipemill index merge`` makes one index of all parts.
+    :param objects_only: list the objects alone, and read none of them: the index knows no records.
     :param workers: threads that decode; ``None``: as many as this machine has cores for.
     :param on_error: "fail", or "skip" to skip what can't be decoded, and count it.
     :param max_errors: with "skip": stop after errors in more places than this; ``None``: 1000.
@@ -75,6 +77,8 @@ def index(
         words.append(f"--option={name}={str(value).lower() if isinstance(value, bool) else value}")
     if on_error == "skip":
         words.append("--skip-errors")
+    if objects_only:
+        words.append("--objects-only")
     words += ["--", *(os.fspath(one) for one in sources)]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:

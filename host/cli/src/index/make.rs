@@ -18,7 +18,7 @@ use pipemill_source::s3::Address;
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
-use super::{read, storage, unusable};
+use super::{read, settings, storage, unlisted, unusable};
 use crate::cat::key_value;
 use crate::find_decoder::{DecodedSource, find_decoder};
 use crate::output::remark;
@@ -51,6 +51,12 @@ pub(super) struct MakeArgs {
     /// one index of all parts
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "update")]
     part: Option<ListPart>,
+    /// List the objects alone, and read none of them: the index knows no records. It pins the
+    /// objects, and saves the listing
+    #[arg(long, conflicts_with_all = [
+        "decoder", "options", "part", "skip_errors", "max_record", "distance", "workers",
+    ])]
+    objects_only: bool,
     /// Threads that decode [default: as many as this machine has cores for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
@@ -75,7 +81,6 @@ const NAME: &str = "index";
 
 pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     s3::check_addresses(&args.sources)?;
-    let engine = engine(builtins)?;
     let mut storage = storage(&args.s3);
     let (args, older, version) = match &args.update {
         Some(name) => of_older(&args, name, &mut storage)?,
@@ -83,6 +88,15 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     };
     // The command line without it is refused.
     let out = s3::location(args.out.as_deref().unwrap_or_default())?;
+    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
+    let sources = absolute(&args.sources).map_err(system)?;
+    if args.objects_only || older.as_ref().is_some_and(|older| older.header.objects_only) {
+        let index = objects_alone(&args, &sources)?;
+        storage.write(&index, &out, version.as_ref()).map_err(|error| unusable(&error))?;
+        summarize(&index, &out);
+        return Ok(());
+    }
+    let engine = engine(builtins)?;
     let plugin = match &args.decoder {
         Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
         None => None,
@@ -90,9 +104,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     if let (Some(older), Some(plugin)) = (&older, &plugin) {
         check_decoder(older, plugin)?;
     }
-    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
     let stop = Stop::new().map_err(system)?;
-    let sources = absolute(&args.sources).map_err(system)?;
     let first = sources.clone();
     let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let source: Box<dyn Source> =
@@ -161,6 +173,20 @@ fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Olde
 /// replaced.
 type Older = (MakeArgs, Option<Arc<Index>>, Option<Version>);
 
+/// The index of the objects alone.
+fn objects_alone(args: &MakeArgs, sources: &[OsString]) -> Result<Index, ExitCode> {
+    let mut names = Vec::with_capacity(sources.len());
+    for source in sources {
+        let name = source.to_str().filter(|name| *name != "-").ok_or_else(|| {
+            let name = source.to_string_lossy();
+            let why = format!("`{name}` can't be listed: name files, folders or addresses in S3");
+            exit::because(exit::USAGE, why)
+        })?;
+        names.push(name.to_owned());
+    }
+    Index::of_objects(names, &settings(&args.s3)).map_err(|error| unlisted(&error))
+}
+
 /// An index has the records of one decoder.
 fn check_decoder(older: &Index, plugin: &Plugin) -> Result<(), ExitCode> {
     let (then, now) = (&older.header.decoder_identity, plugin.identity());
@@ -224,6 +250,10 @@ fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
 
 pub(super) fn summarize(index: &Index, out: &Location) {
     let header = &index.header;
+    if header.objects_only {
+        let (objects, bytes) = (HumanCount(header.objects), HumanBytes(header.bytes));
+        return remark(format_args!("{out}: {objects} objects of {bytes}"));
+    }
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     let errors = if skipped > 0 {
         format!(", {} errors skipped", HumanCount(skipped))

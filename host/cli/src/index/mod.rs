@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use pipemill_decode::Builtins;
 use pipemill_index::{Index, IndexError, Storage, Version};
-use pipemill_source::Location;
 use pipemill_source::s3::{Selection, Settings};
+use pipemill_source::{Location, SourceError};
 
 use super::{exit, s3};
 
@@ -107,9 +107,20 @@ fn merge(parts: &[OsString], out: &OsStr, s3: &s3::S3Args) -> Result<(), ExitCod
 
 /// Reads and writes indexes, with these options for S3.
 fn storage(s3: &s3::S3Args) -> Storage {
+    Storage::new(settings(s3))
+}
+
+/// The settings for S3, of no object.
+fn settings(s3: &s3::S3Args) -> Settings {
     let mut settings = Settings::new(Selection::Objects(Vec::new()));
     settings.access = s3.access();
-    Storage::new(settings)
+    settings
+}
+
+/// Reports that the sources can't be listed.
+fn unlisted(error: &SourceError) -> ExitCode {
+    let code = if error.missing { exit::MISSING } else { exit::DATA };
+    exit::because(code, s3::with_option_names(&error.in_full()))
 }
 
 /// Reads an index. An error is reported; the exit code is returned.

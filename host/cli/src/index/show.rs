@@ -42,6 +42,14 @@ fn summary(index: &Index) {
     let header = &index.header;
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     say!("objects  {}, {}", HumanCount(header.objects), HumanBytes(header.bytes));
+    if header.objects_only {
+        say!("records  not known: it has objects only");
+        if !root.is_empty() {
+            say!("root     {}", Printable::name(root));
+        }
+        say!("digest   {}", header.digest);
+        return;
+    }
     say!("records  {}", HumanCount(header.records));
     say!("places   {}", HumanCount(index.objects.places() as u64));
     if header.skips_errors {

@@ -76,6 +76,14 @@ pub(crate) static INDEX: FreeForm = free_form(
          has changed is refused before its first record.",
     );
 
+pub(crate) static INDEXED: Flag = Flag {
+    name: "indexed",
+    doc: "With `folder` or one `s3` address: reads what the [index](the-index.md) knows that lies \
+          beside the data, `_pipemill.index` in the folder or below the prefix. It is an error if \
+          there is none. The index says `compression`, `hidden`, `wrap` and `learn_from`, so these \
+          can't be set.",
+};
+
 pub(crate) static ROOT: FreeForm =
     free_form("root", "a path", "as the index says", Shape::Text(NOT_EMPTY)).doc(
         "With `index`: the folder that the files lie in, if they were moved or copied. Without it, \
@@ -274,6 +282,9 @@ pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 
+/// Keys of sources beside which an index may lie.
+pub(crate) const INDEXED_KEYS: KeyGroup = &[&INDEXED];
+
 /// Keys of indexes.
 pub(crate) const INDEX_KEYS: KeyGroup = &[&ROOT];
 
@@ -297,6 +308,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         FOLDER_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
+        INDEXED_KEYS,
         INDEX_KEYS,
         MIX_KEYS,
     ],
