@@ -121,6 +121,13 @@ def test_an_index_that_is_not_there_or_damaged_is_refused(bucket, indexed):  # n
             read({"index": wrong})
 
 
+def test_an_index_of_another_name_is_not_read_as_data(bucket, tmp_path, indexed):  # noqa: F811
+    indexed.rename(tmp_path / "buckets/data/all/train")
+    with pytest.raises(pipemill.PipemillError, match="an index of pipemill"):
+        read("s3://data/all/train")
+    assert len(read({"index": "s3://data/all/train"})) == 8
+
+
 def test_an_index_is_written_to_a_bucket_that_is_there(bucket):  # noqa: F811
     failed = run("index", bucket, "--out", "s3://none/x.index", "-d", "lines")
     assert failed.returncode == 66 and b"s3://none/x.index: can't be written" in failed.stderr

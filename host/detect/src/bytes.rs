@@ -119,7 +119,12 @@ const ARROW_READS: &str = "no decoder reads it: Arrow does (`pyarrow`), and can 
 const UNPACK: &str = "unpack it first, or compress it with gzip or zstd";
 const NO_DECODER: &str = "no decoder reads it; check what the source holds";
 
+/// An index is Parquet, and no data.
+const READ_AS_INDEX: &str =
+    "read it as one, with source = { index = \"…\" }; `pipemill index show` shows what it knows";
+
 const UNSUPPORTED: &[Unsupported] = &[
+    unsupported(b"PAR1pipemill", true, "an index of pipemill", READ_AS_INDEX),
     unsupported(b"PAR1", true, "a Parquet file", ARROW_READS),
     unsupported(b"ARROW1", true, "an Arrow file", ARROW_READS),
     unsupported(b"\xff\xff\xff\xff", false, "an Arrow stream", ARROW_READS),

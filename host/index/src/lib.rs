@@ -12,8 +12,10 @@
 //! - `new_file`: a file that is written as a whole or not at all.
 //! - `noting`: a source that notes the objects that it gives.
 //! - `objects`: the objects and their places, in memory.
+//! - `progress`: what a build has found so far, in a file, for the one that goes on after it.
 //! - `places`: looks at the records of all objects, for their numbers and places.
 //! - `root`: the folder that the objects lie in.
+//! - `saver`: saves what a build has found every so often.
 //! - `storage`: reads and writes indexes in files and in S3.
 
 #![forbid(unsafe_code)]
@@ -30,7 +32,9 @@ mod new_file;
 mod noting;
 mod objects;
 mod places;
+mod progress;
 mod root;
+mod saver;
 mod storage;
 
 pub use build::{BuildSettings, build};
@@ -39,6 +43,7 @@ pub use header::{Header, Part, ValueLengths};
 pub use list::IndexedList;
 pub use listing::list_sources;
 pub use objects::{IndexedObject, Objects, Place};
+pub use progress::{BuildKey, Progress};
 pub use storage::{Storage, Version};
 
 /// An index.

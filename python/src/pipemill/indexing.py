@@ -26,6 +26,7 @@ def index(
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
     objects_only: bool = False,
+    progress: _Path | None = None,
     workers: int | None = None,
     on_error: str = "fail",
     max_errors: int | None = None,
@@ -49,6 +50,8 @@ def index(
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
         the work. ``pipemill index merge`` makes one index of all parts.
     :param objects_only: list the objects alone, and read none of them: the index knows no records.
+    :param progress: the file in which what was read is saved every so often. If this call is
+        killed, the same call goes on from there. By default it is beside `out`, if that is a file.
     :param workers: threads that decode; ``None``: as many as this machine has cores for.
     :param on_error: "fail", or "skip" to skip what can't be decoded, and count it.
     :param max_errors: with "skip": stop after errors in more places than this; ``None``: 1000.
@@ -67,6 +70,7 @@ def index(
     words = [find_binary(), "index"]
     chosen: dict[str, Any] = {
         "out": out, "decoder": decoder, "update": update, "workers": workers,
+        "progress": progress,
         "part": None if part is None else f"{part[0]}/{part[1]}",
         "max-errors": max_errors, "max-record": max_record, "distance": distance,
     }  # fmt: skip

@@ -18,7 +18,7 @@ use pipemill_source::s3::Address;
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
-use super::{read, settings, storage, unlisted, unusable};
+use super::{progress, read, settings, storage, unlisted, unusable};
 use crate::cat::key_value;
 use crate::find_decoder::{DecodedSource, find_decoder};
 use crate::output::remark;
@@ -50,30 +50,35 @@ pub(super) struct MakeArgs {
     /// Read one part of the objects: INDEX/COUNT, the index from 0. `pipemill index merge` makes
     /// one index of all parts
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "update")]
-    part: Option<ListPart>,
+    pub(super) part: Option<ListPart>,
     /// List the objects alone, and read none of them: the index knows no records. It pins the
     /// objects, and saves the listing
     #[arg(long, conflicts_with_all = [
         "decoder", "options", "part", "skip_errors", "max_record", "distance", "workers",
     ])]
     objects_only: bool,
+    /// Save what was read in this file every so often, and go on from there if the command was
+    /// killed. It is removed at the end [default: `.NAME.progress` in the folder of the index; for
+    /// an index in S3, nothing is saved]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "objects_only"])]
+    pub(super) progress: Option<PathBuf>,
     /// Threads that decode [default: as many as this machine has cores for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
     /// Skip bytes that can't be decoded, and count them. Otherwise the first one ends the command
     #[arg(long)]
-    skip_errors: bool,
+    pub(super) skip_errors: bool,
     /// If errors are skipped: stop after errors in more places than this
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
-    max_record: u64,
+    pub(super) max_record: u64,
     /// Least distance of two places in an object, with its unit
     #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = parse_size)]
-    distance: u64,
+    pub(super) distance: u64,
     #[command(flatten)]
-    s3: s3::S3Args,
+    pub(super) s3: s3::S3Args,
 }
 
 /// The name of the channel in messages.
@@ -82,7 +87,7 @@ const NAME: &str = "index";
 pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     s3::check_addresses(&args.sources)?;
     let mut storage = storage(&args.s3);
-    let (args, older, version) = match &args.update {
+    let (mut args, older, version) = match &args.update {
         Some(name) => of_older(&args, name, &mut storage)?,
         None => (args, None, None),
     };
@@ -106,12 +111,21 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     }
     let stop = Stop::new().map_err(system)?;
     let first = sources.clone();
-    let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, ReadSettings::default(), args.s3.access(), stop.clone()));
     let found = match plugin {
         Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
         None => find_decoder(&engine, source, &args.options, true)?,
+    };
+    let progress = match older {
+        Some(_) => None,
+        None => progress::open(&args, &out, &found, &names),
+    };
+    let older = match (&older, &progress) {
+        (Some(older), _) => vec![older.clone()],
+        (None, Some(progress)) => progress.done().to_vec(),
+        (None, None) => Vec::new(),
     };
     let settings = BuildSettings {
         decoder: decoder_of(&args, &found.plugin),
@@ -120,29 +134,38 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         skips_errors: args.skip_errors,
         distance: args.distance,
         older: older.clone(),
+        progress,
         part: args.part,
     };
+    let skipped: u64 = match &args.update {
+        Some(_) => 0,
+        None => older.iter().flat_map(|older| older.objects.iter()).map(|one| one.errors).sum(),
+    };
+    args.max_errors = args.max_errors.saturating_sub(skipped);
     let mut channel = channel(&args, found);
     if args.part.is_some() {
         // All parts learn from the same objects.
         let first = Paths::new(first, ReadSettings::default(), args.s3.access(), stop);
         channel.learning = Learning::From { source: Box::new(first), lists_all: false };
     }
-    if let Some(older) = older.filter(|older| !older.header.fields.is_empty()) {
+    if let Some(older) = older.iter().find(|older| !older.header.fields.is_empty()) {
         channel.learning = Learning::Known(older.header.fields.as_slice().into());
     }
     let stats = Arc::new(ChannelStats::default());
-    let progress = is_watched().then(|| progress(&mut channel, &stats));
+    let shown = is_watched().then(|| show_progress(&mut channel, &stats));
     let built = build(channel, settings, &stats);
-    drop(progress);
+    drop(shown);
     let index = built.map_err(|failure| {
         let code = exit::of_failure(&failure);
         let text = s3::with_option_names(&failure.to_string());
         exit::because_of(&*failure, code, text.replace("`max_record`", "`--max-record`"))
     })?;
     // Nothing stops this command but a signal, which ends the process.
-    let Some(index) = index else { return Ok(()) };
+    let Some((index, progress)) = index else { return Ok(()) };
     storage.write(&index, &out, version.as_ref()).map_err(|error| unusable(&error))?;
+    if let Some(Err(error)) = progress.map(pipemill_index::Progress::remove) {
+        log::warn!("the saved progress can't be removed: {error}");
+    }
     summarize(&index, &out);
     Ok(())
 }
@@ -242,7 +265,7 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
     }
 }
 
-fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
+fn show_progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
     let (total, stats) = (channel.source.total_size(), stats.clone());
     let snapshot = Box::new(move || Some(ProgressSnapshot::of(&stats)));
     Progress::of(vec![ShownChannel { name: None, total, snapshot }])

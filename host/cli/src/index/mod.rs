@@ -2,10 +2,12 @@
 //!
 //! - `check`: compares an index with the objects that there are now.
 //! - `make`: reads all objects of a source, and writes their index.
+//! - `progress`: what a build that was killed has saved.
 //! - `show`: shows what an index knows.
 
 mod check;
 mod make;
+mod progress;
 mod show;
 
 use std::ffi::{OsStr, OsString};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -142,6 +142,8 @@ impl Upload {
             .create_multipart_upload()
             .bucket(&*self.address.bucket)
             .key(&self.address.key)
+            // The SDK sends this checksum with each part.
+            .checksum_algorithm(ChecksumAlgorithm::Crc32)
             .set_request_payer(self.s3.request_payer());
         let begun = self.answer("the begin of an upload", 0, request.send()).await?;
         begun.upload_id.ok_or_else(|| {
