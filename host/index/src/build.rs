@@ -21,7 +21,7 @@ use crate::{Header, Index, IndexedObject, Objects, Part, Progress};
 const BATCH_MEMORY: (u64, u64) = (4 << 10, 2 << 20);
 
 /// How an index is made.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct BuildSettings {
     /// The decoder as the user has named it.
     pub decoder: String,
@@ -85,7 +85,7 @@ pub fn build(
     let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = sink.looker;
-    let progress = found.into_progress();
+    let progress = found.take_progress();
     let objects = objects(&seen, 0..seen.len(), &found.objects, &errors, &settings.older);
     let (root, objects) = objects.map_err(|(object, message, remedy)| {
         let position = Position::object(0, object);

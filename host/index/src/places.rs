@@ -40,7 +40,7 @@ impl Places {
     }
 
     /// What was found of the objects so far, without the saver.
-    pub(crate) fn into_progress(&mut self) -> Option<Progress> {
+    pub(crate) fn take_progress(&mut self) -> Option<Progress> {
         self.saver.take().map(Saver::into_progress)
     }
 

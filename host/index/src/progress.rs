@@ -1,10 +1,11 @@
 //! The progress of a build: what it has found so far, in a file. A build that was killed goes on
 //! after the last object that the file has.
 //!
-//! The file begins with a line of text. A list of frames follows: each has a length and a CRC-64/NVME, both in 8 bytes, little-endian, and
-//! the bytes. The first frame is JSON that says what is built, the second one says which object was
-//! the first of all. Each further one is the index of some objects that follow each other. A frame that is damaged or was not written to its end ends
-//! the list.
+//! The file begins with a line of text. A list of frames follows: each has a length and a
+//! CRC-64/NVME, both in 8 bytes, little-endian, and the bytes. The first frame is JSON that says
+//! what is built, the second one says which object was the first of all. Each further one is the
+//! index of some objects that follow each other. A frame that is damaged or was not written to its
+//! end ends the list.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -53,6 +54,7 @@ pub(crate) struct FirstObject {
 }
 
 /// The file of a build's progress. It is there once something was saved.
+#[derive(Debug)]
 pub struct Progress {
     path: PathBuf,
     /// The first frame.

@@ -69,12 +69,13 @@ pub(crate) static INDEX: FreeForm = free_form(
     "none",
     Shape::Text(NOT_EMPTY),
 )
-    .doc(
-        "The objects of an [index](the-index.md), which `pipemill index` has made: a file, or \
-         `\"s3://bucket/key\"`, which is reached as the objects in S3 are. Nothing is listed, and nothing is learned: the index says which objects there are, in which \
-         state, the decoder with its options, the fields and the number of records. An object that \
-         has changed is refused before its first record.",
-    );
+.doc(
+    "The objects of an [index](the-index.md), which `pipemill index` has made: a file, or \
+     `\"s3://bucket/key\"`, which is reached as the objects in S3 are. Nothing is listed, and \
+     nothing is learned: the index says which objects there are, in which state, the decoder with \
+     its options, the fields and the number of records. An object that has changed is refused \
+     before its first record.",
+);
 
 pub(crate) static INDEXED: Flag = Flag {
     name: "indexed",
