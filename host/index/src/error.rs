@@ -32,10 +32,9 @@ impl IndexError {
     /// An error of S3.
     pub(crate) fn of_s3(file: impl Display, error: SourceError) -> Self {
         let remedy = match error.missing {
-            true => format!(
-                "make it with `pipemill index SOURCE --out {file}`, or check the address; {}",
-                error.remedy
-            ),
+            true => {
+                format!("make it with `pipemill index SOURCE --out {file}`, or check the address")
+            }
             false => error.remedy,
         };
         Self { missing: error.missing, ..Self::new(file, error.message, remedy) }

@@ -63,19 +63,14 @@ pub(crate) static AUGMENTED_MANIFEST: FreeForm =
              values of the line's `attributes`.",
         );
 
-pub(crate) static INDEX: FreeForm = free_form(
-    "index",
-    "a path or an s3:// address",
-    "none",
-    Shape::Text(NOT_EMPTY),
-)
-.doc(
-    "The objects of an [index](the-index.md), which `pipemill index` has made: a file, or \
+pub(crate) static INDEX: FreeForm =
+    free_form("index", "a path or an s3:// address", "none", Shape::Text(NOT_EMPTY)).doc(
+        "The objects of an [index](the-index.md), which `pipemill index` has made: a file, or \
      `\"s3://bucket/key\"`, which is reached as the objects in S3 are. Nothing is listed, and \
      nothing is learned: the index says which objects there are, in which state, the decoder with \
      its options, the fields and the number of records. An object that has changed is refused \
      before its first record.",
-);
+    );
 
 pub(crate) static INDEXED: Flag = Flag {
     name: "indexed",

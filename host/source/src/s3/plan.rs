@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-fn task_failed(error: &JoinError) -> SourceError {
+pub(super) fn task_failed(error: &JoinError) -> SourceError {
     SourceError::new("S3", format!("a task ended unexpectedly: {error}"), "report this")
 }
 

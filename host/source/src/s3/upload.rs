@@ -145,9 +145,9 @@ impl Upload {
             // The SDK sends this checksum with each part.
             .checksum_algorithm(ChecksumAlgorithm::Crc32)
             .set_request_payer(self.s3.request_payer());
-        let begun = self.answer("the begin of an upload", 0, request.send()).await?;
+        let begun = self.answer("the start of an upload", 0, request.send()).await?;
         begun.upload_id.ok_or_else(|| {
-            let message = "the answer to the begin of an upload has no id".to_owned();
+            let message = "the answer to the start of an upload has no id".to_owned();
             let address = self.address.to_string();
             RequestError::Fatal(SourceError::new(address, message, "use another server"))
         })

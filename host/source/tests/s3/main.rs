@@ -3,6 +3,7 @@
 
 mod changes;
 mod faults;
+mod listing;
 mod many;
 mod other_servers;
 mod pauses;
