@@ -78,8 +78,17 @@ def test_the_next_command_goes_on_and_makes_the_same_index(data, tmp_path):
     assert finished(data, tmp_path / "fresh.index") == (0, made)
 
 
-@pytest.mark.parametrize("number, after", [(0, 0), (5, 0), (5000, 4096), (LAST + 1, 8192)])
-@pytest.mark.parametrize("change", ["replaced", "removed", "new before it"])
+@pytest.mark.parametrize(
+    "change, number, after",
+    [
+        ("replaced", 0, 0),
+        ("new before it", 0, 0),
+        ("removed", 5, 0),
+        ("replaced", 5000, 4096),
+        ("new before it", 5000, 4096),
+        ("removed", LAST + 1, 8192),
+    ],
+)
 def test_an_object_that_has_changed_is_read_again(data, tmp_path, number, after, change):
     broken(data, tmp_path / "x.index")
     path = data / f"{number:05}.csv"
