@@ -157,11 +157,17 @@ impl Upload {
     async fn write_parts(self: Arc<Self>, id: &str) -> Result<(), RequestError> {
         let size = self.bytes.len() as u64;
         let part_size = self.part_size.max(size.div_ceil(MAX_PARTS));
-        let mut parts = Vec::new();
+        let (mut parts, mut failed) = (Vec::new(), None);
         let mut sent = JoinSet::new();
         for number in 0..size.div_ceil(part_size) {
             if sent.len() == MAX_REQUESTS {
-                parts.push(joined(sent.join_next().await)?);
+                match joined(sent.join_next().await) {
+                    Ok(part) => parts.push(part),
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
             }
             let first = number * part_size;
             // They fit: the bytes are in memory.
@@ -173,8 +179,17 @@ impl Upload {
                 own.with_retries(|| own.send_part(&id, number, part.clone())).await
             });
         }
+        // A part that arrives after the upload was removed would stay, so none is left on its way.
         while !sent.is_empty() {
-            parts.push(joined(sent.join_next().await)?);
+            match joined(sent.join_next().await) {
+                Ok(part) => parts.push(part),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         parts.sort_by_key(|part: &CompletedPart| part.part_number);
         let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
