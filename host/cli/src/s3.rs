@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use pipemill_source::s3::{Access, Address, check_endpoint};
-use pipemill_source::{OtherAddress, other_address};
+use pipemill_source::{Location, OtherAddress, other_address};
 
 use super::exit;
 
@@ -83,6 +83,18 @@ pub(super) fn check_addresses(names: &[OsString]) -> Result<(), ExitCode> {
         .iter()
         .filter(|name| Address::is_s3_url(name))
         .try_for_each(|name| address(name).map(drop))
+}
+
+/// Parses the name of an index: a path, or an address of an object in S3. An error is reported; the
+/// exit code is returned.
+pub(super) fn location(name: impl AsRef<OsStr>) -> Result<Location, ExitCode> {
+    let name = name.as_ref();
+    check_addresses(&[name.to_owned()])?;
+    Location::of_name(name).map_err(|why| {
+        let name = name.to_string_lossy();
+        let why = format!("`{name}` is no address of an index: {why}; write it as s3://bucket/key");
+        exit::because(exit::USAGE, why)
+    })
 }
 
 /// Parses an address. An error is reported; the exit code is returned.

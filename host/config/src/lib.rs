@@ -44,8 +44,8 @@ pub use channel::is_channel_name;
 pub use fault::{Fault, TextPosition};
 pub use indexed::Indexed;
 pub use model::{
-    Channel, Config, DecoderRef, IndexSource, Listen, Mix, MixInput, Shuffle, Source, WorkerCount,
-    fifo_source,
+    Channel, Config, DecoderRef, IndexSource, IndexedData, Listen, Mix, MixInput, Shuffle, Source,
+    WorkerCount, fifo_source,
 };
 pub use named_decoders::named_decoders;
 pub use parse::{parse, parse_over, parse_to_feed};

@@ -1,5 +1,6 @@
 //! The configuration as plain data for the rest of the host, with units, ranges and defaults.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use pipemill_channel::{OnError, OnPluginError, RecordOrder, Shards, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
-use pipemill_source::{Compression, Pattern, ReadSettings, s3};
+use pipemill_source::s3::Address;
+use pipemill_source::{Compression, INDEX_NAME, Location, Pattern, ReadSettings, s3};
 use pipemill_types::{BatchSize, Mode};
 
 use super::fault::TextPosition;
@@ -277,13 +279,48 @@ pub enum Source {
 /// The objects of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSource {
-    /// The file of the index.
-    pub file: PathBuf,
+    /// The index: a file, or an object in S3.
+    pub file: Location,
     /// The folder that the files lie in, if they were moved.
     pub root: Option<PathBuf>,
+    /// The data beside which the index lies, if it was found there.
+    pub data: Option<IndexedData>,
     /// Order, part and epochs; and, if the objects are in S3, how they are reached and fetched. Its
     /// selection names no object.
     pub settings: s3::Settings,
+}
+
+/// The data beside which an index lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexedData {
+    /// A folder.
+    Folder(PathBuf),
+    /// A prefix in S3.
+    Prefix(Address),
+}
+
+impl IndexedData {
+    /// The location of the index of this data.
+    pub fn index(&self) -> Location {
+        match self {
+            Self::Folder(folder) => Location::File(folder.join(INDEX_NAME)),
+            Self::Prefix(address) => {
+                let slash =
+                    if address.key.is_empty() || address.key.ends_with('/') { "" } else { "/" };
+                let key = format!("{}{slash}{INDEX_NAME}", address.key);
+                Location::S3(Address { key, ..address.clone() })
+            }
+        }
+    }
+}
+
+impl fmt::Display for IndexedData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => folder.display().fmt(f),
+            Self::Prefix(address) => address.fmt(f),
+        }
+    }
 }
 
 /// Records that are drawn from several channels, which are not served separately.

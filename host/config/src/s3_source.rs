@@ -46,6 +46,21 @@ pub(super) fn selection(reader: &Reader) -> ReadResult<Selection> {
     Ok(Selection::Augmented { manifest: manifest?, attributes })
 }
 
+/// The only prefix of a source whose index lies below it.
+pub(super) fn only_prefix(reader: &Reader) -> ReadResult<Address> {
+    let mut addresses = match selection(reader)? {
+        Selection::Prefixes(addresses) => addresses,
+        _ => Vec::new(),
+    };
+    match (addresses.pop(), addresses.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => {
+            let message = format!("has an index below one prefix only, with `{}`", INDEXED.name);
+            Err(reader.fault(S3.name, message, "name one prefix, or the index".to_owned()))
+        }
+    }
+}
+
 fn addresses(reader: &Reader, key: &FreeForm) -> ReadResult<Vec<Address>> {
     let texts = reader.required(key, reader.texts(key))?;
     let parsed = texts.iter().map(|text| {

@@ -11,7 +11,8 @@ use pipemill_types::{Mode, is_hidden};
 
 use super::keys::*;
 use super::model::{
-    Channel, Checkpoint, Config, DecoderRef, Listen, Mix, MixInput, Shuffle, Source, WorkerCount,
+    Channel, Checkpoint, Config, DecoderRef, IndexedData, Listen, Mix, MixInput, Shuffle, Source,
+    WorkerCount,
 };
 use super::values::{show_duration, show_size};
 
@@ -212,9 +213,18 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             &settings.reading.compression
         }
         Source::Index(index) => {
-            pairs.push((INDEX.name, path(&index.file)));
+            match &index.data {
+                Some(IndexedData::Folder(folder)) => pairs.push((FOLDER.name, path(folder))),
+                Some(IndexedData::Prefix(address)) => {
+                    pairs.push((S3.name, quote(&address.to_string())));
+                }
+                None => pairs.push((INDEX.name, quote(&index.file.to_string()))),
+            }
+            pairs.extend(index.data.as_ref().map(|_| (INDEXED.name, "true".to_owned())));
             pairs.extend(index.root.as_ref().map(|root| (ROOT.name, path(root))));
-            pairs.extend(s3_pairs(&index.settings));
+            if !matches!(index.data, Some(IndexedData::Folder(_))) {
+                pairs.extend(s3_pairs(&index.settings));
+            }
             pairs.extend(reading_pairs(&index.settings.reading));
             // The index knows it.
             pairs.retain(|(name, _)| *name != WRAP.name);

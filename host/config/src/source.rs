@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pipemill_source::s3::{Address, Selection};
-use pipemill_source::{Compression, ListPart, Order, Pattern, ReadSettings};
+use pipemill_source::{Compression, ListPart, Location, Order, Pattern, ReadSettings};
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
-use super::model::{IndexSource, Source};
+use super::model::{IndexSource, IndexedData, Source};
 use super::read::Reader;
 use super::{mix, s3_source};
 
@@ -39,9 +39,20 @@ struct SourceForm {
 /// Keys for a path that stands for several files of known size.
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
-/// Further keys for prefixes in S3.
-const IN_S3: &[KeyGroup] =
-    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, S3_KEYS];
+/// Keys for a folder.
+const IN_FOLDER: &[KeyGroup] =
+    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, INDEXED_KEYS];
+/// Keys for prefixes in S3.
+const IN_S3: &[KeyGroup] = &[
+    COMMON_KEYS,
+    EPOCH_KEYS,
+    OBJECT_KEYS,
+    ORDER_KEYS,
+    SIZE_KEYS,
+    FOLDER_KEYS,
+    S3_KEYS,
+    INDEXED_KEYS,
+];
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
 
@@ -62,7 +73,7 @@ static SOURCE_FORMS: [SourceForm; 12] = [
         other_keys: &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS],
     },
     SourceForm { kind: SourceKind::Glob, key: &GLOB, other_keys: LISTED },
-    SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: LISTED },
+    SourceForm { kind: SourceKind::Folder, key: &FOLDER, other_keys: IN_FOLDER },
     SourceForm { kind: SourceKind::S3, key: &S3, other_keys: IN_S3 },
     SourceForm { kind: SourceKind::S3Object, key: &S3_OBJECT, other_keys: NAMED_IN_S3 },
     SourceForm { kind: SourceKind::Manifest, key: &MANIFEST, other_keys: NAMED_IN_S3 },
@@ -98,6 +109,9 @@ pub(super) fn read(channel: &Reader) -> ReadResult<Source> {
     let reader = channel.table(&SOURCE, remedy)?.refuse_unknown_keys(&SOURCE_TABLE);
     let form = form(channel, &reader)?;
     refuse_misplaced(&reader, form);
+    if let Some(indexed) = indexed(&reader, form)? {
+        return Ok(indexed);
+    }
     let compression = reader.choice(&COMPRESSION);
     // The key's range fits into the type.
     let epochs = reader.optional_number(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
@@ -151,12 +165,49 @@ fn index(
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
 ) -> ReadResult<Source> {
-    let file = reader.required(&INDEX, reader.path(&INDEX));
+    let file = reader.required(&INDEX, location(reader));
     let root = reader.path(&ROOT);
     let none = Ok(Selection::Objects(Vec::new()));
     let settings = s3_source::read(reader, none, reading(reader, epochs, compression));
     let (file, root, settings) = (file?, root?, settings?);
-    Ok(Source::Index(Box::new(IndexSource { file, root, settings })))
+    Ok(Source::Index(Box::new(IndexSource { file, root, data: None, settings })))
+}
+
+/// Reads a source whose index lies beside its data. `None` if it is another source.
+fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
+    if !reader.flag(&INDEXED)? {
+        return Ok(None);
+    }
+    let keys: [&dyn Key; 4] = [&COMPRESSION, &HIDDEN, &WRAP, &LEARN_FROM];
+    for key in keys {
+        if reader.has(key) {
+            let message = format!("does not go with `{}`: the index says it", INDEXED.name);
+            return Err(reader.fault(key.name(), message, "leave it out".to_owned()));
+        }
+    }
+    let epochs = reader.optional_number(&EPOCHS).map(|epochs| epochs.map(|epochs| epochs as u32));
+    let none = Ok(Selection::Objects(Vec::new()));
+    let settings = s3_source::read(reader, none, reading(reader, epochs, Ok(Compression::Auto)));
+    let data = match form.kind {
+        SourceKind::Folder => {
+            let folder = reader.required(&FOLDER, reader.path(&FOLDER));
+            IndexedData::Folder(folder?)
+        }
+        _ => IndexedData::Prefix(s3_source::only_prefix(reader)?),
+    };
+    let (file, settings) = (data.index(), settings?);
+    Ok(Some(Source::Index(Box::new(IndexSource { file, root: None, data: Some(data), settings }))))
+}
+
+/// The location of the index.
+fn location(reader: &Reader) -> ReadResult<Option<Location>> {
+    let Some(text) = reader.non_empty_text(&INDEX)? else { return Ok(None) };
+    reader.refuse_other_address(&INDEX, &text)?;
+    let location = Location::of_name(&text).map_err(|why| {
+        let remedy = format!("{why}; write it as s3://bucket/key");
+        reader.wrong(INDEX.name, INDEX.expected, &format!("{text:?}"), remedy)
+    });
+    location.map(Some)
 }
 
 fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {

@@ -91,7 +91,7 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         return Some(Sniffed::Unsupported(what, "convert it: `iconv -f UTF-16 -t UTF-8`"));
     }
     let is_text = text::is_text(first);
-    if first.starts_with(b"PAR1") && !is_text {
+    if first.starts_with(b"PAR1") && !first.starts_with(INDEX) && !is_text {
         return format(Format::Parquet);
     }
     // Magic bytes that a text may begin with count only if bytes follow that no text contains.
@@ -122,8 +122,14 @@ const ARROW_READS: &str = "no decoder reads it: Arrow does (`pyarrow`), and can 
 const UNPACK: &str = "unpack it first, or compress it with gzip or zstd";
 const NO_DECODER: &str = "no decoder reads it; check what the source holds";
 
+/// An index is Parquet, and no data. It begins like this.
+const INDEX: &[u8] = b"PAR1pipemill";
+const READ_AS_INDEX: &str =
+    "read it as one, with source = { index = \"…\" }; `pipemill index show` shows what it knows";
+
 const UNSUPPORTED: &[Unsupported] = &[
     unsupported(b"PARE", true, "an encrypted Parquet file", "decrypt it first"),
+    unsupported(INDEX, true, "an index of pipemill", READ_AS_INDEX),
     unsupported(b"ARROW1", true, "an Arrow file", ARROW_READS),
     unsupported(b"\xff\xff\xff\xff", false, "an Arrow stream", ARROW_READS),
     unsupported(b"BZh", true, "compressed with bzip2", UNPACK),

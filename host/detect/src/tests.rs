@@ -332,6 +332,7 @@ fn what_no_decoder_reads_is_named() {
     let with_mark = [&b"\xff\xfe"[..], &utf16].concat();
     for (name, bytes, expected) in [
         ("a.csv", &b"PARE\x15\x04\x15\x10"[..], "encrypted Parquet"),
+        ("train", b"PAR1pipemill\x15\x04\x15\x10", "an index of pipemill"),
         ("a.tfrecord", b"<!DOCTYPE html>\n<html><title>403</title></html>\n", "HTML"),
         ("a.csv", &utf16, "UTF-16"),
         ("a.csv", &with_mark, "UTF-16"),

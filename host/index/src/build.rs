@@ -1,6 +1,7 @@
 //! Reads all objects of a channel once, and makes their index.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -10,16 +11,17 @@ use pipemill_source::{Compression, ListPart};
 use pipemill_types::{ErrorKind, Fault, Position};
 
 use crate::noting::{NoSource, Noting, Older, Reading, Seen};
-use crate::places::Places;
+use crate::places::{FoundPlaces, Places};
 use crate::root::Root;
-use crate::{Header, Index, IndexedObject, Objects, Part};
+use crate::saver::Saver;
+use crate::{Header, Index, IndexedObject, Objects, Part, Progress};
 
 /// Smallest and largest memory of a batch in bytes. A place is where a batch starts, so its memory
 /// is half of the distance of places within these limits.
 const BATCH_MEMORY: (u64, u64) = (4 << 10, 2 << 20);
 
 /// How an index is made.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct BuildSettings {
     /// The decoder as the user has named it.
     pub decoder: String,
@@ -31,34 +33,46 @@ pub struct BuildSettings {
     pub skips_errors: bool,
     /// Least number of bytes between two places of an object.
     pub distance: u64,
-    /// An older index. What it knows of objects that have not changed is kept, and only the others
-    /// are decoded. It must be of the same decoder with the same options, and its fields must be
-    /// those that the channel knows.
-    pub older: Option<Arc<Index>>,
+    /// Older indexes. What they know of objects that have not changed is kept, and only the others
+    /// are decoded. They must be of the same decoder with the same options, and their fields must
+    /// be those that the channel knows.
+    pub older: Vec<Arc<Index>>,
+    /// Where the build saves what it has found. It goes on after what `older` has then, which is
+    /// what this has.
+    pub progress: Option<Progress>,
     /// The part of the objects that is read: every `count`-th one, from number `index` on.
     pub part: Option<ListPart>,
 }
 
-/// Decodes all objects of the channel, and makes their index. `None` if the run was stopped.
+/// Decodes all objects of the channel, and makes their index. Also returns what it has saved, which
+/// is to be removed once the index is written. `None` if the run was stopped.
 ///
 /// # Errors
 /// The channel failed, or an object can't be named in an index.
 pub fn build(
     mut channel: Channel,
-    settings: BuildSettings,
+    mut settings: BuildSettings,
     stats: &ChannelStats,
-) -> Result<Option<Index>, Box<Failure>> {
+) -> Result<Option<(Index, Option<Progress>)>, Box<Failure>> {
     let seen = Arc::<Mutex<Vec<Seen>>>::default();
     let errors = Arc::<ErrorCounts>::default();
     channel.observers.push(Box::new(ErrorCounter(errors.clone())));
     channel.source = Box::new(Noting {
         inner: std::mem::replace(&mut channel.source, Box::new(NoSource)),
         distance: settings.distance,
-        older: Older::of(settings.older.as_ref()),
+        older: Older::of(&settings.older),
+        resumed: match settings.progress {
+            Some(_) => settings.older.iter().map(|older| older.objects.count()).sum(),
+            None => 0,
+        },
         part: settings.part,
         seen: seen.clone(),
     });
-    let places = Places::at_distance(settings.distance);
+    let header = header(&channel, &settings);
+    let progress = settings.progress.take();
+    let saver =
+        progress.map(|progress| Saver::new(progress, header.clone(), seen.clone(), errors.clone()));
+    let places = Places::at_distance(settings.distance, saver);
     let memory = (settings.distance / 2).clamp(BATCH_MEMORY.0, BATCH_MEMORY.1);
     let mut sink = MemorySink::new(places, memory as usize);
     let outcome = channel.run(&mut sink, stats);
@@ -70,65 +84,82 @@ pub fn build(
     }
     let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = sink.looker;
-    let objects = objects(&seen, &found, &errors, settings.older.as_deref());
+    let mut found = sink.looker;
+    let progress = found.take_progress();
+    let objects = objects(&seen, 0..seen.len(), &found.objects, &errors, &settings.older);
     let (root, objects) = objects.map_err(|(object, message, remedy)| {
         let position = Position::object(0, object);
         let fault = Fault::new(ErrorKind::Source, message, remedy);
         Box::new(Failure::new(&channel.name, channel.plugin.name(), position, fault))
     })?;
+    let part = settings.part.map(|part| {
+        let list = seen.iter().map(|object| (object.name.as_str(), object.identity.as_str()));
+        Part::of(part.index, part.count, list)
+    });
     let header = Header {
+        fields: found.fields.as_deref().unwrap_or_default().to_vec(),
+        lengths: found.lengths(&settings.older),
+        part,
+        root: root.0,
+        ..header
+    };
+    Ok(Some((Index::new(header, objects), progress)))
+}
+
+/// The facts that are known before the first record.
+fn header(channel: &Channel, settings: &BuildSettings) -> Header {
+    Header {
         version: 0,
-        decoder: settings.decoder,
+        objects_only: false,
+        decoder: settings.decoder.clone(),
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
-        fields: found.fields.as_deref().unwrap_or_default().to_vec(),
-        lengths: found.lengths(settings.older.as_deref()),
+        fields: Vec::new(),
+        lengths: Vec::new(),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,
-        sources: settings.sources,
-        part: settings.part.map(|part| {
-            let list = seen.iter().map(|object| (object.name.as_str(), object.identity.as_str()));
-            Part::of(part.index, part.count, list)
-        }),
-        root: root.0,
+        sources: settings.sources.clone(),
+        part: None,
+        root: String::new(),
         objects: 0,
         records: 0,
         bytes: 0,
         digest: String::new(),
         places_digest: String::new(),
-    };
-    Ok(Some(Index::new(header, objects)))
+    }
 }
 
-/// The objects of the index, and their root. The error is an object, what is wrong with it, and
-/// what to do.
-fn objects(
+/// These objects of the list, as an index has them, and their root. The error is an object, what is
+/// wrong with it, and what to do.
+pub(crate) fn objects(
     seen: &[Seen],
-    found: &Places,
+    range: Range<usize>,
+    found: &[FoundPlaces],
     errors: &HashMap<String, u64>,
-    older: Option<&Index>,
+    older: &[Arc<Index>],
 ) -> Result<(Root, Objects), (String, &'static str, &'static str)> {
-    if let Some(object) = seen.iter().find(|object| object.identity.is_empty()) {
+    let seen = || range.clone().zip(seen.get(range.clone()).unwrap_or_default());
+    if let Some((_, object)) = seen().find(|(_, object)| object.identity.is_empty()) {
         let message = "can be read only once, and an index is of objects that are read again";
         return Err((object.name.clone(), message, "write it to a file, or to S3, first"));
     }
-    let own = |object: &&Seen| object.reading != Reading::OtherPart;
-    let names: Vec<_> = seen.iter().filter(own).map(|object| object.name.as_str()).collect();
+    let own = seen().filter(|(_, object)| object.reading != Reading::OtherPart);
+    let names: Vec<_> = own.map(|(_, object)| object.name.as_str()).collect();
     let root = Root::of(&names)?;
     let mut objects = Objects::default();
-    for (number, object) in seen.iter().enumerate() {
+    for (number, object) in seen() {
         let (name, identity) = (root.below(&object.name), object.identity.as_str());
-        if let Reading::Kept(number) = object.reading
-            && let Some(kept) = older.and_then(|older| older.objects.get(number))
+        if let Reading::Kept(kept) = object.reading
+            && let Some(older) = older.get(kept.index)
+            && let Some(kept) = older.objects.get(kept.number)
         {
             objects.push(IndexedObject { name, identity, ..kept });
         }
         if object.reading != Reading::Read {
             continue;
         }
-        let mut of_object = found.objects.get(number).cloned().unwrap_or_default();
+        let mut of_object = found.get(number).cloned().unwrap_or_default();
         for place in &mut of_object.places {
             let point = object.points.before(place.offset);
             place.inflate = point.map(|point| point.to_bytes().into()).unwrap_or_default();
@@ -146,7 +177,7 @@ fn objects(
 }
 
 /// Number of errors that were skipped in each object.
-type ErrorCounts = Mutex<HashMap<String, u64>>;
+pub(crate) type ErrorCounts = Mutex<HashMap<String, u64>>;
 
 struct ErrorCounter(Arc<ErrorCounts>);
 

@@ -11,8 +11,16 @@ use parquet::file::writer::SerializedRowGroupWriter;
 
 use crate::objects::{IndexedObject, Objects, Place};
 
+/// The schema of the file of an index of objects alone.
+const OBJECTS_SCHEMA: &str = "
+message pipemill_index {
+  required binary object (STRING);
+  required binary identity (STRING);
+  required int64 size;
+}";
+
 /// The schema of the file, in Parquet's own language.
-pub(crate) const SCHEMA: &str = "
+const SCHEMA: &str = "
 message pipemill_index {
   required binary object (STRING);
   required binary identity (STRING);
@@ -30,6 +38,11 @@ message pipemill_index {
     }
   }
 }";
+
+/// The schema of an index; of an index of objects alone, it has fewer columns.
+pub(crate) fn schema(objects_only: bool) -> &'static str {
+    if objects_only { OBJECTS_SCHEMA } else { SCHEMA }
+}
 
 /// The columns of some objects.
 #[derive(Default)]
@@ -99,6 +112,7 @@ pub(crate) fn write_objects<W: Write + Send>(
     mut group: SerializedRowGroupWriter<'_, W>,
     objects: &Objects,
     range: Range<usize>,
+    objects_only: bool,
 ) -> Result<()> {
     let mut columns = Columns::default();
     range.filter_map(|number| objects.get(number)).for_each(|object| columns.push(object));
@@ -107,6 +121,9 @@ pub(crate) fn write_objects<W: Write + Send>(
     write::<ByteArrayType, _>(&mut group, &columns.names, None)?;
     write::<ByteArrayType, _>(&mut group, &columns.identities, None)?;
     write::<Int64Type, _>(&mut group, &columns.sizes, None)?;
+    if objects_only {
+        return group.close().map(drop);
+    }
     write::<Int64Type, _>(&mut group, &columns.records, None)?;
     write::<Int64Type, _>(&mut group, &columns.errors, None)?;
     write::<Int64Type, _>(&mut group, &places.records, levels)?;
@@ -133,14 +150,27 @@ fn write<T: DataType, W: Write + Send>(
 ///
 /// # Errors
 /// The columns don't fit together.
-pub(crate) fn read_objects(group: &dyn RowGroupReader, objects: &mut Objects) -> Result<()> {
+pub(crate) fn read_objects(
+    group: &dyn RowGroupReader,
+    objects: &mut Objects,
+    objects_only: bool,
+) -> Result<()> {
+    let expected = if objects_only { 3 } else { 9 };
+    if group.num_columns() != expected {
+        return Err(damage("it has other columns"));
+    }
     let rows = usize::try_from(group.metadata().num_rows()).map_err(|_| damage("its length"))?;
     let names = read::<ByteArrayType>(group, 0, rows)?.0;
     let identities = read::<ByteArrayType>(group, 1, rows)?.0;
     let sizes = read::<Int64Type>(group, 2, rows)?.0;
-    let records = read::<Int64Type>(group, 3, rows)?.0;
-    let errors = read::<Int64Type>(group, 4, rows)?.0;
-    let mut places = read_places(group, rows)?.into_iter();
+    let (mut records, mut errors) = (vec![0; rows], vec![0; rows]);
+    let mut places = Vec::new();
+    if !objects_only {
+        records = read::<Int64Type>(group, 3, rows)?.0;
+        errors = read::<Int64Type>(group, 4, rows)?.0;
+        places = read_places(group, rows)?;
+    }
+    let mut places = places.into_iter();
     for row in 0..rows {
         let places = places.next().unwrap_or_default();
         let object = IndexedObject {

@@ -4,6 +4,7 @@
 //! text `pipemill`, and the CRC-64/NVME of the whole file with zeros in its place, in little-endian
 //! order. A file without the seal, or with another checksum, is not parsed.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::num::NonZero;
@@ -23,9 +24,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use crate::columns::{SCHEMA, read_objects, write_objects};
+use crate::columns::{read_objects, schema, write_objects};
 use crate::error::IndexError;
-use crate::header::VERSION;
+use crate::header::VERSIONS;
 use crate::new_file::NewFile;
 use crate::{Header, Index, Objects};
 
@@ -53,7 +54,7 @@ impl Index {
     /// # Errors
     /// The file can't be written.
     pub fn write(&self, path: &Path) -> Result<(), IndexError> {
-        let failed = |error: io::Error| IndexError::io(path, "can't be written", &error);
+        let failed = |error: io::Error| IndexError::io(path.display(), "can't be written", &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let mut file = NewFile::in_folder(folder).map_err(failed)?;
@@ -62,26 +63,40 @@ impl Index {
     }
 
     fn write_to(&self, file: &mut File) -> io::Result<()> {
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        self.write_unsealed(BufWriter::new(file.try_clone()?))?.flush()?;
+        let checksum = checksum_of(file)?;
+        file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
+        file.write_all(SEAL)?;
+        file.write_all(&checksum.to_le_bytes())
+    }
+
+    /// The bytes of the index's file.
+    pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = self.write_unsealed(Vec::new())?;
+        let checksum = crc_fast::checksum(Crc64Nvme, &bytes);
+        let seal = [SEAL, &checksum.to_le_bytes()].concat();
+        bytes[MAGIC.len()..MAGIC.len() + SEAL_BYTES].copy_from_slice(&seal);
+        Ok(bytes)
+    }
+
+    /// Writes the file with zeros in place of the seal.
+    fn write_unsealed<W: Write + Send>(&self, writer: W) -> io::Result<W> {
+        let objects_only = self.header.objects_only;
+        let schema = Arc::new(parse_message_type(schema(objects_only))?);
         let facts = KeyValue::new(KEY.to_owned(), serde_json::to_string(&self.header)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_created_by("pipemill".to_owned())
             .set_key_value_metadata(Some(vec![facts]));
         let properties = Arc::new(properties.build());
-        let mut writer =
-            SerializedFileWriter::new(BufWriter::new(file.try_clone()?), schema, properties)?;
+        let mut writer = SerializedFileWriter::new(writer, schema, properties)?;
         writer.write_all(&[0; SEAL_BYTES])?;
         let count = self.objects.count();
         for from in (0..count).step_by(GROUP) {
             let range = from..count.min(from + GROUP);
-            write_objects(writer.next_row_group()?, &self.objects, range)?;
+            write_objects(writer.next_row_group()?, &self.objects, range, objects_only)?;
         }
-        writer.into_inner()?.flush()?;
-        let checksum = checksum_of(file)?;
-        file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
-        file.write_all(SEAL)?;
-        file.write_all(&checksum.to_le_bytes())
+        Ok(writer.into_inner()?)
     }
 
     /// Reads an index from a file.
@@ -89,22 +104,31 @@ impl Index {
     /// # Errors
     /// The file can't be read, is damaged, or is no index of this version.
     pub fn read(path: &Path) -> Result<Self, IndexError> {
+        let name = path.display();
         let bytes =
-            std::fs::read(path).map_err(|error| IndexError::io(path, "can't be read", &error))?;
-        let bytes = unsealed(path, bytes)?;
+            std::fs::read(path).map_err(|error| IndexError::io(name, "can't be read", &error))?;
+        Self::of_bytes(&path.display(), bytes)
+    }
+
+    /// Reads an index from the bytes of a file of this name.
+    pub(crate) fn of_bytes(name: &dyn Display, bytes: Vec<u8>) -> Result<Self, IndexError> {
+        let bytes = unsealed(name, bytes)?;
         let damaged = |error: ParquetError| {
             let message = format!("its checksum is right, but it is no index: {error}");
-            IndexError::new(path, message, "make it again")
+            IndexError::new(name, message, "make it again")
         };
         let reader = SerializedFileReader::new(bytes).map_err(damaged)?;
-        let header = header(path, &reader)?;
-        let objects = read_groups(&reader).map_err(damaged)?;
+        let header = header(name, &reader)?;
+        let objects = read_groups(&reader, header.objects_only).map_err(damaged)?;
         Ok(Self { header, objects })
     }
 }
 
 /// The objects of all row groups, which several threads read.
-fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetError> {
+fn read_groups(
+    reader: &SerializedFileReader<Bytes>,
+    objects_only: bool,
+) -> Result<Objects, ParquetError> {
     let groups = reader.num_row_groups();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicUsize::new(0);
@@ -116,7 +140,7 @@ fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetE
                 return Ok::<_, ParquetError>(read);
             }
             let mut objects = Objects::default();
-            read_objects(&*reader.get_row_group(number)?, &mut objects)?;
+            read_objects(&*reader.get_row_group(number)?, &mut objects, objects_only)?;
             read.push((number, objects));
         }
     };
@@ -136,7 +160,7 @@ fn read_groups(reader: &SerializedFileReader<Bytes>) -> Result<Objects, ParquetE
 }
 
 /// The facts about the index, from the file's metadata.
-fn header(path: &Path, reader: &SerializedFileReader<Bytes>) -> Result<Header, IndexError> {
+fn header(path: &dyn Display, reader: &SerializedFileReader<Bytes>) -> Result<Header, IndexError> {
     let pairs = reader.metadata().file_metadata().key_value_metadata();
     let facts = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)?.value.as_ref());
     let facts = facts.ok_or_else(|| {
@@ -151,9 +175,10 @@ fn header(path: &Path, reader: &SerializedFileReader<Bytes>) -> Result<Header, I
         IndexError::new(path, format!("its `{KEY}` has another form: {error}"), "make it again")
     };
     let Version { version } = serde_json::from_str(facts).map_err(wrong)?;
-    if version != VERSION {
+    if !VERSIONS.contains(&version) {
+        let (first, last) = VERSIONS.into_inner();
         let message =
-            format!("its format has version {version}, and this pipemill reads {VERSION}");
+            format!("its format has version {version}, and this pipemill reads {first} and {last}");
         return Err(IndexError::new(path, message, "make it again with this pipemill"));
     }
     serde_json::from_str(facts).map_err(wrong)
@@ -173,7 +198,7 @@ fn checksum_of(file: &mut File) -> io::Result<u64> {
 }
 
 /// Checks the seal.
-fn unsealed(path: &Path, bytes: Vec<u8>) -> Result<Bytes, IndexError> {
+fn unsealed(path: &dyn Display, bytes: Vec<u8>) -> Result<Bytes, IndexError> {
     let sealed = bytes.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(SEAL));
     let Some(expected) = sealed.and_then(|rest| rest.first_chunk::<8>()) else {
         let message = "is no index: it does not begin as one";

@@ -1,5 +1,6 @@
 //! The facts about the whole index.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use pipemill_source::Compression;
@@ -9,14 +10,22 @@ use sha2::{Digest, Sha256};
 
 use crate::objects::Objects;
 
-/// The version of the format that is written.
-pub(crate) const VERSION: u32 = 1;
+/// The version of the format.
+const VERSION: u32 = 1;
+/// The version of the format of an index of objects alone, which lacks columns that version 1 has.
+const OBJECTS_VERSION: u32 = 2;
+/// The versions that are read.
+pub(crate) const VERSIONS: RangeInclusive<u32> = VERSION..=OBJECTS_VERSION;
 
 /// The facts about the whole index. In the file, they are JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the format.
     pub version: u32,
+    /// Whether only the objects are known: their names, sizes and identities, but no records. The
+    /// index has no decoder and no fields then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub objects_only: bool,
     /// The decoder: a built-in decoder's name, or the path of a plugin.
     pub decoder: String,
     /// Identifies the decoder by its content: the digest of a plugin, or the name of a built-in
@@ -111,7 +120,7 @@ impl Header {
 
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
-        self.version = VERSION;
+        self.version = if self.objects_only { OBJECTS_VERSION } else { VERSION };
         self.objects = objects.count() as u64;
         self.records = objects.records();
         self.bytes = objects.bytes();

@@ -105,7 +105,8 @@ impl KnownObjects for IndexedList {
     }
 
     fn records(&self, number: u64) -> Option<u64> {
-        Some(self.object(number)?.records)
+        let object = self.object(number).filter(|_| !self.index.header.objects_only);
+        object.map(|object| object.records)
     }
 
     fn identity(&self) -> ListIdentity {

@@ -28,32 +28,46 @@ pub(crate) struct Seen {
 pub(crate) enum Reading {
     /// It is.
     Read,
-    /// It has not changed since an older index was made. It has this number there.
-    Kept(usize),
+    /// It has not changed since an older index was made.
+    Kept(KeptObject),
     /// It belongs to another part.
     OtherPart,
 }
 
-/// The objects of an older index, by their names.
+/// An object of an older index.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptObject {
+    /// Which of the older indexes has it.
+    pub(crate) index: usize,
+    /// Its number there.
+    pub(crate) number: usize,
+}
+
+/// The objects of older indexes, by their names.
 pub(crate) struct Older {
-    index: Option<Arc<Index>>,
-    numbers: HashMap<String, usize>,
+    indexes: Vec<Arc<Index>>,
+    objects: HashMap<String, KeptObject>,
 }
 
 impl Older {
-    pub(crate) fn of(index: Option<&Arc<Index>>) -> Self {
-        let list = index.map(|index| IndexedList::new(index.clone(), None));
-        let names = list.iter().flat_map(|list| {
-            (0..list.count()).filter_map(|number| Some((list.get(number)?.name, number as usize)))
-        });
-        Self { numbers: names.collect(), index: index.cloned() }
+    pub(crate) fn of(indexes: &[Arc<Index>]) -> Self {
+        let mut objects = HashMap::new();
+        for (index, older) in indexes.iter().enumerate() {
+            let list = IndexedList::new(older.clone(), None);
+            for number in 0..older.objects.count() {
+                if let Some(object) = list.get(number as u64) {
+                    objects.insert(object.name, KeptObject { index, number });
+                }
+            }
+        }
+        Self { indexes: indexes.to_vec(), objects }
     }
 
-    /// The number of an object of this name and content.
-    fn number(&self, name: &str, content: &str) -> Option<usize> {
-        let number = *self.numbers.get(name)?;
-        let object = self.index.as_ref()?.objects.get(number)?;
-        is_same_content(object.identity, content).then_some(number)
+    /// The object of this name and content.
+    fn object(&self, name: &str, content: &str) -> Option<KeptObject> {
+        let kept = *self.objects.get(name)?;
+        let object = self.indexes.get(kept.index)?.objects.get(kept.number)?;
+        is_same_content(object.identity, content).then_some(kept)
     }
 }
 
@@ -63,9 +77,26 @@ pub(crate) struct Noting {
     /// Least number of bytes between two seek points of an object.
     pub(crate) distance: u64,
     pub(crate) older: Older,
+    /// How many of the next objects of the part must be those of the older indexes.
+    pub(crate) resumed: usize,
     /// The part of the objects that is read.
     pub(crate) part: Option<ListPart>,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Noting {
+    /// Checks that an object of a build that goes on is as it was found a moment ago.
+    fn check_resumed(&mut self, name: &str, reading: Reading) -> Result<(), SourceError> {
+        if self.resumed == 0 || reading == Reading::OtherPart {
+            return Ok(());
+        }
+        self.resumed -= 1;
+        if reading == Reading::Read {
+            let message = "has changed, or is new, since the sources were listed a moment ago";
+            return Err(SourceError::new(name, message, "run the command again"));
+        }
+        Ok(())
+    }
 }
 
 impl Source for Noting {
@@ -77,11 +108,12 @@ impl Source for Noting {
             object.input.set_seek_points(&points);
             let (_, content) = split_identity(object.identity.text());
             let is_own = |part: ListPart| part.of_number(object.ordinal) == part.index;
-            let reading = match self.older.number(&object.name, content) {
+            let reading = match self.older.object(&object.name, content) {
                 _ if !self.part.is_none_or(is_own) => Reading::OtherPart,
-                Some(number) => Reading::Kept(number),
+                Some(kept) => Reading::Kept(kept),
                 None => Reading::Read,
             };
+            self.check_resumed(&object.name, reading)?;
             let seen = Seen {
                 name: object.name.clone(),
                 identity: content.to_owned(),

@@ -6,7 +6,8 @@ use pipemill_channel::memory_sink::LookAtRecords;
 use pipemill_channel::{Batch, StopReason};
 use pipemill_types::{ABSENT, Column, Field};
 
-use crate::{Index, Place, ValueLengths};
+use crate::saver::Saver;
+use crate::{Index, Place, Progress, ValueLengths};
 
 /// Looks at the records of all objects, for their numbers and places.
 #[derive(Default)]
@@ -16,22 +17,55 @@ pub(crate) struct Places {
     lengths: Vec<ValueLengths>,
     /// By the object's number.
     pub(crate) objects: Vec<FoundPlaces>,
+    /// Saves what was found, object after object.
+    saver: Option<Saver>,
+    /// The lengths of the objects that were saved.
+    saved: Vec<ValueLengths>,
 }
 
 impl Places {
     /// Places are at least this many bytes from each other.
-    pub(crate) fn at_distance(distance: u64) -> Self {
-        Self { distance, ..Self::default() }
+    pub(crate) fn at_distance(distance: u64, saver: Option<Saver>) -> Self {
+        Self { distance, saver, ..Self::default() }
     }
 
-    /// The lengths of all values, with those of an older index.
-    pub(crate) fn lengths(&self, older: Option<&Index>) -> Vec<ValueLengths> {
-        let older = older.map_or(&[][..], |older| &older.header.lengths);
-        let none = ValueLengths::of_none();
-        let older = older.iter().copied().chain(std::iter::repeat(none));
-        let add = |(own, older): (ValueLengths, ValueLengths)| own.with(older).finished();
-        self.lengths.iter().copied().zip(older).map(add).collect()
+    /// The lengths of all values, with those of older indexes.
+    pub(crate) fn lengths(&self, older: &[Arc<Index>]) -> Vec<ValueLengths> {
+        let mut all = self.lengths.clone();
+        let older = older.iter().map(|older| &older.header.lengths);
+        for others in older.chain([&self.saved]) {
+            add_lengths(&mut all, others);
+        }
+        all.into_iter().map(ValueLengths::finished).collect()
     }
+
+    /// What was found of the objects so far, without the saver.
+    pub(crate) fn take_progress(&mut self) -> Option<Progress> {
+        self.saver.take().map(Saver::into_progress)
+    }
+
+    /// The first record of an object came: all objects before it are complete.
+    fn begin_object(&mut self, number: usize) {
+        let Some(saver) = &mut self.saver else { return };
+        if !saver.is_due(number) {
+            return;
+        }
+        let fields = self.fields.as_deref().unwrap_or_default();
+        // They are not finished: more may be added.
+        if saver.save(number, &self.objects, fields, self.lengths.clone()) {
+            let none = vec![ValueLengths::of_none(); self.lengths.len()];
+            let saved = std::mem::replace(&mut self.lengths, none.clone());
+            if self.saved.is_empty() {
+                self.saved = none;
+            }
+            add_lengths(&mut self.saved, &saved);
+        }
+    }
+}
+
+/// Adds the lengths of each field.
+fn add_lengths(all: &mut [ValueLengths], others: &[ValueLengths]) {
+    all.iter_mut().zip(others).for_each(|(one, other)| *one = one.with(*other));
 }
 
 /// The records and places of one object.
@@ -51,6 +85,7 @@ impl LookAtRecords for Places {
         let position = &batch.start.position;
         // The number fits: the list is in memory.
         let number = position.object_number as usize;
+        self.begin_object(number);
         if self.objects.len() <= number {
             self.objects.resize(number + 1, FoundPlaces::default());
         }

@@ -22,6 +22,10 @@ use crate::factory::Sources;
 use crate::owner::{Owner, PARENT_POLL_INTERVAL};
 use crate::plan::Machine;
 
+/// The error for a source that is no index.
+const NO_INDEX: &str =
+    "only an index knows where records are; make one: pipemill index SOURCE --out FILE";
+
 /// Serves the only channel of this configuration, whose source is an index, to its owner until that
 /// ends. The records have the fields of these names, or all fields if there is no name.
 ///
@@ -39,9 +43,7 @@ pub fn access(
         return Err(vec!["random access is for one channel".to_owned()]);
     };
     let Some(indexed) = &channel.indexed else {
-        let why =
-            "only an index knows where records are; make one: pipemill index SOURCE --out FILE";
-        return Err(vec![why.to_owned()]);
+        return Err(vec![without_records(&channel.source)]);
     };
     let plugin = load(config, channel, engine)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
@@ -58,6 +60,22 @@ pub fn access(
     let fields: Vec<_> = chosen.iter().map(|number| indexed.fields[*number].clone()).collect();
     owner.tell(&ready(indexed, &fields, access.records()));
     serve(&mut access, &**owner).map_err(why)
+}
+
+/// Why records of this source can't be found by their numbers.
+fn without_records(source: &Source) -> String {
+    let index = match source {
+        Source::Files { pattern: Pattern::Known { index, .. }, .. } => index,
+        Source::S3(settings) => match &settings.selection {
+            Selection::Known { index, .. } => index,
+            _ => return NO_INDEX.to_owned(),
+        },
+        _ => return NO_INDEX.to_owned(),
+    };
+    format!(
+        "the index {index} has objects only, and does not know where records are; make it again \
+         without `--objects-only`"
+    )
 }
 
 /// The numbers of the fields with these names; of all fields, if there is no name.

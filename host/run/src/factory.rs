@@ -120,7 +120,7 @@ impl Sources {
                 Box::new(KnownFiles::new(list, index, reading, stop))
             }
             SourceConfig::Index(index) => {
-                let message = format!("the index {} was not read", index.file.display());
+                let message = format!("the index {} was not read", index.file);
                 return Err(io::Error::other(message));
             }
             SourceConfig::Files { pattern, reading } => {

@@ -1,12 +1,15 @@
 //! Reads the indexes of a configuration: a channel whose source is an index gets the objects, the
 //! decoder and the fields that the index knows.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pipemill_config::{self as config, Config, DecoderRef, Fault, IndexSource, Indexed, show_size};
-use pipemill_index::{Header, Index, IndexedList};
+use pipemill_config::{
+    self as config, Config, DecoderRef, Fault, IndexSource, Indexed, IndexedData, show_size,
+};
+use pipemill_index::{Header, IndexedList, Storage};
 use pipemill_source::s3::{self, Selection};
-use pipemill_source::{KnownList, Pattern, ReadSettings};
+use pipemill_source::{KnownList, Location, Pattern, ReadSettings};
 
 /// The configuration, with the objects of its indexes. It is the same if it has no index.
 ///
@@ -37,29 +40,45 @@ type Wrong = (String, String);
 
 /// Replaces the source of a channel by the objects that its index knows.
 fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wrong> {
-    let IndexSource { file, root, settings } = source;
-    let index = Index::read(&file)
-        .map_err(|error| (format!("the index {}: {}", error.file, error.message), error.remedy));
-    let index = Arc::new(index?);
-    let (header, file) = (&index.header, file.display().to_string());
+    let IndexSource { file, root, data, settings } = source;
+    let read = Storage::new(settings.clone()).read(&file);
+    let (index, _) = read.map_err(|error| {
+        let remedy = match &data {
+            Some(data) if error.missing => {
+                format!("make it with `pipemill index {data} --out {file}`, or leave out `indexed`")
+            }
+            _ => error.remedy,
+        };
+        (format!("the index {}: {}", error.file, error.message), remedy)
+    })?;
+    let root = match &data {
+        Some(data) => root_of(data, &index.header, &file)?,
+        None => root,
+    };
+    let index = Arc::new(index);
+    let (header, file) = (&index.header, file.to_string());
     check(channel, header, &file)?;
-    if channel.decoder.is_none() {
-        channel.decoder = Some(DecoderRef::of(&header.decoder));
+    if !header.objects_only {
+        if channel.decoder.is_none() {
+            channel.decoder = Some(DecoderRef::of(&header.decoder));
+        }
+        channel.options = header.options.clone();
+        channel.option_places.resize(channel.options.len(), channel.decoder_place);
     }
-    channel.options = header.options.clone();
-    channel.option_places.resize(channel.options.len(), channel.decoder_place);
     let reading = ReadSettings { compression: header.compression, ..settings.reading };
     let is_in_s3 = header.root.is_empty();
     let root = root.map(|root| root.to_string_lossy().into_owned());
     let list = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
-    channel.indexed = Some(Arc::new(Indexed {
-        file: file.clone(),
-        decoder: header.decoder_identity.clone(),
-        fields: header.fields.clone(),
-        value_bytes: header.lengths.iter().map(|lengths| lengths.sum).sum(),
-        places: header.places_digest.clone(),
-        list: list.clone(),
-    }));
+    channel.indexed = (!header.objects_only).then(|| {
+        Arc::new(Indexed {
+            file: file.clone(),
+            decoder: header.decoder_identity.clone(),
+            fields: header.fields.clone(),
+            value_bytes: header.lengths.iter().map(|lengths| lengths.sum).sum(),
+            places: header.places_digest.clone(),
+            list: list.clone(),
+        })
+    });
     channel.source = if is_in_s3 {
         let selection = Selection::Known { list, index: file };
         config::Source::S3(Box::new(s3::Settings { selection, reading, ..settings }))
@@ -70,8 +89,43 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     Ok(())
 }
 
+/// The folder that the files of an index lie in which lies beside them; `None` for objects in S3. A
+/// folder may have been moved with its index.
+fn root_of(data: &IndexedData, header: &Header, file: &Location) -> Result<Option<PathBuf>, Wrong> {
+    let found = match (data, header.sources.as_slice()) {
+        (IndexedData::Folder(folder), [source]) => {
+            let below = Path::new(&header.root).strip_prefix(source);
+            below.ok().filter(|_| !header.root.is_empty()).map(|below| Some(folder.join(below)))
+        }
+        (IndexedData::Prefix(address), [source]) => {
+            let (source, address) = (source.trim_end_matches('/'), address.to_string());
+            (source == address.trim_end_matches('/')).then_some(None)
+        }
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let message = format!(
+            "the index {file} is of {}, and not of the data beside it, {data}",
+            header.sources.join(", ")
+        );
+        (message, format!("make it again with `pipemill index {data} --out {file}`"))
+    })
+}
+
 /// Checks that the channel decodes as the index was made.
 fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), Wrong> {
+    if header.objects_only {
+        return match channel.shuffle.and_then(|shuffle| shuffle.blocks) {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!(
+                    "the index {file} has objects only, and does not know where their blocks begin"
+                );
+                let remedy = "make it again without `--objects-only`, or leave out `blocks`";
+                Err((message, remedy.to_owned()))
+            }
+        };
+    }
     let options = |options: &[(String, String)]| {
         let mut options = options.to_vec();
         options.sort();

@@ -12,7 +12,7 @@ use pipemill_types::ListIdentity;
 use crate::file_identity::{ListedFile, file_facts, list_identity};
 use crate::file_system::FileSystems;
 use crate::file_version::SizeAndTime;
-use crate::hidden::{LeftOut, is_hidden, names_hidden};
+use crate::hidden::{LeftOut, is_hidden, is_index, names_hidden};
 use crate::open::{Found, Opened};
 use crate::reading::file_size;
 use crate::selected::check_selected;
@@ -328,7 +328,8 @@ fn matching(pattern: &str, left_out: Option<&mut LeftOut>) -> Result<Vec<PathBuf
     let parts: Vec<_> = pattern.split('/').filter(|part| !part.is_empty()).collect();
     expand(pattern, root, &parts, &mut files)?;
     // A pattern with `/` at its end is for folders only.
-    files.retain(|path| !pattern.ends_with('/') && !path.is_dir());
+    let is_data = |path: &Path| !path.is_dir() && !is_index(path.as_os_str().as_bytes());
+    files.retain(|path| !pattern.ends_with('/') && is_data(path));
     leave_out(&mut files, left_out, |path| is_hidden_match(path, pattern));
     Ok(files)
 }

@@ -45,6 +45,15 @@ pub(crate) fn names_hidden(part: &[u8], name: &[u8]) -> bool {
     MARKS.iter().all(|mark| !mark.is_on(name) || mark.is_on(part))
 }
 
+/// Name of the index that lies beside the data that it knows. A folder, a prefix or a pattern does
+/// not select it, not even with hidden files: it is no data.
+pub const INDEX_NAME: &str = "_pipemill.index";
+
+/// Whether a path or a key is that of the index that lies beside its data.
+pub(crate) fn is_index(path: &[u8]) -> bool {
+    path.strip_suffix(INDEX_NAME.as_bytes()).is_some_and(|above| matches!(above, [] | [.., b'/']))
+}
+
 /// Whether a key is hidden below a prefix. Names that the prefix itself contains are not hidden:
 /// everything in `_delta_log/` is read if the prefix is `_delta_log/` or `_delta`.
 pub(crate) fn is_hidden_key(prefix: &str, key: &str) -> bool {
@@ -113,6 +122,19 @@ mod tests {
         }
         for name in [".", "..", "part-0", "a_b", "_year=2024", "crc", "a.crc.csv", "COPYING_"] {
             assert!(!is_hidden(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_index_is_known_by_its_name() {
+        for (path, is) in [
+            ("_pipemill.index", true),
+            ("a/b/_pipemill.index", true),
+            ("a_pipemill.index", false),
+            ("_pipemill.index/a", false),
+            ("_pipemill.indexes", false),
+        ] {
+            assert_eq!(is_index(path.as_bytes()), is, "{path}");
         }
     }
 

@@ -22,6 +22,7 @@
 //! - `inflate`: inflates gzip, zlib and zstd while an object is read.
 //! - `known`: objects that are known before the source lists or reads any: those of an index.
 //! - `list_digest`: digest of a list of objects.
+//! - `location`: the place of a single file: a path, or an address in S3.
 //! - `open`: opens a path: a regular file, a FIFO, a device or standard input.
 //! - `order`: order of an epoch's objects, and the part of them that this machine reads: first the
 //!   list is shuffled by a seed, then it is divided.
@@ -64,6 +65,7 @@ mod inflate;
 mod known;
 mod list_digest;
 mod list_part;
+mod location;
 mod open;
 mod order;
 mod paths;
@@ -87,10 +89,11 @@ pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
 pub use file_identity::file_identity;
 pub use files::{Files, Pattern};
-pub use hidden::LeftOut;
+pub use hidden::{INDEX_NAME, LeftOut};
 pub use inflate::Compression;
 pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects, PlaceInOrder};
 pub use list_part::{Balance, ListPart};
+pub use location::Location;
 pub use order::Order;
 pub use paths::{Paths, stdin};
 pub use pipemill_codecs::{SeekPoint, SeekPoints};

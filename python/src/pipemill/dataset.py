@@ -14,6 +14,7 @@ from .arguments import answering
 from .copied import copied_records
 from .opening import plan
 from .schema import Field
+from .sources import is_address
 from .split import part_of_each
 from .toml_text import literal, toml
 
@@ -65,8 +66,8 @@ class Dataset:
     ``DataLoader`` of PyTorch, with any sampler and any number of workers. Several threads may use
     it at once.
 
-    :param index: the path of an index, or the table ``source`` of a configuration with an index:
-        ``{"index": "train.index", "region": "eu-west-1"}``.
+    :param index: the path of an index, its address in S3, or the table ``source`` of a
+        configuration with an index: ``{"index": "s3://data/train.index", "region": "eu-west-1"}``.
     :param root: the folder that the files lie in, if they were moved.
     :param fields: the names of the fields that records have, in this order. By default all.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
@@ -104,8 +105,9 @@ class Dataset:
             table["root"] = os.fspath(root)
         for key in ("index", "root"):
             if key in table:
+                name = os.fspath(table[key])
                 # The program may change its folder before another host starts.
-                table[key] = literal(os.path.abspath(table[key]))
+                table[key] = literal(name if is_address(name) else os.path.abspath(name))
         _, channel, _ = plan(
             table, None, credits=4, epochs=1, rank=(0, 1), workers=workers, on_error=on_error,
             max_record=max_record, limits=limits,

@@ -25,6 +25,8 @@ def index(
     fields: str | Sequence[str] | None = None,
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
+    objects_only: bool = False,
+    progress: _Path | None = None,
     workers: int | None = None,
     on_error: str = "fail",
     max_errors: int | None = None,
@@ -38,7 +40,8 @@ def index(
             print(stream.records)
 
     :param source: a file, a folder, an address in S3, or a list of them.
-    :param out: the file of the index. An older one stays until the new one is complete.
+    :param out: the file of the index, or its address in S3. An older one stays until the new one
+        is complete.
     :param decoder: as for :func:`open`.
     :param options: the decoder's options.
     :param fields: short for ``options={"fields": …}``.
@@ -46,6 +49,9 @@ def index(
         changed are read. Without `out`, it is replaced.
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
         the work. ``pipemill index merge`` makes one index of all parts.
+    :param objects_only: list the objects alone, and read none of them: the index knows no records.
+    :param progress: the file in which what was read is saved every so often. If this call is
+        killed, the same call goes on from there. By default it is beside `out`, if that is a file.
     :param workers: threads that decode; ``None``: as many as this machine has cores for.
     :param on_error: "fail", or "skip" to skip what can't be decoded, and count it.
     :param max_errors: with "skip": stop after errors in more places than this; ``None``: 1000.
@@ -64,6 +70,7 @@ def index(
     words = [find_binary(), "index"]
     chosen: dict[str, Any] = {
         "out": out, "decoder": decoder, "update": update, "workers": workers,
+        "progress": progress,
         "part": None if part is None else f"{part[0]}/{part[1]}",
         "max-errors": max_errors, "max-record": max_record, "distance": distance,
     }  # fmt: skip
@@ -74,6 +81,8 @@ def index(
         words.append(f"--option={name}={str(value).lower() if isinstance(value, bool) else value}")
     if on_error == "skip":
         words.append("--skip-errors")
+    if objects_only:
+        words.append("--objects-only")
     words += ["--", *(os.fspath(one) for one in sources)]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:

@@ -73,7 +73,8 @@ def open(  # the name that `pipemill.open` has
     ends, in whatever way.
 
     :param source: a file, a folder (all files in it), a pattern such as ``"data/*.csv"``, an
-        address in S3 (all objects whose keys begin with it), a FIFO, the path of Pipe mode's FIFOs
+        address in S3 (all objects whose keys begin with it), an index (a file, or an address in S3
+        that ends in ``.index``), a FIFO, the path of Pipe mode's FIFOs
         without ``_0``, or a list of files or of addresses. A dict is the table ``source`` of a
         configuration: ``{"s3": "s3://bucket/train/", "anonymous": True}``.
     :param decoder: a decoder's name, or the path of a plugin (with a ``/``, or ending in

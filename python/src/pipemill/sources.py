@@ -14,8 +14,15 @@ Source = Union[Path, Sequence[Path], Mapping[str, Any]]
 
 #: The first bytes of an index.
 _INDEX = b"PAR1pipemill"
+#: An address in S3 that ends so is that of an index: nothing of it is read to find out.
+_INDEX_ENDING = ".index"
 #: Name of the channel in messages and states, if the source is no FIFO.
 CHANNEL = "open"
+
+
+def is_address(name: str) -> bool:
+    """Whether it is an address in S3, and no path."""
+    return name.startswith("s3://")
 
 
 def source_table(source: Source) -> tuple[str, dict[str, Any]]:
@@ -32,9 +39,9 @@ def source_table(source: Source) -> tuple[str, dict[str, Any]]:
             )
         return CHANNEL, _several([os.fspath(one) for one in source])
     path = os.fspath(source)
-    if path.startswith("s3://"):
+    if is_address(path):
         kind = "s3_object" if "?versionId=" in path else "s3"
-        return CHANNEL, {kind: literal(path)}
+        return CHANNEL, {"index" if path.endswith(_INDEX_ENDING) else kind: literal(path)}
     if os.path.isdir(path):
         return CHANNEL, {"folder": literal(path)}
     if not os.path.lexists(path):
@@ -50,7 +57,7 @@ def source_table(source: Source) -> tuple[str, dict[str, Any]]:
 def _several(paths: list[str]) -> dict[str, Any]:
     if not paths:
         raise ValueError("source=[]: expected at least one file or address")
-    in_s3 = [path.startswith("s3://") for path in paths]
+    in_s3 = [is_address(path) for path in paths]
     if not any(in_s3):
         folders = [path for path in paths if os.path.isdir(path)]
         if folders:

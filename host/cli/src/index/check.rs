@@ -1,31 +1,27 @@
 //! `pipemill index check`: compares an index with the objects that there are now.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pipemill_index::{Index, IndexedList};
-use pipemill_source::s3::{
-    Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
-};
-use pipemill_source::{KnownObjects, LeftOut, Pattern, SourceError, Stop, file_identity};
+use pipemill_index::{Index, IndexedList, list_sources};
+use pipemill_source::s3::{Address, ListedObject};
+use pipemill_source::{KnownObjects, SourceError};
 use pipemill_types::{Printable, is_same_content};
 
-use super::unusable;
+use super::{read, settings, storage, unlisted};
 use crate::output::say;
 use crate::{exit, s3};
 
-pub(super) fn main(file: &Path, root: Option<PathBuf>, s3: &s3::S3Args) -> Result<(), ExitCode> {
-    let index = Arc::new(Index::read(file).map_err(|error| unusable(&error))?);
+pub(super) fn main(name: &OsStr, root: Option<PathBuf>, s3: &s3::S3Args) -> Result<(), ExitCode> {
+    let index = Arc::new(read(&mut storage(s3), &s3::location(name)?)?.0);
     let moved = root.map(|root| root.to_string_lossy().into_owned());
     let list = IndexedList::new(index.clone(), moved.clone());
     let mut compared = Compared::new(&list);
     let listed = list_now(&index, moved.as_deref(), s3, |object| compared.add(&object));
-    listed.map_err(|error| {
-        let code = if error.missing { exit::MISSING } else { exit::DATA };
-        exit::because(code, s3::with_option_names(&error.in_full()))
-    })?;
+    listed.map_err(|error| unlisted(&error))?;
     compared.end()
 }
 
@@ -34,33 +30,14 @@ fn list_now(
     index: &Index,
     moved: Option<&str>,
     s3: &s3::S3Args,
-    mut visit: impl FnMut(ListedObject),
+    visit: impl FnMut(ListedObject),
 ) -> Result<(), SourceError> {
-    let system = |error| SourceError::io("S3", "can't start", &error);
-    let mut runtime = LazyS3Runtime::new(None);
-    for source in &index.header.sources {
-        if let (true, Ok(address)) = (Address::is_s3_url(source), source.parse()) {
-            let mut settings = Settings::new(Selection::Named(address));
-            settings.access = s3.access();
-            let stop = Stop::new().map_err(system)?;
-            let runtime = runtime.get().map_err(system)?;
-            list_objects(&runtime, &settings, 0, &stop, |object| {
-                visit(object);
-                true
-            })?;
-            continue;
-        }
-        let path = now(Path::new(source), &index.header.root, moved);
-        let pattern = if path.is_dir() { Pattern::Folder(path) } else { Pattern::File(path) };
-        for path in pattern.list(false, &mut LeftOut::default())? {
-            let (size, identity) = match file_identity(&path) {
-                Err(error) if error.missing => continue,
-                found => found?,
-            };
-            visit(ListedObject { name: path.to_string_lossy().into_owned(), size, identity });
-        }
-    }
-    Ok(())
+    let now = |source: &String| match Address::is_s3_url(source) {
+        true => source.clone(),
+        false => now(Path::new(source), &index.header.root, moved).to_string_lossy().into_owned(),
+    };
+    let sources: Vec<_> = index.header.sources.iter().map(now).collect();
+    list_sources(&sources, &settings(s3), true, visit)
 }
 
 /// The path of a source now. It lay in, or was, or held the folder `root`, which may have moved.

@@ -1,7 +1,7 @@
 //! `pipemill index SOURCE`: reads all objects of a source, and writes their index.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use pipemill_channel::{
 };
 use pipemill_config::parse_size;
 use pipemill_decode::{Builtins, Limits, Plugin};
-use pipemill_index::{BuildSettings, Index, build};
+use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_run::Machine;
 use pipemill_source::s3::Address;
-use pipemill_source::{Compression, ListPart, Paths, ReadSettings, Source, Stop};
+use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 
-use super::unusable;
+use super::{progress, read, settings, storage, unlisted, unusable};
 use crate::cat::key_value;
 use crate::find_decoder::{DecodedSource, find_decoder};
 use crate::output::remark;
@@ -30,16 +30,16 @@ pub(super) struct MakeArgs {
     /// Files, folders, `s3://bucket/key`, `s3://bucket/prefix`
     #[arg(required_unless_present = "update", value_name = "SOURCE")]
     sources: Vec<OsString>,
-    /// The file of the index. An older one is replaced once the new one is complete [default: with
-    /// --update, the index that is updated]
+    /// The file of the index, or its address, `s3://bucket/key`. An older one is replaced once the
+    /// new one is complete [default: with --update, the index that is updated]
     #[arg(long, value_name = "FILE", required_unless_present = "update")]
-    out: Option<PathBuf>,
+    out: Option<OsString>,
     /// Update this index: list its sources again, and read only the objects that are new or have
     /// changed, with its decoder and its options
     #[arg(long, value_name = "INDEX", conflicts_with_all = [
         "sources", "decoder", "options", "skip_errors", "max_record",
     ])]
-    update: Option<PathBuf>,
+    update: Option<OsString>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
     /// the first object and its first bytes]
     #[arg(long, short)]
@@ -50,24 +50,35 @@ pub(super) struct MakeArgs {
     /// Read one part of the objects: INDEX/COUNT, the index from 0. `pipemill index merge` makes
     /// one index of all parts
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "update")]
-    part: Option<ListPart>,
+    pub(super) part: Option<ListPart>,
+    /// List the objects alone, and read none of them: the index knows no records. It pins the
+    /// objects, and saves the listing
+    #[arg(long, conflicts_with_all = [
+        "decoder", "options", "part", "skip_errors", "max_record", "distance", "workers",
+    ])]
+    objects_only: bool,
+    /// Save what was read in this file every so often, and go on from there if the command was
+    /// killed. It is removed at the end [default: `.NAME.progress` in the folder of the index; for
+    /// an index in S3, nothing is saved]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "objects_only"])]
+    pub(super) progress: Option<PathBuf>,
     /// Threads that decode [default: as many as this machine has cores for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
     /// Skip bytes that can't be decoded, and count them. Otherwise the first one ends the command
     #[arg(long)]
-    skip_errors: bool,
+    pub(super) skip_errors: bool,
     /// If errors are skipped: stop after errors in more places than this
     #[arg(long, default_value_t = 1000, value_name = "N")]
     max_errors: u64,
     /// Largest record, with its unit
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
-    max_record: u64,
+    pub(super) max_record: u64,
     /// Least distance of two places in an object, with its unit
     #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = parse_size)]
-    distance: u64,
+    pub(super) distance: u64,
     #[command(flatten)]
-    s3: s3::S3Args,
+    pub(super) s3: s3::S3Args,
 }
 
 /// The name of the channel in messages.
@@ -75,11 +86,22 @@ const NAME: &str = "index";
 
 pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     s3::check_addresses(&args.sources)?;
-    let engine = engine(builtins)?;
-    let (args, older) = match &args.update {
-        Some(file) => of_older(&args, file)?,
-        None => (args, None),
+    let mut storage = storage(&args.s3);
+    let (mut args, older, version) = match &args.update {
+        Some(name) => of_older(&args, name, &mut storage)?,
+        None => (args, None, None),
     };
+    // The command line without it is refused.
+    let out = s3::location(args.out.as_deref().unwrap_or_default())?;
+    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
+    let sources = absolute(&args.sources).map_err(system)?;
+    if args.objects_only || older.as_ref().is_some_and(|older| older.header.objects_only) {
+        let index = objects_alone(&args, &sources)?;
+        storage.write(&index, &out, version.as_ref()).map_err(|error| unusable(&error))?;
+        summarize(&index, &out);
+        return Ok(());
+    }
+    let engine = engine(builtins)?;
     let plugin = match &args.decoder {
         Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
         None => None,
@@ -87,18 +109,23 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     if let (Some(older), Some(plugin)) = (&older, &plugin) {
         check_decoder(older, plugin)?;
     }
-    let system = |error| exit::because(exit::SYSTEM, format!("can't start: {error}"));
     let stop = Stop::new().map_err(system)?;
-    // The command line without it is refused.
-    let out = args.out.clone().unwrap_or_default();
-    let sources = absolute(&args.sources).map_err(system)?;
     let first = sources.clone();
-    let names = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, ReadSettings::default(), args.s3.access(), stop.clone()));
     let found = match plugin {
         Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
         None => find_decoder(&engine, source, &args.options, true)?,
+    };
+    let progress = match older {
+        Some(_) => None,
+        None => progress::open(&args, &out, &found, &names),
+    };
+    let older = match (&older, &progress) {
+        (Some(older), _) => vec![older.clone()],
+        (None, Some(progress)) => progress.done().to_vec(),
+        (None, None) => Vec::new(),
     };
     let settings = BuildSettings {
         decoder: decoder_of(&args, &found.plugin),
@@ -107,47 +134,80 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         skips_errors: args.skip_errors,
         distance: args.distance,
         older: older.clone(),
+        progress,
         part: args.part,
     };
+    let skipped: u64 = match &args.update {
+        Some(_) => 0,
+        None => older.iter().flat_map(|older| older.objects.iter()).map(|one| one.errors).sum(),
+    };
+    args.max_errors = args.max_errors.saturating_sub(skipped);
     let mut channel = channel(&args, found);
     if args.part.is_some() {
         // All parts learn from the same objects.
         let first = Paths::new(first, ReadSettings::default(), args.s3.access(), stop);
         channel.learning = Learning::From { source: Box::new(first), lists_all: false };
     }
-    if let Some(older) = older.filter(|older| !older.header.fields.is_empty()) {
+    if let Some(older) = older.iter().find(|older| !older.header.fields.is_empty()) {
         channel.learning = Learning::Known(older.header.fields.as_slice().into());
     }
     let stats = Arc::new(ChannelStats::default());
-    let progress = is_watched().then(|| progress(&mut channel, &stats));
+    let shown = is_watched().then(|| show_progress(&mut channel, &stats));
     let built = build(channel, settings, &stats);
-    drop(progress);
+    drop(shown);
     let index = built.map_err(|failure| {
         let code = exit::of_failure(&failure);
         let text = s3::with_option_names(&failure.to_string());
         exit::because_of(&*failure, code, text.replace("`max_record`", "`--max-record`"))
     })?;
     // Nothing stops this command but a signal, which ends the process.
-    let Some(index) = index else { return Ok(()) };
-    index.write(&out).map_err(|error| unusable(&error))?;
+    let Some((index, progress)) = index else { return Ok(()) };
+    storage.write(&index, &out, version.as_ref()).map_err(|error| unusable(&error))?;
+    if let Some(Err(error)) = progress.map(pipemill_index::Progress::remove) {
+        log::warn!("the saved progress can't be removed: {error}");
+    }
     summarize(&index, &out);
     Ok(())
 }
 
-/// The options with which an older index was made, and the index itself.
-fn of_older(args: &MakeArgs, file: &Path) -> Result<(MakeArgs, Option<Arc<Index>>), ExitCode> {
-    let older = Index::read(file).map_err(|error| unusable(&error))?;
+/// The options with which an older index was made, the index itself, and its state if it is
+/// replaced.
+fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Older, ExitCode> {
+    let location = s3::location(name)?;
+    let (older, version) = read(storage, &location)?;
+    let is_replaced = match &args.out {
+        Some(out) => s3::location(out)? == location,
+        None => true,
+    };
     let header = &older.header;
     let args = MakeArgs {
         sources: header.sources.iter().map(OsString::from).collect(),
-        out: Some(args.out.clone().unwrap_or_else(|| file.to_owned())),
+        out: Some(args.out.clone().unwrap_or_else(|| name.to_owned())),
         decoder: Some(header.decoder.clone()),
         options: header.options.clone(),
         skip_errors: header.skips_errors,
         max_record: header.max_record,
         ..args.clone()
     };
-    Ok((args, Some(Arc::new(older))))
+    Ok((args, Some(Arc::new(older)), is_replaced.then_some(version)))
+}
+
+/// The options with which an older index was made, the index itself, and its state if it is
+/// replaced.
+type Older = (MakeArgs, Option<Arc<Index>>, Option<Version>);
+
+/// The index of the objects alone.
+fn objects_alone(args: &MakeArgs, sources: &[OsString]) -> Result<Index, ExitCode> {
+    let mut names = Vec::with_capacity(sources.len());
+    for source in sources {
+        let name = source.to_str().filter(|name| *name != "-").ok_or_else(|| {
+            let name = source.to_string_lossy();
+            let why = format!("`{name}` can't be listed: name files, folders or addresses in S3");
+            exit::because(exit::USAGE, why)
+        })?;
+        names.push(name.to_owned());
+    }
+    Index::of_objects(names, &settings(&args.s3)).map_err(|error| unlisted(&error))
 }
 
 /// An index has the records of one decoder.
@@ -205,14 +265,18 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
     }
 }
 
-fn progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
+fn show_progress(channel: &mut Channel, stats: &Arc<ChannelStats>) -> Progress {
     let (total, stats) = (channel.source.total_size(), stats.clone());
     let snapshot = Box::new(move || Some(ProgressSnapshot::of(&stats)));
     Progress::of(vec![ShownChannel { name: None, total, snapshot }])
 }
 
-pub(super) fn summarize(index: &Index, out: &Path) {
+pub(super) fn summarize(index: &Index, out: &Location) {
     let header = &index.header;
+    if header.objects_only {
+        let (objects, bytes) = (HumanCount(header.objects), HumanBytes(header.bytes));
+        return remark(format_args!("{out}: {objects} objects of {bytes}"));
+    }
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     let errors = if skipped > 0 {
         format!(", {} errors skipped", HumanCount(skipped))
@@ -220,8 +284,7 @@ pub(super) fn summarize(index: &Index, out: &Path) {
         String::new()
     };
     remark(format_args!(
-        "{}: {} records in {} objects of {}{errors}; {} places",
-        out.display(),
+        "{out}: {} records in {} objects of {}{errors}; {} places",
         HumanCount(header.records),
         HumanCount(header.objects),
         HumanBytes(header.bytes),

@@ -1,19 +1,20 @@
 //! `pipemill index show`: shows what an index knows.
 
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{HumanBytes, HumanCount};
 use pipemill_index::{Header, Index};
 use pipemill_types::Printable;
 
-use super::unusable;
+use super::{read, storage};
 use crate::output::{self, say};
 use crate::print::table;
+use crate::s3;
 
-pub(super) fn main(file: &Path, with_objects: bool) -> Result<(), ExitCode> {
-    let index = Index::read(file).map_err(|error| unusable(&error))?;
+pub(super) fn main(name: &OsStr, with_objects: bool, s3: &s3::S3Args) -> Result<(), ExitCode> {
+    let (index, _) = read(&mut storage(s3), &s3::location(name)?)?;
     if with_objects {
         objects(&index)
     } else {
@@ -41,6 +42,14 @@ fn summary(index: &Index) {
     let header = &index.header;
     let skipped: u64 = index.objects.iter().map(|object| object.errors).sum();
     say!("objects  {}, {}", HumanCount(header.objects), HumanBytes(header.bytes));
+    if header.objects_only {
+        say!("records  not known: it has objects only");
+        if !root.is_empty() {
+            say!("root     {}", Printable::name(root));
+        }
+        say!("digest   {}", header.digest);
+        return;
+    }
     say!("records  {}", HumanCount(header.records));
     say!("places   {}", HumanCount(index.objects.places() as u64));
     if header.skips_errors {

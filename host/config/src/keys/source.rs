@@ -63,13 +63,22 @@ pub(crate) static AUGMENTED_MANIFEST: FreeForm =
              values of the line's `attributes`.",
         );
 
-pub(crate) static INDEX: FreeForm = free_form("index", "a path", "none", Shape::Text(NOT_EMPTY))
-    .doc(
-        "The objects of an [index](the-index.md), which `pipemill index` has made: a file. Nothing \
-         is listed, and nothing is learned: the index says which objects there are, in which \
-         state, the decoder with its options, the fields and the number of records. An object that \
-         has changed is refused before its first record.",
+pub(crate) static INDEX: FreeForm =
+    free_form("index", "a path or an s3:// address", "none", Shape::Text(NOT_EMPTY)).doc(
+        "The objects of an [index](the-index.md), which `pipemill index` has made: a file, or \
+     `\"s3://bucket/key\"`, which is reached as the objects in S3 are. Nothing is listed, and \
+     nothing is learned: the index says which objects there are, in which state, the decoder with \
+     its options, the fields and the number of records. An object that has changed is refused \
+     before its first record.",
     );
+
+pub(crate) static INDEXED: Flag = Flag {
+    name: "indexed",
+    doc: "With `folder` or one `s3` address: reads what the [index](the-index.md) knows that lies \
+          beside the data, `_pipemill.index` in the folder or below the prefix. It is an error if \
+          there is none. The index says `compression`, `hidden`, `wrap` and `learn_from`, so these \
+          can't be set.",
+};
 
 pub(crate) static ROOT: FreeForm =
     free_form("root", "a path", "as the index says", Shape::Text(NOT_EMPTY)).doc(
@@ -269,6 +278,9 @@ pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
 
+/// Keys of sources beside which an index may lie.
+pub(crate) const INDEXED_KEYS: KeyGroup = &[&INDEXED];
+
 /// Keys of indexes.
 pub(crate) const INDEX_KEYS: KeyGroup = &[&ROOT];
 
@@ -292,6 +304,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         FOLDER_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
+        INDEXED_KEYS,
         INDEX_KEYS,
         MIX_KEYS,
     ],

@@ -14,7 +14,7 @@ use proptest::sample::{Index, select};
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
-use pipemill_source::{Balance, Compression, ListPart, Order, Pattern, ReadSettings, s3};
+use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize, Tail};
 
@@ -89,7 +89,7 @@ fn source() -> impl Strategy<Value = Source> {
         }
         Source::Files { pattern, reading }
     });
-    prop_oneof![fifo, files, s3(), index()]
+    prop_oneof![fifo, files, s3(), index(), beside()]
 }
 
 fn index() -> impl Strategy<Value = Source> {
@@ -99,10 +99,37 @@ fn index() -> impl Strategy<Value = Source> {
             ReadSettings { compression: Compression::Auto, wrap: false, hidden: false, ..reading };
         let selection = s3::Selection::Objects(Vec::new());
         let settings = s3::Settings { selection, reading, ..*settings };
+        let file = Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into()));
+        let root = root.map(Into::into);
+        Source::Index(Box::new(IndexSource { file, root, data: None, settings }))
+    })
+}
+
+/// An index that lies beside its data.
+fn beside() -> impl Strategy<Value = Source> {
+    (index(), text(), option::of(s3())).prop_map(|(index, folder, prefix)| {
+        let Source::Index(mut index) = index else { unreachable!("it makes such a source") };
+        let data = match prefix {
+            Some(Source::S3(settings)) => match settings.selection {
+                s3::Selection::Prefixes(mut all) if all.len() == 1 => {
+                    all.pop().map(IndexedData::Prefix)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let data = data.unwrap_or_else(|| {
+            // A folder has no keys of S3.
+            let none = s3::Selection::Objects(Vec::new());
+            let reading = index.settings.reading;
+            index.settings = s3::Settings { reading, ..s3::Settings::new(none) };
+            IndexedData::Folder(folder.into())
+        });
         Source::Index(Box::new(IndexSource {
-            file: file.into(),
-            root: root.map(Into::into),
-            settings,
+            file: data.index(),
+            root: None,
+            data: Some(data),
+            ..*index
         }))
     })
 }

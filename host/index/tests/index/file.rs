@@ -62,6 +62,23 @@ proptest! {
         prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
+    /// Of objects alone, the file has no records.
+    #[test]
+    fn an_index_of_objects_alone_is_read_as_it_was_written(objects in objects()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.index");
+        let mut alone = Objects::default();
+        for object in objects.iter() {
+            alone.push(IndexedObject { records: 0, errors: 0, places: &[], ..object });
+        }
+        let mut index = index(objects);
+        index.header.objects_only = true;
+        (index.header.version, index.header.fields) = (2, Vec::new());
+        index.write(&path).unwrap();
+        let read = Index::read(&path).unwrap();
+        prop_assert_eq!(read, Index { objects: alone, ..index });
+    }
+
     #[test]
     fn a_file_that_was_changed_is_refused(
         objects in objects(), at: At, flip in 1u8..=255, cut: bool

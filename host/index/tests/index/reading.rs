@@ -70,10 +70,12 @@ pub fn index(channel: Channel, distance: u64) -> Option<Index> {
         compression: Compression::Auto,
         skips_errors: true,
         distance,
-        older: None,
+        older: Vec::new(),
+        progress: None,
         part: None,
     };
-    build(channel, settings, &ChannelStats::default()).ok().flatten()
+    let built = build(channel, settings, &ChannelStats::default()).ok().flatten();
+    built.map(|(index, _)| index)
 }
 
 /// The fields of a record.

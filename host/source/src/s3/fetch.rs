@@ -9,16 +9,15 @@ use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
 use pipemill_types::printable;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
-use super::address::Address;
 use super::checksum::{Checksum, ChecksumHeaders};
 use super::error::{RequestError, causes};
 use super::pace::Pace;
 use super::retry::Retries;
-use super::runtime::{S3Handle, Task};
-use super::target::{Target, bare_etag, head};
+use super::runtime::S3Handle;
+use super::target::{Target, bare_etag};
 use super::window::ReadWindow;
 use crate::SourceError;
 
@@ -242,38 +241,4 @@ fn checksum_headers(response: &GetObjectOutput) -> ChecksumHeaders<'_> {
         kind: response.checksum_type(),
         etag: response.e_tag(),
     }
-}
-
-/// Fetches a whole object of at most `max_bytes` bytes into memory: a manifest.
-pub(super) async fn fetch_whole(
-    s3: Arc<S3Handle>,
-    window: Arc<ReadWindow>,
-    address: &Address,
-    max_bytes: u64,
-) -> Result<Vec<u8>, SourceError> {
-    let target = Arc::new(head(&s3, address, true).await?);
-    let size = target.size;
-    if size > max_bytes {
-        let message = format!("has {size} bytes; a manifest has at most {max_bytes}");
-        return Err(SourceError::new(address.to_string(), message, "split it, or use a prefix"));
-    }
-    let mut bytes = Vec::with_capacity(size as usize);
-    if size > 0 {
-        let (sender, mut frames) = unbounded_channel();
-        let fetch = Fetch { s3, window, target: target.clone(), verify: true };
-        // Fetched in a task, so that the bytes are in memory only once.
-        let _task = Task(tokio::spawn(async move { fetch.range(0..size, &sender).await }));
-        while let Some(frame) = frames.recv().await {
-            bytes.extend_from_slice(&frame.map_err(|error| error.into_source_error(address))?);
-        }
-    }
-    if let Some(checksum) = target.checksum.get() {
-        let mut hasher = checksum.hasher();
-        hasher.update(&bytes);
-        checksum.verify(hasher).map_err(|computed| {
-            let message = checksum.mismatch(&computed);
-            SourceError::new(address.to_string(), message, "store it again")
-        })?;
-    }
-    Ok(bytes)
 }

@@ -16,7 +16,9 @@
 //!   errors, and credentials.
 //! - `listing`: lists the objects that a channel would read in an epoch, without reading them.
 //! - `settings`: settings of a channel's S3 source.
+//! - `upload`: writes an object as a whole or not at all.
 //! - `wait`: how a channel's thread waits for tasks of the runtime.
+//! - `whole`: reads an object as a whole into memory.
 
 mod access;
 mod address;
@@ -40,7 +42,9 @@ mod retry;
 mod runtime;
 mod settings;
 mod target;
+mod upload;
 mod wait;
+mod whole;
 mod window;
 
 pub use access::{Access, Addressing, check_endpoint};
@@ -53,3 +57,5 @@ pub use runtime::{LazyS3Runtime, S3Runtime, budget_within, default_budget};
 pub use settings::{
     CONNECTION_RATE, DEFAULT_CONCURRENCY, DEFAULT_PART_SIZE, OnChange, Selection, Settings,
 };
+pub use upload::write_object;
+pub use whole::{WholeObject, read_object};

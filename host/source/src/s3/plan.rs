@@ -11,13 +11,13 @@ use tokio::task::JoinError;
 
 use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
-use super::fetch::fetch_whole;
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
 use super::runtime::{S3Handle, Task};
 use super::settings::{Selection, Settings};
 use super::target::{Target, head};
+use super::whole::read_manifest;
 use super::window::ReadWindow;
 use crate::known::Item;
 use crate::{Block, KnownList, SourceError, Start, TotalSize};
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-fn task_failed(error: &JoinError) -> SourceError {
+pub(super) fn task_failed(error: &JoinError) -> SourceError {
     SourceError::new("S3", format!("a task ended unexpectedly: {error}"), "report this")
 }
 
@@ -199,7 +199,7 @@ impl Planner {
 
     async fn fetch_manifest(&self, address: &Address) -> Result<Vec<u8>, SourceError> {
         let max_bytes = manifest::MAX_MANIFEST_BYTES;
-        fetch_whole(self.s3.clone(), self.window.clone(), address, max_bytes).await
+        read_manifest(self.s3.clone(), self.window.clone(), address, max_bytes).await
     }
 
     async fn list_prefix(

@@ -3,6 +3,7 @@
 
 mod changes;
 mod faults;
+mod listing;
 mod many;
 mod other_servers;
 mod pauses;
@@ -11,3 +12,4 @@ mod seek_points;
 mod selection;
 mod starts;
 mod stops;
+mod writing;

@@ -45,7 +45,7 @@ impl ChannelView<'_> {
                 format!("files in {}", folder.display())
             }
             Source::Files { pattern: Pattern::Known { index, .. }, .. } => index.clone(),
-            Source::Index(index) => index.file.display().to_string(),
+            Source::Index(index) => index.file.to_string(),
             Source::S3(settings) => match &settings.selection {
                 s3::Selection::Prefixes(addresses) | s3::Selection::Objects(addresses) => {
                     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

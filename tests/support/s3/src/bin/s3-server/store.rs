@@ -1,5 +1,8 @@
-//! Objects in files: the requests that a reader of S3 sends, with S3's conditions such as
-//! `If-Match`. Versions, multipart uploads and all else that only writers need are not supported.
+//! Objects in files: the requests of a reader, with S3's conditions such as `If-Match`, and those
+//! that write an object, by one PUT or in parts. Versions and all else are not supported.
+//!
+//! The parts of uploads that have not ended are files `.uploads/ID.NUMBER` in the folder of all
+//! buckets, so that tests see them.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -12,10 +15,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_core::Stream;
 use s3s::dto::{
-    CreateBucketInput, CreateBucketOutput, DeleteObjectInput, DeleteObjectOutput, ETag,
-    ETagCondition, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CreateBucketInput, CreateBucketOutput,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput, DeleteObjectOutput,
+    ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
     HeadObjectInput, HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput,
-    PutObjectOutput, StreamingBlob, Timestamp,
+    PutObjectOutput, StreamingBlob, Timestamp, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
@@ -24,6 +29,8 @@ use pipemill_s3_test::names;
 
 /// The largest piece of a body that is read at once, in bytes.
 const MAX_PIECE_BYTES: u64 = 256 << 10;
+/// S3 refuses smaller parts of an upload, but for the last one.
+const MIN_PART_BYTES: usize = 5 << 20;
 
 /// The buckets and objects in a folder.
 pub struct Store {
@@ -49,6 +56,43 @@ impl Store {
     fn bucket(&self, name: &str) -> S3Result<PathBuf> {
         let bucket = self.root.join(name);
         if bucket.is_dir() { Ok(bucket) } else { Err(s3_error!(NoSuchBucket)) }
+    }
+
+    /// The path of an object, if it may be written: if it has this ETag, if one is required.
+    fn writable(&self, bucket: &str, key: &str, only: Option<&ETagCondition>) -> S3Result<PathBuf> {
+        let path = self.bucket(bucket)?.join(names::file(key));
+        if only.is_some() {
+            let (_, meta) = self.open(bucket, key)?;
+            check_preconditions(&etag(&meta), only, None)?;
+        }
+        Ok(path)
+    }
+
+    /// The file of a part of an upload.
+    fn part(&self, upload: &str, number: i32) -> PathBuf {
+        self.root.join(".uploads").join(format!("{upload}.{number}"))
+    }
+
+    /// The numbers of the parts of an upload.
+    ///
+    /// # Errors
+    /// There is no such upload.
+    fn parts(&self, upload: &str) -> S3Result<Vec<i32>> {
+        let folder = fs::read_dir(self.root.join(".uploads"));
+        let names = folder.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let number = |name: std::ffi::OsString| {
+            let (of, number) = name.to_str()?.split_once('.')?;
+            if of == upload { number.parse().ok() } else { None }
+        };
+        let numbers: Vec<_> = names.filter_map(number).collect();
+        if numbers.is_empty() { Err(s3_error!(NoSuchUpload)) } else { Ok(numbers) }
+    }
+
+    fn remove_upload(&self, upload: &str) -> S3Result<()> {
+        for number in self.parts(upload)? {
+            let _ = fs::remove_file(self.part(upload, number));
+        }
+        Ok(())
     }
 
     fn open(&self, bucket: &str, key: &str) -> S3Result<(File, Metadata)> {
@@ -162,21 +206,88 @@ impl S3 for Store {
         request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let input = request.input;
-        let path = self.bucket(&input.bucket)?.join(names::file(&input.key));
-        let mut pieces = Vec::new();
-        if let Some(mut body) = input.body {
-            let next = |context: &mut Context<'_>| Pin::new(&mut body).poll_next(context);
-            let mut next = next;
-            while let Some(piece) = std::future::poll_fn(&mut next).await {
-                pieces.push(piece.map_err(|_| s3_error!(IncompleteBody))?);
-            }
-        }
+        let pieces = body(input.body).await?;
+        let path = self.writable(&input.bucket, &input.key, input.if_match.as_ref())?;
         let written = self.replace(&path, &pieces).and_then(|()| fs::metadata(&path));
         let meta = written.map_err(|error| s3_error!(error, InternalError))?;
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(etag(&meta)),
             ..PutObjectOutput::default()
         }))
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        request: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        self.bucket(&request.input.bucket)?;
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let upload = format!("upload{number}");
+        let path = self.part(&upload, 0);
+        // An empty part 0 shows that the upload has begun.
+        self.replace(&path, &[]).map_err(|error| s3_error!(error, InternalError))?;
+        Ok(S3Response::new(CreateMultipartUploadOutput {
+            bucket: Some(request.input.bucket),
+            key: Some(request.input.key),
+            upload_id: Some(upload),
+            ..CreateMultipartUploadOutput::default()
+        }))
+    }
+
+    async fn upload_part(
+        &self,
+        request: S3Request<UploadPartInput>,
+    ) -> S3Result<S3Response<UploadPartOutput>> {
+        let input = request.input;
+        self.parts(&input.upload_id)?;
+        let pieces = body(input.body).await?;
+        let path = self.part(&input.upload_id, input.part_number);
+        let written = self.replace(&path, &pieces).and_then(|()| fs::metadata(&path));
+        let meta = written.map_err(|error| s3_error!(error, InternalError))?;
+        Ok(S3Response::new(UploadPartOutput {
+            e_tag: Some(etag(&meta)),
+            ..UploadPartOutput::default()
+        }))
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let input = request.input;
+        self.parts(&input.upload_id)?;
+        let path = self.writable(&input.bucket, &input.key, input.if_match.as_ref())?;
+        let mut pieces = Vec::new();
+        for part in input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default() {
+            let of_part = self.part(&input.upload_id, part.part_number.unwrap_or_default());
+            let found = fs::metadata(&of_part).ok().map(|meta| etag(&meta));
+            if found.is_none() || found != part.e_tag {
+                return Err(s3_error!(InvalidPart));
+            }
+            let bytes = fs::read(&of_part).map_err(|error| s3_error!(error, InvalidPart))?;
+            pieces.push(Bytes::from(bytes));
+        }
+        let small = pieces.iter().rev().skip(1).any(|piece| piece.len() < MIN_PART_BYTES);
+        if small || pieces.is_empty() {
+            return Err(s3_error!(EntityTooSmall));
+        }
+        let written = self.replace(&path, &pieces).and_then(|()| fs::metadata(&path));
+        let meta = written.map_err(|error| s3_error!(error, InternalError))?;
+        self.remove_upload(&input.upload_id)?;
+        Ok(S3Response::new(CompleteMultipartUploadOutput {
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            e_tag: Some(etag(&meta)),
+            ..CompleteMultipartUploadOutput::default()
+        }))
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        request: S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        self.remove_upload(&request.input.upload_id)?;
+        Ok(S3Response::new(AbortMultipartUploadOutput::default()))
     }
 
     async fn delete_object(
@@ -188,6 +299,18 @@ impl S3 for Store {
         let _ = fs::remove_file(path);
         Ok(S3Response::new(DeleteObjectOutput::default()))
     }
+}
+
+/// All of a request's body.
+async fn body(body: Option<StreamingBlob>) -> S3Result<Vec<Bytes>> {
+    let mut pieces = Vec::new();
+    if let Some(mut body) = body {
+        let mut next = |context: &mut Context<'_>| Pin::new(&mut body).poll_next(context);
+        while let Some(piece) = std::future::poll_fn(&mut next).await {
+            pieces.push(piece.map_err(|_| s3_error!(IncompleteBody))?);
+        }
+    }
+    Ok(pieces)
 }
 
 /// Streams a range of a file. It reads within `poll_next`, because a read from the page cache takes

@@ -1,0 +1,115 @@
+//! The objects of sources, as a listing has them: their names, sizes and identities, without a
+//! record. Of a file, some blocks are read for its identity; of an object in S3, nothing is.
+
+use std::path::PathBuf;
+
+use pipemill_source::s3::{
+    Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
+};
+use pipemill_source::{Compression, LeftOut, Pattern, SourceError, Stop, file_identity};
+
+use crate::objects::Objects;
+use crate::root::Root;
+use crate::{Header, Index, IndexedObject};
+
+/// Calls `visit` with each object of these sources: files, folders, and addresses in S3, which is
+/// reached with these settings. A named file that does not exist is an error, or is left out if
+/// `skip_missing` is set.
+///
+/// # Errors
+/// A source can't be listed, or is no regular file.
+pub fn list_sources(
+    sources: &[String],
+    s3: &Settings,
+    skip_missing: bool,
+    mut visit: impl FnMut(ListedObject),
+) -> Result<(), SourceError> {
+    let mut runtime = LazyS3Runtime::new(None);
+    for source in sources {
+        if Address::is_s3_url(source) {
+            list_in_s3(source, s3, &mut runtime, &mut visit)?;
+            continue;
+        }
+        let path = PathBuf::from(source);
+        let pattern = if path.is_dir() { Pattern::Folder(path) } else { Pattern::File(path) };
+        for path in pattern.list(false, &mut LeftOut::default())? {
+            let (size, identity) = match file_identity(&path) {
+                Err(error) if error.missing && skip_missing => continue,
+                found => found?,
+            };
+            visit(ListedObject { name: path.to_string_lossy().into_owned(), size, identity });
+        }
+    }
+    Ok(())
+}
+
+fn list_in_s3(
+    source: &str,
+    s3: &Settings,
+    runtime: &mut LazyS3Runtime,
+    visit: &mut impl FnMut(ListedObject),
+) -> Result<(), SourceError> {
+    let address = source.parse().map_err(|why| {
+        let message = format!("is no address in S3: {why}");
+        SourceError::new(source, message, "write it as s3://bucket/key")
+    })?;
+    let system = |error| SourceError::io(source, "can't start", &error);
+    let settings = Settings { selection: Selection::Named(address), ..s3.clone() };
+    let (runtime, stop) = (runtime.get().map_err(system)?, Stop::new().map_err(system)?);
+    list_objects(&runtime, &settings, 0, &stop, |object| {
+        visit(object);
+        true
+    })
+}
+
+impl Index {
+    /// An index of the objects of these sources alone, which are read by no decoder.
+    ///
+    /// # Errors
+    /// The sources can't be listed, or an object can't be named in an index.
+    pub fn of_objects(sources: Vec<String>, s3: &Settings) -> Result<Self, SourceError> {
+        let mut listed = Vec::new();
+        list_sources(&sources, s3, false, |object| listed.push(object))?;
+        let names: Vec<_> = listed.iter().map(|object| object.name.as_str()).collect();
+        let root = Root::of(&names)
+            .map_err(|(object, message, remedy)| SourceError::new(object, message, remedy))?;
+        let mut objects = Objects::default();
+        for ListedObject { name, size, identity } in &listed {
+            objects.push(IndexedObject {
+                name: root.below(name),
+                identity,
+                size: *size,
+                records: 0,
+                errors: 0,
+                places: &[],
+            });
+        }
+        Ok(Self::new(Header { sources, root: root.0, ..Header::of_objects() }, objects))
+    }
+}
+
+impl Header {
+    /// The facts about an index of objects alone.
+    fn of_objects() -> Self {
+        Self {
+            version: 0,
+            objects_only: true,
+            decoder: String::new(),
+            decoder_identity: String::new(),
+            options: Vec::new(),
+            fields: Vec::new(),
+            lengths: Vec::new(),
+            compression: Compression::Auto,
+            skips_errors: false,
+            max_record: 0,
+            sources: Vec::new(),
+            part: None,
+            root: String::new(),
+            objects: 0,
+            records: 0,
+            bytes: 0,
+            digest: String::new(),
+            places_digest: String::new(),
+        }
+    }
+}
