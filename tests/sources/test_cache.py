@@ -1,0 +1,254 @@
+"""The cache of objects in S3: the records are those without it, and what it has is not fetched again."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+
+import pipemill
+import pytest
+from bucket import bucket  # noqa: F401 (a fixture)
+from counting import counted  # noqa: F401 (a fixture)
+from e2e import PATIENCE, PIPEMILL, patiently, run, tfrecord
+
+pytest.importorskip("numpy")
+
+
+def rows(seed, most=4000):
+    numbers = random.Random(seed)
+    return [f"{seed}-{row},{numbers.randbytes(numbers.randrange(200)).hex()}" for row in range(numbers.randrange(1, most))]
+
+
+def csv(seed):
+    return ("a,b\n" + "".join(row + "\n" for row in rows(seed))).encode()
+
+
+FORMATS = {
+    "csv": csv,
+    "csv.gz": lambda seed: gzip.compress(csv(seed)),
+    "tfrecord": lambda seed: b"".join(tfrecord(row.encode()) for row in rows(seed, 1000)),
+}
+OPTIONS = {"csv": {"header": "true", "types": "a:bytes,b:bytes"}}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The folder of the bucket's objects, which has none yet."""
+    folder = tmp_path / "buckets/data/train"
+    return folder
+
+
+def fill(folder, format, objects=4):
+    for path in folder.iterdir():
+        path.unlink()
+    for seed in range(objects):
+        (folder / f"{seed}.{format}").write_bytes(FORMATS[format](seed))
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def cached(folder, **source):
+    return {**source, "cache": {"path": str(folder), "size": "1GiB"}}
+
+
+def records(source, decoder=None, **wishes):
+    """The records of each epoch."""
+    options = OPTIONS.get(decoder)
+    with pipemill.open(source, decoder, options=options, timeout=PATIENCE, **wishes) as stream:
+        return [[str(row) for batch in epoch for row in batch.to_pylist()] for epoch in stream.epochs()]
+
+
+def made(source, out, decoder, *options):
+    words = [f"--option={name}={value}" for name, value in OPTIONS.get(decoder, {}).items()]
+    finished = run("index", source, "--out", out, "-d", decoder, "--distance", "8KiB", *words, *options)
+    assert finished.returncode == 0, finished.stderr.decode()
+    return out
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_each_byte_is_fetched_once_and_the_records_are_the_same(counted, data, tmp_path, format):  # noqa: F811
+    size, decoder = fill(data, format), format.split(".")[0]
+    prefix = f"{counted.bucket}/"
+    [expected] = records(prefix, decoder)
+    counted.taken()
+    source = cached(tmp_path / "cache", s3=prefix)
+    assert records(source, decoder, epochs=3) == [expected] * 3
+    assert counted.taken()[1] == size
+    assert records(source, decoder, workers=2) == [expected]
+    shuffled = records(source, decoder, shuffle=7, epochs=2)
+    assert shuffled == records(prefix, decoder, shuffle=7, epochs=2)
+    counted.taken()
+    named = cached(tmp_path / "cache", s3_object=[f"{prefix}{seed}.{format}" for seed in range(4)])
+    assert records(named, decoder) == [expected]
+    assert counted.taken() == (0, 0)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_blocks_of_an_index_share_pages_and_resume_from_them(counted, data, tmp_path, format):  # noqa: F811
+    size, decoder = fill(data, format), format.split(".")[0]
+    index = made(f"{counted.bucket}/", tmp_path / "x.index", decoder)
+    how = {"batch": 100, "shuffle": {"seed": 3, "blocks": "64KiB"}}
+    whole = records(index, epochs=2, **how)
+    source = cached(tmp_path / "cache", index=str(index))
+    counted.taken()
+    assert records(source, epochs=2, **how) == whole
+    fetched = counted.taken()[1]
+    # Pages that two blocks have may be needed again before they are stored.
+    assert size <= fetched <= 1.5 * size + 4 * 65536
+    assert records(source, epochs=2, **how) == whole
+    assert records(source, workers=2, epochs=2, **how) == whole
+    with pipemill.open(source, epochs=2, timeout=PATIENCE, **how) as stream:
+        before = [str(row) for _ in range(5) for row in next(stream).to_pylist()]
+        state = json.loads(json.dumps(stream.state_dict()))
+    after = records(source, epochs=2, state=state, **how)
+    assert before + after[0] == whole[0] and after[1:] == whole[1:]
+    # Without a shuffle, whole objects are read: what blocks have stored is of use.
+    assert records(source) == records(index)
+    counted.taken()
+    with pipemill.Dataset(source) as dataset:
+        assert len(dataset) == sum(map(len, records(source)))
+        assert str(dataset[7]) in whole[0]
+    assert counted.taken() == (0, 0)
+
+
+def test_an_index_reads_what_it_knows_from_the_cache(counted, data, tmp_path):  # noqa: F811
+    fill(data, "csv")
+    index = made(f"{counted.bucket}/", tmp_path / "x.index", "csv")
+    source = cached(tmp_path / "cache", index=str(index))
+    expected = records(source)
+    (data / "1.csv").write_bytes(csv(9))
+    # Without the cache it is refused.
+    with pytest.raises(pipemill.RefusedError, match="1.csv"):
+        records(index)
+    assert records(source) == expected
+    # What is listed is what is there now.
+    assert records(cached(tmp_path / "cache", s3=f"{counted.bucket}/"), "csv") == records(f"{counted.bucket}/", "csv")
+
+
+def config(folder, prefix, size="1GiB", epochs=1):
+    file = folder / "x.toml"
+    cache = f'{{ path = "{folder}/cache", size = "{size}" }}'
+    file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ s3 = "{prefix}", epochs = {epochs}, cache = {cache} }}\n')
+    return file
+
+
+def blocks(folder):
+    return [path for path in folder.glob("v1/??/*") if len(path.name) == 38]
+
+
+def lines(count, seed):
+    numbers = random.Random(seed)
+    return "".join(f"{row} {numbers.randbytes(40).hex()}\n" for row in range(count)).encode()
+
+
+def large(data, objects=6):
+    for path in data.iterdir():
+        path.unlink()
+    for seed in range(objects):
+        (data / f"{seed}.txt").write_bytes(lines(40_000, seed))
+    return sum(path.stat().st_size for path in data.iterdir())
+
+
+def test_processes_at_once_fetch_each_byte_once(counted, data, tmp_path):  # noqa: F811
+    size = large(data)
+    file = config(tmp_path, f"{counted.bucket}/")
+    command = [PIPEMILL, "cat", "--config", file, "--output", "count"]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+    counts = [child.communicate(timeout=PATIENCE)[0] for child in children]
+    assert [child.returncode for child in children] == [0] * 3
+    assert len(set(counts)) == 1 and b"240000" in counts[0].replace(b",", b"")
+    assert counted.taken()[1] == size
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_of_a_killed_process_is_believed(counted, data, tmp_path, seed):  # noqa: F811
+    large(data)
+    file, cache = config(tmp_path, f"{counted.bucket}/", epochs=50), tmp_path / "cache"
+    expected = run("cat", f"{counted.bucket}/", "-d", "lines").stdout
+    numbers = random.Random(seed)
+    wanted = numbers.randrange(1, 15)
+    child = subprocess.Popen([PIPEMILL, "cat", "--config", file, "--output", "count"], stdout=subprocess.DEVNULL)
+    patiently(lambda: len(blocks(cache)) >= wanted)
+    child.send_signal(signal.SIGKILL)
+    child.wait(PATIENCE)
+    left = [path for path in cache.glob("v1/**/*") if path.is_file()]
+    assert {path.name for path in left} - {path.name for path in blocks(cache)} <= {"usage", "claims"}
+    # A power failure may leave files with any content.
+    for path in blocks(cache):
+        if numbers.random() < 0.3:
+            os.truncate(path, numbers.randrange(path.stat().st_size))
+        elif numbers.random() < 0.3:
+            with open(path, "r+b") as torn:
+                torn.seek(numbers.randrange(path.stat().st_size))
+                torn.write(numbers.randbytes(100))
+    file = config(tmp_path, f"{counted.bucket}/")
+    assert run("cat", "--config", file).stdout == expected
+    counted.taken()
+    assert run("cat", "--config", file).stdout == expected
+    assert counted.taken() == (0, 0)
+
+
+def test_a_full_disk_costs_the_cache_and_not_the_run(counted, data, tmp_path):  # noqa: F811
+    large(data)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "none", cache], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    try:
+        file = config(tmp_path, f"{counted.bucket}/", epochs=2)
+        finished = run("cat", "--config", file)
+        assert finished.returncode == 0
+        log = finished.stderr.decode()
+        assert log.count("can't be written") == 1 and "make room on its disk" in log, log
+        expected = run("cat", f"{counted.bucket}/", "-d", "lines").stdout
+        assert finished.stdout == expected * 2
+        assert 0 < len(blocks(cache)) <= 4
+    finally:
+        subprocess.run(["umount", cache], check=True)
+
+
+def test_a_cache_smaller_than_the_data_keeps_a_part(counted, data, tmp_path):  # noqa: F811
+    size = large(data, 12)
+    file = config(tmp_path, f"{counted.bucket}/", size="16MiB", epochs=3)
+    finished = run("cat", "--config", file)
+    assert finished.stdout == run("cat", f"{counted.bucket}/", "-d", "lines").stdout * 3
+    kept = sum(path.stat().st_size for path in blocks(tmp_path / "cache"))
+    assert 0.8 * (16 << 20) < kept <= 16 << 20
+    fetched = counted.taken()[1] - size
+    assert fetched <= 3 * size - 2 * (kept - 512 * len(blocks(tmp_path / "cache")))
+
+
+def test_a_folder_of_others_is_refused(counted, data, tmp_path):  # noqa: F811
+    (tmp_path / "cache").mkdir(mode=0o700)
+    os.chmod(tmp_path / "cache", 0o777)
+    finished = run("cat", "--config", config(tmp_path, f"{counted.bucket}/"))
+    assert finished.returncode == 65 and b"only this user may write to" in finished.stderr
+    assert b"chmod go-w" in finished.stderr and counted.taken() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("cache", "words"),
+    [
+        ('{ size = "1GiB" }', "path"),
+        ('{ path = "x" }', "size"),
+        ('{ path = "x", size = "1KiB" }', "16MiB"),
+        ('{ path = "x", size = "1GiB", of = "records" }', "bytes"),
+        ('{ path = "x", size = "1GiB", off = 1 }', "off"),
+        ('"x"', "cache"),
+    ],
+)
+def test_wrong_settings_are_faults(cache, words, tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ s3 = "s3://b/", cache = {cache} }}\n')
+    checked = run("config", "check", file)
+    assert checked.returncode == 64 and words in checked.stderr.decode(), checked.stderr.decode()
+    file.write_text(f'[[channel]]\nname = "train"\ndecoder = "lines"\nsource = {{ folder = "/", cache = {cache} }}\n')
+    assert b"does not go with `folder`" in run("config", "check", file).stderr
+
+
+def test_an_argument_is_answered():
+    with pytest.raises(TypeError, match="source says that"):
+        pipemill.open("s3://b/", cache={"path": tempfile.gettempdir()})
