@@ -16,7 +16,7 @@
 //! | 8 | CRC-64/NVME of the header before it |
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -136,11 +136,13 @@ pub(super) fn read_pages(
     pages: Range<usize>,
 ) -> io::Result<Option<Vec<u8>>> {
     let bytes = bytes_of(&pages, length);
-    let mut read = vec![0; (bytes.end - bytes.start) as usize];
-    match file.read_exact_at(&mut read, HEADER as u64 + bytes.start) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
+    let count = bytes.end - bytes.start;
+    let (mut file, mut read) = (file, Vec::with_capacity(count as usize));
+    file.seek(SeekFrom::Start(HEADER as u64 + bytes.start))?;
+    // This does not clear the memory first.
+    file.take(count).read_to_end(&mut read)?;
+    if (read.len() as u64) < count {
+        return Ok(None);
     }
     let is_right = |(page, sum): (&[u8], &u64)| crc(page) == *sum;
     let is_sound = read.chunks(PAGE as usize).zip(&header.sums[pages]).all(is_right);
@@ -216,4 +218,101 @@ fn sums(frames: &[Bytes]) -> Vec<u64> {
         sums.push(digest.finalize());
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cache::{CachedObject, ObjectState};
+
+    fn id() -> BlockId {
+        let state = ObjectState {
+            server: "s",
+            bucket: "b",
+            key: "k",
+            version: None,
+            etag: "e",
+            size: BLOCK,
+            verify: true,
+        };
+        CachedObject::new(&state).block(0)
+    }
+
+    /// The bytes of pages in pieces of this many bytes.
+    fn frames(bytes: &[u8], pages: &Range<usize>, piece: usize) -> Vec<Bytes> {
+        let of_pages = bytes_of(pages, bytes.len() as u64);
+        let bytes = &bytes[of_pages.start as usize..of_pages.end as usize];
+        bytes.chunks(piece).map(Bytes::copy_from_slice).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Pages that are added one after the other are all there; a byte that is changed anywhere,
+        /// or a file that is cut anywhere, is noticed by who reads that place.
+        #[test]
+        fn pages_are_added_and_damage_is_noticed(
+            length in 1..=BLOCK as usize,
+            added in prop::collection::vec((0..PAGES, 0..PAGES, 1_usize..100_000), 1..4),
+            place in any::<prop::sample::Index>(),
+            is_cut in any::<bool>(),
+        ) {
+            let mut random = fastrand::Rng::with_seed(length as u64);
+            let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
+            let count = length.div_ceil(PAGE as usize);
+            let facts = Facts { encoding: "gzip".to_owned(), checksum: vec![1, 2, 3] };
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("block");
+            let (mut has, mut older) = ([false; PAGES], None);
+            for (number, (one, other, piece)) in added.into_iter().enumerate() {
+                let (one, other) = (one % count, other % count);
+                let pages = one.min(other)..one.max(other) + 1;
+                has[pages.clone()].fill(true);
+                let frames = frames(&bytes, &pages, piece);
+                let new = NewPages { first: pages.start, frames: &frames };
+                let name = path.with_extension(number.to_string());
+                let file = File::options().read(true).write(true).create_new(true).open(name);
+                let file = file.unwrap();
+                let before = older.as_ref().map(|(file, header)| (file, header));
+                write(&file, id(), &facts, length as u64, &new, before).unwrap();
+                let header = read_header(&file, id()).unwrap().expect("it is whole");
+                older = Some((file, header));
+            }
+            let (file, header) = older.expect("there is one or more");
+            prop_assert_eq!(&header.facts, &facts);
+            for page in 0..PAGES {
+                let found = header.pages_from(page);
+                prop_assert_eq!(!found.is_empty(), has[page]);
+                if has[page] {
+                    let read = read_pages(&file, &header, length as u64, found.clone()).unwrap();
+                    let expected = bytes_of(&found, length as u64);
+                    let expected = &bytes[expected.start as usize..expected.end as usize];
+                    prop_assert_eq!(read.as_deref(), Some(expected));
+                }
+            }
+            let size = file.metadata().unwrap().len();
+            let at = place.index(size as usize) as u64;
+            if is_cut {
+                file.set_len(at).unwrap();
+            } else {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at).unwrap();
+                file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+            }
+            let again = read_header(&file, id()).unwrap();
+            prop_assert_eq!(again.is_none(), at < HEADER as u64);
+            if let Some(header) = again {
+                let page = ((at - HEADER as u64) / PAGE) as usize;
+                let read = |page: usize| {
+                    read_pages(&file, &header, length as u64, page..page + 1).unwrap()
+                };
+                for other in (0..PAGES).filter(|other| has[*other]) {
+                    let is_hit = other == page || (is_cut && other > page);
+                    prop_assert_eq!(read(other).is_none(), is_hit, "page {}", other);
+                }
+            }
+        }
+    }
 }
