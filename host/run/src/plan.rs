@@ -345,7 +345,7 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
         (metrics.unwrap_or(0), ("requests for metrics", "metrics")),
         (indexes, ("indexes", "index")),
         (s3.unwrap_or(0), HOST_S3),
-        (caches, ("blocks that are stored in the cache", "concurrency")),
+        (caches, ("blocks that are stored in the cache", "cache")),
     ];
     parts.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
 }
@@ -410,6 +410,15 @@ mod tests {
         assert_eq!(of(taken + (300 << 20)), slots + (300 << 20));
         assert_eq!(of(taken), slots + MIN_BATCHES);
         assert_eq!(of(1 << 40), slots + DEFAULT_BATCHES);
+    }
+
+    #[test]
+    fn a_cache_counts_for_each_request() {
+        let source = |more| channel(&format!("s3 = 's3://b/', concurrency = 5{more}"), "lines", "");
+        let of = |more| plan(&source(more), None).host;
+        let cache = (5 * CACHE_BYTES_OF_REQUEST, ("blocks that are stored in the cache", "cache"));
+        assert!(of(", cache = { path = 'x', size = '1GiB' }").contains(&cache));
+        assert_eq!(of("").len() + 1, of(", cache = { path = 'x', size = '1GiB' }").len());
     }
 
     /// A name may be that of a user's plugin, and a decoder that is found later may be one.

@@ -1,7 +1,7 @@
 //! Keeps stored bytes of objects in S3 on a local disk, for all channels and processes of one user.
 //!
-//! The bytes of an object are divided into blocks of [`BLOCK`] bytes, and each block into pages of
-//! [`PAGE`] bytes. A block is a file, which holds some or all of its pages. Its name is the digest
+//! The bytes of an object are divided into blocks of 1 MiB, and each block into pages of
+//! 64 KiB. A block is a file, which holds some or all of its pages. Its name is the digest
 //! of the object's address, state and block number, so an object that was written again has other
 //! blocks. A file is complete when it gets its name, and it is never changed afterwards: to add
 //! pages, a new file replaces it. Its header has a checksum of itself and one of each page, so what
@@ -11,7 +11,7 @@
 //! `usage`, where the sizes are counted: so the cache never exceeds its size, also with several
 //! processes. Blocks that are being written have no name, and come on top.
 //!
-//! A block that is missing is [claimed](Claim) while it is fetched, so that others who need it wait
+//! A block that is missing is claimed while it is fetched, so that others who need it wait
 //! for it instead of fetching it, too.
 //!
 //! - `block_file`: the format of a block's file.
@@ -42,7 +42,7 @@ pub use counters::{CacheCounters, CacheCounts};
 pub(crate) use folder::OpenError;
 pub(crate) use identity::{CachedObject, ObjectState};
 pub(crate) use pending::Pending;
-pub(crate) use store::{Cache, ChannelCache, Pages, not_written};
+pub(crate) use store::{Cache, CachedBytes, ChannelCache, not_written};
 
 /// Bytes of memory that one request of a channel with a cache may take for it: a block that is
 /// collected, and the pages that are added to it.

@@ -52,7 +52,7 @@ pub(crate) struct ChannelCache {
 }
 
 /// Bytes of a block.
-pub(crate) struct Pages {
+pub(crate) struct CachedBytes {
     pub(crate) bytes: Bytes,
     pub(crate) facts: Facts,
 }
@@ -174,7 +174,7 @@ impl ChannelCache {
 
     /// Reads these bytes of an object, all of one block, as far as they are in the cache without a
     /// gap. `None` if the first one is not.
-    pub(crate) fn read(&self, object: &CachedObject, range: Range<u64>) -> Option<Pages> {
+    pub(crate) fn read(&self, object: &CachedObject, range: Range<u64>) -> Option<CachedBytes> {
         let (number, range) = in_block(&range);
         let id = object.block(number);
         let (file, header) = self.open(id)?;
@@ -196,7 +196,7 @@ impl ChannelCache {
         let mut bytes = Bytes::from(read);
         bytes.truncate((range.end - start).min(bytes.len() as u64) as usize);
         let bytes = bytes.split_off((range.start - start) as usize);
-        Some(Pages { bytes, facts: header.facts })
+        Some(CachedBytes { bytes, facts: header.facts })
     }
 
     /// The end of the bytes of this range that are missing from its start on. The range is in one

@@ -17,8 +17,8 @@ use super::runtime::Task;
 use super::target::Target;
 use crate::SourceError;
 use crate::cache::{
-    BLOCK, Cache, CacheCounters, CacheSettings, CachedObject, ChannelCache, Claim, Facts,
-    OpenError, PAGE, Pages, Pending,
+    BLOCK, Cache, CacheCounters, CacheSettings, CachedBytes, CachedObject, ChannelCache, Claim,
+    Facts, OpenError, PAGE, Pending,
 };
 
 /// How long a request that is not read any more may take to complete the block that it stores.
@@ -143,7 +143,7 @@ impl CachedFetch {
                 let Some(pages) = cache.read(&object, at..block_end(at).min(range.end)) else {
                     break;
                 };
-                let Pages { bytes, facts } = pages;
+                let CachedBytes { bytes, facts } = pages;
                 // They are known with the first byte.
                 target.know(&facts);
                 cache.counters().add_hit(bytes.len() as u64);
