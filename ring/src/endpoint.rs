@@ -18,9 +18,9 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
+use pipemill_types::trust::OpenFolder;
 
 use crate::socket::{peer_of, unix};
-use crate::trust::is_believed;
 
 /// Another host that starts holds the folder's lock only for milliseconds. After this time, the
 /// other host is considered to hang.
@@ -239,23 +239,18 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 /// # Errors
 /// [`EndpointError::OpenFolder`], or [`EndpointError::System`] if it can't be read.
 pub fn check_folder(folder: &Path) -> Result<(), EndpointError> {
-    let mut found = match folder.symlink_metadata() {
+    let look = |error| failed("looking at the folder", folder)(error);
+    let found = match folder.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(failed("looking at the folder", folder))?,
+        found => found.map_err(look)?,
     };
-    let is_link = found.is_symlink() && !is_believed(found.uid());
-    if found.is_symlink() && !is_link {
-        found = folder.metadata().map_err(failed("looking at the folder", folder))?;
-    }
     // Others may read the folder: the socket's own mode keeps them out.
-    if is_link || found.mode() & 0o022 != 0 || !is_believed(found.uid()) {
-        return Err(open_to_others(folder, &found, is_link));
-    }
-    Ok(())
+    let checked = OpenFolder::check(&found, geteuid().as_raw(), || folder.metadata());
+    checked.map_err(look)?.map_err(|open| open_to_others(folder, open))
 }
 
-fn open_to_others(folder: &Path, found: &Metadata, is_link: bool) -> EndpointError {
-    let (mode, uid, euid) = (found.mode() & 0o7777, found.uid(), geteuid().as_raw());
+fn open_to_others(folder: &Path, open: OpenFolder) -> EndpointError {
+    let OpenFolder { mode, uid, euid, is_link } = open;
     EndpointError::OpenFolder { folder: folder.into(), mode, uid, euid, is_link }
 }
 
@@ -270,11 +265,11 @@ fn open_folder(folder: &Path, allow_other_users: bool) -> Result<File, EndpointE
         check_folder(folder)?;
     }
     let opened = File::open(folder).map_err(failed("opening the folder of the socket", folder))?;
-    // The opened folder, because its path may lead to another folder later. A folder of root is not
-    // this user's.
+    // The opened folder, because its path may lead to another folder later.
     let found = opened.metadata().map_err(failed("looking at the folder", folder))?;
-    if !allow_other_users && (found.mode() & 0o022 != 0 || found.uid() != geteuid().as_raw()) {
-        return Err(open_to_others(folder, &found, false));
+    if !allow_other_users {
+        OpenFolder::check_own(&found, geteuid().as_raw())
+            .map_err(|open| open_to_others(folder, open))?;
     }
     Ok(opened)
 }

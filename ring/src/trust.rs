@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
+use pipemill_types::trust::is_trusted_user;
 
 use crate::socket::peer_of;
 
@@ -29,9 +30,9 @@ pub struct OtherUser {
     pub pid: Option<i32>,
 }
 
-/// Whether a user is trusted: this process's own, or root, which can change this process anyway.
-pub(crate) fn is_believed(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw()
+/// Whether a user is trusted by this process.
+fn is_believed(uid: u32) -> bool {
+    is_trusted_user(uid, geteuid().as_raw())
 }
 
 /// Checks who owns the socket at the path. This happens before a connection is made: another user's

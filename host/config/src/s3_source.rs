@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pipemill_source::ReadSettings;
+use pipemill_source::cache::CacheSettings;
 use pipemill_source::s3::{Access, Address, CONNECTION_RATE, Selection, Settings, check_endpoint};
 
 use super::document::ReadResult;
@@ -100,6 +101,7 @@ pub(super) fn read(
     let verify = reader.choice(&CHECKSUM);
     let on_change = reader.choice(&ON_CHANGE);
     let allow_empty = reader.flag(&ALLOW_EMPTY);
+    let cache = cache(reader);
     Ok(Settings {
         channel: None,
         selection: selection?,
@@ -112,7 +114,20 @@ pub(super) fn read(
         verify: verify?,
         on_change: on_change?,
         allow_empty: allow_empty?,
+        cache: cache?,
     })
+}
+
+fn cache(reader: &Reader) -> ReadResult<Option<CacheSettings>> {
+    if !reader.has(&CACHE) {
+        return Ok(None);
+    }
+    let remedy = "write cache = { path = \"/nvme/pipemill\", size = \"500GiB\" }";
+    let table = reader.table(&CACHE, remedy)?.refuse_unknown_keys(&CACHE_TABLE);
+    let path = table.required(&CACHE_PATH, table.path(&CACHE_PATH));
+    let size = table.required(&CACHE_SIZE, table.optional_number(&CACHE_SIZE));
+    table.choice(&CACHE_OF)?;
+    Ok(Some(CacheSettings { path: path?, size: size? }))
 }
 
 fn access(reader: &Reader) -> ReadResult<Access> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
+use pipemill_source::cache::CacheSettings;
 use pipemill_source::{ListPart, Order, Pattern, ReadSettings, s3};
 use pipemill_types::{Mode, is_hidden};
 
@@ -315,7 +316,16 @@ fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {
         (CHECKSUM.name, word(CHECKSUM.word(settings.verify))),
         (ON_CHANGE.name, word(ON_CHANGE.word(settings.on_change))),
     ]);
+    pairs.extend(settings.cache.as_ref().map(|cache| (CACHE.name, inline(cache_pairs(cache)))));
     pairs
+}
+
+fn cache_pairs(cache: &CacheSettings) -> [(&'static str, String); 3] {
+    [
+        (CACHE_PATH.name, path(&cache.path)),
+        (CACHE_SIZE.name, size(cache.size)),
+        (CACHE_OF.name, word(CACHE_OF.word(()))),
+    ]
 }
 
 /// Writes a line for each key, and a blank line before each header.

@@ -1,7 +1,10 @@
 //! The work of a served channel's thread: decode its input, or mix other channels.
 
+use std::sync::Arc;
+
 use pipemill_channel::{Channel, ChannelStats, Mix, Observer, Outcome, Resume, Sink};
 use pipemill_source::TotalSize;
+use pipemill_source::cache::CacheCounters;
 use pipemill_types::BatchSize;
 
 /// A channel's decoder, or its mix.
@@ -50,6 +53,14 @@ impl ChannelTask {
         match self {
             Self::Channel(channel) => channel.source.total_size(),
             Self::Mix(_) => TotalSize::default(),
+        }
+    }
+
+    /// The counts of its caches; of a mix, those of all inputs that have one.
+    pub fn caches(&self) -> Vec<Arc<CacheCounters>> {
+        match self {
+            Self::Channel(channel) => channel.source.cache().into_iter().collect(),
+            Self::Mix(mix) => mix.caches(),
         }
     }
 

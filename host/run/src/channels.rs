@@ -199,6 +199,7 @@ fn prepared(
     };
     let (name, source, decoder) = (&channel.name, &channel.source, task.decoder());
     let handle = Arc::new(ChannelHandle::new(name, source, cores, decoder, ring, awaited));
+    handle.set_caches(task.caches());
     let policy = ConfiguredPolicy::new(channel, decoders, can_reread);
     let delivery = ChannelDelivery::attach(&handle.ring, start, Box::new(policy));
     let mut prepared = PreparedChannel { task, handle, delivery, reserved };

@@ -9,6 +9,7 @@ use pipemill_config::{Channel, Config, DecoderRef, Source, WorkerCount};
 use pipemill_decode::Builtins;
 use pipemill_delivery::state_bytes;
 use pipemill_ring::host::{Remedies, ServerConfig};
+use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
 use pipemill_source::{Pattern, s3};
 use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
@@ -326,6 +327,12 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
         .flat_map(Channel::decoded)
         .any(reads_s3)
         .then(|| config.s3_budget.unwrap_or_else(|| s3::budget_within(machine.memory)));
+    // Each request of a channel with a cache may hold a block that it stores.
+    let cached = |channel: &Channel| match &channel.source {
+        Source::S3(s3) if s3.cache.is_some() => s3.concurrency as u64 * CACHE_BYTES_OF_REQUEST,
+        _ => 0,
+    };
+    let caches: u64 = config.channels.iter().flat_map(Channel::decoded).map(cached).sum();
     let metrics = config.metrics.as_ref().map(|_| REQUEST_BYTES);
     let decoded = config.channels.iter().flat_map(Channel::decoded);
     // An index is in memory twice while it is read, and its order takes as much as that later.
@@ -338,6 +345,7 @@ fn host_bytes(config: &Config, machine: Machine) -> Vec<MemoryOf> {
         (metrics.unwrap_or(0), ("requests for metrics", "metrics")),
         (indexes, ("indexes", "index")),
         (s3.unwrap_or(0), HOST_S3),
+        (caches, ("blocks that are stored in the cache", "cache")),
     ];
     parts.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
 }
@@ -402,6 +410,15 @@ mod tests {
         assert_eq!(of(taken + (300 << 20)), slots + (300 << 20));
         assert_eq!(of(taken), slots + MIN_BATCHES);
         assert_eq!(of(1 << 40), slots + DEFAULT_BATCHES);
+    }
+
+    #[test]
+    fn a_cache_counts_for_each_request() {
+        let source = |more| channel(&format!("s3 = 's3://b/', concurrency = 5{more}"), "lines", "");
+        let of = |more| plan(&source(more), None).host;
+        let cache = (5 * CACHE_BYTES_OF_REQUEST, ("blocks that are stored in the cache", "cache"));
+        assert!(of(", cache = { path = 'x', size = '1GiB' }").contains(&cache));
+        assert_eq!(of("").len() + 1, of(", cache = { path = 'x', size = '1GiB' }").len());
     }
 
     /// A name may be that of a user's plugin, and a decoder that is found later may be one.

@@ -4,6 +4,7 @@
 //! The parsers of manifests are public for the fuzz targets, and hidden from all others.
 //!
 //! - `awaited`: the object that a source waits for, as other threads see it.
+//! - `cache`: keeps stored bytes of objects in S3 on a local disk.
 //! - `chain`: joins several inputs into one.
 //! - `container`: memory limit of the control group (cgroup) of this process, for example of its
 //!   container, and the number of processes that the kernel killed because of it.
@@ -50,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod awaited;
+pub mod cache;
 mod chain;
 pub mod container;
 mod epoch_file;

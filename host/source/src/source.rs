@@ -7,6 +7,7 @@ use std::time::Duration;
 use pipemill_codecs::{SeekPoint, SeekPoints};
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
+use crate::cache::CacheCounters;
 use crate::{Awaited, SourceError, Start, TotalSize};
 
 /// The bytes of one object.
@@ -225,6 +226,11 @@ pub trait Source: Send {
     /// call the source may get the metadata of each object that it lists.
     fn total_size(&mut self) -> TotalSize {
         TotalSize::default()
+    }
+
+    /// The counts of the source's cache, if it has one.
+    fn cache(&self) -> Option<Arc<CacheCounters>> {
+        None
     }
 
     /// Handle to the object that [`next`](Self::next) waits for, which stays empty if the source

@@ -149,8 +149,13 @@ fn source_remedy(source: &Source) -> String {
         }
         Source::S3(settings) => format!(
             "requests at once are {}: raise `concurrency`, and `budget` in [s3] with it; \
-             see whether the objects are very small, or this machine's processors all busy",
-            settings.concurrency
+             see whether the objects are very small, or this machine's processors all busy{}",
+            settings.concurrency,
+            if settings.cache.is_none() && settings.reading.epochs > 1 {
+                "; or keep them on a local disk for the next epochs: `cache`"
+            } else {
+                ""
+            }
         ),
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use log::{Level, kv};
 use pipemill_channel::{ChannelStats, Failure, Outcome};
 use pipemill_ring::host::{Ring, Status};
+use pipemill_source::cache::{CacheCounters, CacheCounts};
 use pipemill_source::{Awaited, TotalSize};
 use pipemill_types::log::log_with;
 
@@ -64,6 +65,8 @@ pub struct ChannelHandle {
     awaited: Awaited,
     /// The number of bytes of each epoch, if it is known.
     total: OnceLock<TotalSize>,
+    /// The counts of its caches; of a mix, those of all inputs.
+    caches: OnceLock<Vec<Arc<CacheCounters>>>,
     /// Whether the source has ended, and consumers read the rest.
     drains: AtomicBool,
     outcome: OnceLock<Outcome>,
@@ -83,7 +86,7 @@ impl ChannelHandle {
     ) -> Self {
         let stats = ChannelStats::default();
         let (name, source, decoder) = (name.to_owned(), source.clone(), decoder.to_owned());
-        let (total, drains, outcome, last_wait) = Default::default();
+        let (total, caches, drains, outcome, last_wait) = Default::default();
         Self {
             name,
             source,
@@ -93,6 +96,7 @@ impl ChannelHandle {
             ring,
             awaited,
             total,
+            caches,
             drains,
             outcome,
             last_wait,
@@ -103,6 +107,18 @@ impl ChannelHandle {
     pub fn set_total_size(&self, total: TotalSize) {
         // It is set once, before the channel starts.
         let _ = self.total.set(total);
+    }
+
+    /// Sets the counts of the channel's caches.
+    pub fn set_caches(&self, caches: Vec<Arc<CacheCounters>>) {
+        // They are set once, before the channel starts.
+        let _ = self.caches.set(caches);
+    }
+
+    /// What its caches have done, together. `None` if it has none.
+    pub(super) fn cache(&self) -> Option<CacheCounts> {
+        let counts = self.caches.get()?.iter().map(|one| one.now());
+        counts.reduce(CacheCounts::with)
     }
 
     /// Share of the current epoch's bytes that were read, from 0 to 1. `None` if it is not known:

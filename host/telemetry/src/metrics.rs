@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pipemill_channel::{DECODE_BUCKETS, Stage};
 use pipemill_ring::host::ConsumerStatus;
+use pipemill_source::cache::CacheCounts;
 use pipemill_types::ErrorKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -57,13 +58,34 @@ const fn family(
     MetricFamily { name, kind, unit, help, write }
 }
 
-static FAMILIES: [MetricFamily; 20] = [
+static FAMILIES: [MetricFamily; 23] = [
     family(
         "pipemill_read",
         MetricKind::Counter,
         Some(Unit::Bytes),
         "Bytes read from the source, inflated",
         |now, out| count(now, out, now.totals.bytes),
+    ),
+    family(
+        "pipemill_cache_hit",
+        MetricKind::Counter,
+        Some(Unit::Bytes),
+        "Stored bytes that came from the cache",
+        |now, out| cached(now, out, |cache| cache.hit_bytes),
+    ),
+    family(
+        "pipemill_cache_missed",
+        MetricKind::Counter,
+        Some(Unit::Bytes),
+        "Stored bytes that the cache did not have, and that were fetched",
+        |now, out| cached(now, out, |cache| cache.missed_bytes),
+    ),
+    family(
+        "pipemill_cache_blocks",
+        MetricKind::Counter,
+        None,
+        "Blocks of the cache, by what happened to them",
+        cache_blocks,
     ),
     family("pipemill_records", MetricKind::Counter, None, "Records decoded", |now, out| {
         count(now, out, now.totals.records)
@@ -261,6 +283,30 @@ fn count(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>, value: u64) -> 
 
 fn count_of(labels: &impl EncodeLabelSet, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
     out.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+/// Counts of a cache. A channel without one has none.
+fn cached(
+    now: &ChannelSnapshot<'_>,
+    out: &mut MetricEncoder<'_>,
+    value: fn(&CacheCounts) -> u64,
+) -> fmt::Result {
+    now.cache.as_ref().map_or(Ok(()), |cache| count(now, out, value(cache)))
+}
+
+fn cache_blocks(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
+    let Some(CacheCounts { stored, evicted, damaged, not_stored, .. }) = now.cache else {
+        return Ok(());
+    };
+    let blocks = [
+        ("stored", stored),
+        ("evicted", evicted),
+        ("damaged", damaged),
+        ("not_stored", not_stored),
+    ];
+    blocks.iter().try_for_each(|(event, value)| {
+        count_of(&[("channel", now.name), ("event", event)], out, *value)
+    })
 }
 
 fn gauge(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {

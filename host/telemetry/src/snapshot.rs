@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pipemill_channel::{DECODE_BUCKETS, EpochStats, Stage, StatsSnapshot};
 use pipemill_config::Source;
 use pipemill_ring::host::{ConsumerStatus, Status};
+use pipemill_source::cache::CacheCounts;
 use pipemill_types::ErrorKind;
 
 use super::bottleneck::{Bottleneck, Cores, were_missed};
@@ -66,6 +67,8 @@ pub struct ChannelSnapshot<'a> {
     pub epoch: u32,
     /// Share of the epoch's bytes that were read, from 0 to 1. `None` if it is not known.
     pub epoch_share: Option<f64>,
+    /// What its cache has done. `None` if it has none.
+    pub cache: Option<CacheCounts>,
     /// The object that it reads.
     pub object: Option<String>,
     /// The stage that its thread is in.
@@ -124,6 +127,7 @@ impl ChannelHandle {
             epochs: stats.epochs(),
             epoch: self.epoch(),
             epoch_share: self.epoch_share(),
+            cache: self.cache(),
             object: stats.object(),
             stage: stats.stage(),
             last_wait: self.last_wait(at),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pipemill_channel::{EpochStats, Failure, Stage, StatsSnapshot};
 use pipemill_ring::host::WaitTimes;
+use pipemill_source::cache::CacheCounts;
 use pipemill_types::json;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,9 @@ pub struct ChannelStatus {
     /// Share of the epoch's bytes that this host has read, from 0 to 1; `None` if it is not known.
     #[serde(default)]
     pub epoch_share: Option<f64>,
+    /// What its cache has done; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheCounts>,
     pub object: Option<String>,
     /// The channel's wait; `None` if it needs nothing from others.
     #[serde(default)]
@@ -236,6 +240,7 @@ fn channel(now: &ChannelSnapshot<'_>) -> ChannelStatus {
         stage: now.stage.map(|stage: Stage| stage.word().to_owned()),
         epoch: now.epoch,
         epoch_share: now.epoch_share,
+        cache: now.cache,
         object: now.object.clone(),
         waits_for: now.wait.as_ref().map(|wait| WaitStatus {
             reason: wait.reason.word().to_owned(),

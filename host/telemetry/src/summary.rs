@@ -34,7 +34,11 @@ pub(super) fn of_channel(now: &ChannelSnapshot<'_>) -> String {
     }
     let word = now.state.word();
     let bottleneck = bottleneck_text(now.source, now.cores, totals, ring.consumers_missed);
-    format!("channel `{name}` {word}: {text}{bottleneck}")
+    let cached = now.cache.and_then(|cache| cache.percent());
+    let cached = cached.map_or_else(String::new, |percent| {
+        format!("; {percent}% of the stored bytes came from the cache")
+    });
+    format!("channel `{name}` {word}: {text}{bottleneck}{cached}")
 }
 
 /// A number of things: `1 batch`, `2 batches`.

@@ -32,6 +32,7 @@
 //! - `stream_info`: the facts of an object that its decoder gets before it decodes it.
 //! - `suggest`: finds the known name that is most similar to an unknown one, for "did you mean"
 //!   messages.
+//! - `trust`: the rule for users and folders that are trusted.
 
 #![forbid(unsafe_code)]
 
@@ -55,6 +56,7 @@ mod printable;
 pub mod record_json;
 mod stream_info;
 mod suggest;
+pub mod trust;
 
 pub use accepted::Accepted;
 pub use batch_memory::{BatchMemory, VIEW_BYTES};

@@ -82,6 +82,7 @@ REMEDIES = {
     "endpoint": _OF_SOURCE,
     "profile": _OF_SOURCE,
     "anonymous": _OF_SOURCE,
+    "cache": _OF_SOURCE,
     "part_size": _OF_SOURCE,
     "concurrency": _OF_SOURCE,
     "ignore_errors": _ERRORS,

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pipemill_source::Stop;
+use pipemill_source::cache::CacheCounters;
 use pipemill_types::{
     Accepted, BatchPosition, BatchSize, ErrorKind, Fault, InputPositions, Position,
 };
@@ -111,6 +112,11 @@ impl Mix {
         };
         self.observers = observers;
         outcome
+    }
+
+    /// The counts of the caches of its inputs.
+    pub fn caches(&self) -> Vec<Arc<CacheCounters>> {
+        self.inputs.iter().filter_map(|input| input.channel.source.cache()).collect()
     }
 
     /// Runs with a window in a thread of its own.

@@ -77,7 +77,7 @@ pub(super) fn wait(channel: &ChannelStatus) -> Option<String> {
     Some(format!("{}; {}", waits::words(&wait.what, time), wait.remedy))
 }
 
-/// Remarks about a channel: its error, its wait, its decode errors, its bottleneck.
+/// Remarks about a channel: its error, its wait, its decode errors, its cache, its bottleneck.
 pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     let error = channel.error.as_ref().map(|error| error.message.clone());
     // A channel that lacks something has no other bottleneck.
@@ -90,5 +90,8 @@ pub(super) fn remarks(channel: &ChannelStatus) -> Vec<String> {
     });
     let decode_errors = (channel.totals.decode_errors > 0)
         .then(|| format!("{} decode errors skipped", channel.totals.decode_errors));
-    [error, wait(channel), decode_errors, bottleneck].into_iter().flatten().collect()
+    let percent = channel.cache.and_then(|cache| cache.percent());
+    let cached =
+        percent.map(|percent| format!("{percent}% of its stored bytes came from the cache"));
+    [error, wait(channel), decode_errors, cached, bottleneck].into_iter().flatten().collect()
 }

@@ -4,7 +4,7 @@
 //! - `channel`: keys of `[[channel]]`, and of its tables `shuffle` and `checkpoint`.
 //! - `ring`: keys of `[channel.ring]` and `[channel.limits]`.
 //! - `root`: keys at the top of the file, in `[s3]` and in `[rank]`.
-//! - `s3`: keys of sources in S3.
+//! - `s3`: keys of sources in S3, and of their table `cache`.
 //! - `source`: the kinds of sources, and the keys that go with some of them.
 
 mod channel;
@@ -39,7 +39,7 @@ pub(crate) const MAX_SOCKET_PATH: usize = 107;
 pub(crate) const FOREVER: &str = "forever";
 
 /// All tables with fixed keys.
-pub(crate) static TABLES: [&Table; 10] = [
+pub(crate) static TABLES: [&Table; 11] = [
     &ROOT_TABLE,
     &S3_TABLE,
     &RANK_TABLE,
@@ -48,6 +48,7 @@ pub(crate) static TABLES: [&Table; 10] = [
     &SHUFFLE_TABLE,
     &CHECKPOINT_TABLE,
     &PART_TABLE,
+    &CACHE_TABLE,
     &RING_TABLE,
     &LIMITS_TABLE,
 ];

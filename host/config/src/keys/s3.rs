@@ -3,7 +3,7 @@
 use pipemill_source::s3::{self, Addressing, OnChange};
 
 use super::*;
-use crate::key::{Choice, Flag, FreeForm, KeyGroup, Number, Shape, Unit, free_form};
+use crate::key::{Choice, Flag, FreeForm, KeyGroup, Number, Shape, Table, Unit, free_form};
 
 pub(crate) static ATTRIBUTES: FreeForm = free_form(
     "attributes",
@@ -99,6 +99,39 @@ pub(crate) static ON_CHANGE: Choice<OnChange> = Choice {
           object, as long as no byte of the old one has been decoded.",
 };
 
+pub(crate) static CACHE: FreeForm = free_form(
+    "cache",
+    "a table, { path = …, size = … }",
+    "none",
+    Shape::Table(&CACHE_TABLE),
+)
+.doc(
+    "Keeps the stored bytes of objects on a local disk: see [the cache](s3.md#the-cache). What is \
+     in it is not fetched again, by any channel, rank or process of this user on this machine.",
+);
+
+pub(crate) static CACHE_PATH: FreeForm =
+    free_form("path", "a path", "required", Shape::Text(NOT_EMPTY)).doc(
+        "The folder of the cache, on a fast local disk. It is made if it is missing. Only this \
+         user may be able to write to it.",
+    );
+
+pub(crate) static CACHE_SIZE: Number<&str> =
+    Number::new("size", Unit::Size, (16 * MIB, 1024 * 1024 * GIB), "required").doc(
+        "How many bytes the cache may have on the disk. Blocks that are being written come on \
+         top: at most 1 MiB for each request.",
+    );
+
+pub(crate) static CACHE_OF: Choice<()> = Choice {
+    name: "of",
+    words: &[("bytes", ())],
+    default: (),
+    doc: "What is kept: `bytes` are those of the objects, as they are stored.",
+};
+
+pub(crate) static CACHE_TABLE: Table =
+    Table { name: "cache", groups: &[&[&CACHE_PATH, &CACHE_SIZE, &CACHE_OF]] };
+
 /// Keys of sources in S3.
 pub(crate) const S3_KEYS: KeyGroup = &[
     &REGION,
@@ -115,6 +148,7 @@ pub(crate) const S3_KEYS: KeyGroup = &[
     &RETRY_TIMEOUT,
     &CHECKSUM,
     &ON_CHANGE,
+    &CACHE,
 ];
 
 /// Keys of augmented manifests.

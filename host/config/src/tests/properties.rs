@@ -14,6 +14,7 @@ use proptest::sample::{Index, select};
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
+use pipemill_source::cache::CacheSettings;
 use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
 use pipemill_types::Mode;
 use pipemill_types::{BatchAcross, BatchSize, Tail};
@@ -188,8 +189,11 @@ fn s3() -> impl Strategy<Value = Source> {
         millis(&keys::RETRY_TIMEOUT),
         any::<(bool, bool)>(),
     );
-    (what, words, access, numbers, reading()).prop_map(
-        |(what, (addressing, on_change), access, numbers, mut reading)| {
+    let cache = option::of((text(), any_in_range(&keys::CACHE_SIZE)));
+    let cache =
+        cache.prop_map(|cache| cache.map(|(path, size)| CacheSettings { path: path.into(), size }));
+    (what, words, access, (numbers, cache), reading()).prop_map(
+        |(what, (addressing, on_change), access, (numbers, cache), mut reading)| {
             if let (false, Some(part)) =
                 (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.part)
             {
@@ -215,6 +219,7 @@ fn s3() -> impl Strategy<Value = Source> {
                 verify,
                 on_change,
                 allow_empty,
+                cache,
             }))
         },
     )

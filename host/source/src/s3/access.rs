@@ -18,6 +18,7 @@ use aws_types::os_shim_internal::{Env, Fs};
 use super::error::causes;
 use super::http::Clients;
 use super::limit::LimitBodies;
+use super::runtime::Connected;
 
 /// Region, endpoint and credentials. The SDK finds what is not set: in `AWS_…` variables, in
 /// `~/.aws`, or from the machine's metadata service.
@@ -54,7 +55,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(3_100);
 
 impl Access {
     /// Finds the settings that are not given, and makes a client. The error says what is missing.
-    pub(super) async fn client(&self) -> Result<aws_sdk_s3::Client, String> {
+    pub(super) async fn client(&self) -> Result<Connected, String> {
         let clients = Clients::new()?;
         let sdk = self.sdk_config(&clients.credentials).await?;
         if !self.anonymous {
@@ -81,7 +82,9 @@ impl Access {
         if self.anonymous {
             config = config.allow_no_auth();
         }
-        Ok(aws_sdk_s3::Client::from_conf(config.build()))
+        let region = || sdk.region().map(|region| region.to_string()).unwrap_or_default();
+        let server = endpoint.as_deref().map(same_server).unwrap_or_else(region);
+        Ok(Connected { client: aws_sdk_s3::Client::from_conf(config.build()), server })
     }
 
     async fn sdk_config(&self, http: &SharedHttpClient) -> Result<SdkConfig, String> {
@@ -168,6 +171,11 @@ pub fn check_endpoint(url: &str) -> Result<(), &'static str> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// A URL in the spelling that all URLs of its server have.
+fn same_server(url: &str) -> String {
+    url.trim_end_matches('/').to_ascii_lowercase()
 }
 
 /// The environment variable that sets the endpoint, and its value.

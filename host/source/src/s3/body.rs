@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::checksum::Hasher;
 use super::error::RequestError;
 use super::plan::Planner;
-use super::prefetch::{Part, part_ranges, start_part};
+use super::prefetch::{Part, start_part};
 use super::runtime::Task;
 use super::settings::OnChange;
 use super::target::{Target, head};
@@ -243,6 +243,12 @@ impl Body {
             && let Some(checksum) = target.checksum.get()
             && let Err(computed) = checksum.verify(hasher)
         {
+            let planner = &self.reader.planner;
+            if let (Some(cache), Some(server)) = (planner.s3.cache(), planner.s3.known_server())
+                && let Some(object) = target.for_cache(server, planner.settings.verify)
+            {
+                cache.forget(&object);
+            }
             let message = format!(
                 "{}: what was decoded of this object is not what was stored",
                 checksum.mismatch(&computed)
@@ -256,7 +262,7 @@ impl Body {
 /// Fetches an object after a restart. Bypasses the window: its current holders are read later, so
 /// waiting would deadlock. One part at a time.
 async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
-    for range in part_ranges(0..target.size, planner.settings.part_size) {
+    for range in planner.part_ranges(0..target.size) {
         let (reservation, permit) = planner.window.force(range.end - range.start);
         let (sender, dropped) = oneshot::channel();
         let mut part = start_part(&planner, &target, range, reservation, permit);

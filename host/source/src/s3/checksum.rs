@@ -73,6 +73,25 @@ impl Checksum {
         })
     }
 
+    /// The checksum as bytes, for [`from_bytes`](Self::from_bytes).
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        [&[self.algorithm as u8], &*self.value].concat()
+    }
+
+    /// The checksum of these bytes. `None` if they are none.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (kind, value) = bytes.split_first()?;
+        let all = [
+            (Algorithm::Crc32, 4),
+            (Algorithm::Crc32c, 4),
+            (Algorithm::Crc64Nvme, 8),
+            (Algorithm::Sha256, 32),
+        ];
+        let is_this = |one: &(Algorithm, usize)| (one.0 as u8, one.1) == (*kind, value.len());
+        let (algorithm, _) = all.into_iter().find(is_this)?;
+        Some(Self { algorithm, value: value.to_vec() })
+    }
+
     /// A hasher that computes this kind of checksum.
     pub(super) fn hasher(&self) -> Hasher {
         let crc = |algorithm| Hasher::Crc(Box::new(crc_fast::Digest::new(algorithm)));

@@ -29,19 +29,43 @@ pub(super) struct Fetch {
     pub(super) verify: bool,
 }
 
-/// The receiver of fetched bytes, in their order. An error is always the last item.
+/// Sends fetched bytes, in their order. An error is always the last item.
 pub(super) type FrameSender = UnboundedSender<Result<Bytes, RequestError>>;
 
+/// Takes fetched bytes, in their order.
+pub(super) trait FrameSink: Send {
+    /// Takes the next bytes. Returns whether more are wanted.
+    fn frame(&mut self, bytes: Bytes) -> impl Future<Output = bool> + Send;
+
+    /// Takes the error that ends the bytes.
+    fn fail(&mut self, error: RequestError);
+}
+
+impl FrameSink for FrameSender {
+    async fn frame(&mut self, bytes: Bytes) -> bool {
+        self.send(Ok(bytes)).is_ok()
+    }
+
+    fn fail(&mut self, error: RequestError) {
+        // A closed receiver means that the part is no longer needed.
+        let _ = self.send(Err(error));
+    }
+}
+
 impl Fetch {
-    /// Fetches the range. If that fails, the error is sent as the last item.
-    pub(super) async fn range(&self, range: Range<u64>, frames: &FrameSender) {
+    /// Fetches the range. If that fails, the error is the last that the sink takes. Returns whether
+    /// the sink has taken all bytes.
+    pub(super) async fn range(&self, range: Range<u64>, sink: &mut impl FrameSink) -> bool {
         let mut offset = range.start;
         let mut retries = Retries::new();
         let mut pace = Pace::new(self.s3.retry_timeout, self.s3.stall_timeout);
         loop {
             let before = offset;
-            let error = match self.try_range(&mut offset, range.end, frames, &mut pace).await {
-                Ok(()) => return self.window.request_succeeded(),
+            let error = match self.try_range(&mut offset, range.end, sink, &mut pace).await {
+                Ok(()) => {
+                    self.window.request_succeeded();
+                    return offset == range.end;
+                }
                 Err(error) => error,
             };
             if offset > before {
@@ -52,9 +76,8 @@ impl Fetch {
             }
             let pause = retries.pause_or_give_up(error, &self.target.address, &self.s3).await;
             if let Err(error) = pause {
-                // A closed receiver means that the part is no longer needed.
-                let _ = frames.send(Err(error));
-                return;
+                sink.fail(error);
+                return false;
             }
         }
     }
@@ -65,7 +88,7 @@ impl Fetch {
         &self,
         offset: &mut u64,
         end: u64,
-        frames: &FrameSender,
+        sink: &mut impl FrameSink,
         pace: &mut Pace,
     ) -> Result<(), RequestError> {
         let (start, stall) = (*offset, self.s3.stall_timeout);
@@ -96,8 +119,7 @@ impl Fetch {
             if *offset < end {
                 slow.map_err(|slow| self.too_slow(*offset, end, &slow))?;
             }
-            if !bytes.is_empty() && frames.send(Ok(bytes)).is_err() {
-                // The receiver is closed: the part is no longer needed.
+            if !bytes.is_empty() && !sink.frame(bytes).await {
                 return Ok(());
             }
         }

@@ -12,6 +12,7 @@
 //! into its slot: this is the only copy. Dropping a source aborts its requests.
 //!
 //! - `address`: addresses of objects in S3, written as `s3://bucket/key`.
+//! - `cached`: reads ranges of objects through the cache on a local disk.
 //! - `limit`: limits the bodies of responses that the SDK reads into memory as a whole: lists,
 //!   errors, and credentials.
 //! - `listing`: lists the objects that a channel would read in an epoch, without reading them.
@@ -23,6 +24,7 @@
 mod access;
 mod address;
 mod body;
+mod cached;
 mod checksum;
 mod entry;
 mod error;

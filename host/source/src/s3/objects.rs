@@ -9,6 +9,7 @@ use pipemill_types::{ListIdentity, printable};
 use tokio::sync::mpsc;
 
 use super::body::{Body, Reader};
+use super::cached::FINISH_TIMEOUT;
 use super::plan::Planner;
 use super::prefetch::{
     MAX_QUEUED_OBJECTS, PrefetchEvent, PrefetchedObject, PrefetchedPiece, prefetch,
@@ -17,6 +18,7 @@ use super::runtime::{S3Runtime, Task};
 use super::settings::{OnChange, Settings};
 use super::wait::wait;
 use super::window::ReadWindow;
+use crate::cache::CacheCounters;
 use crate::chain::Chain;
 use crate::inflate::Failed;
 use crate::skip::{ended, skip};
@@ -180,6 +182,18 @@ fn start_prefetch(
     (events, Task(reader.handle.spawn(prefetch(planner, start, expected, point, sender))))
 }
 
+impl Drop for Objects {
+    /// Waits until what is being stored in the cache is stored: a later process is to find it.
+    fn drop(&mut self) {
+        let Some(cache) = self.reader.planner.s3.cache() else { return };
+        self.events.close();
+        while self.events.try_recv().is_ok() {}
+        if !self.reader.stop.is_requested() {
+            cache.pending.wait(FINISH_TIMEOUT);
+        }
+    }
+}
+
 impl Source for Objects {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         if std::mem::take(&mut self.skip_epoch) {
@@ -267,6 +281,10 @@ impl Source for Objects {
 
     fn total_size(&mut self) -> TotalSize {
         self.reader.planner.total_size.clone()
+    }
+
+    fn cache(&self) -> Option<Arc<CacheCounters>> {
+        self.reader.planner.s3.cache_counters()
     }
 }
 

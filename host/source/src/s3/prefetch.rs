@@ -9,6 +9,7 @@ use pipemill_codecs::SeekPoint;
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 use tokio::sync::{mpsc, oneshot};
 
+use super::cached::{CachedFetch, FillingTask};
 use super::error::RequestError;
 use super::fetch::Fetch;
 use super::list_progress::ListProgress;
@@ -17,6 +18,7 @@ use super::runtime::Task;
 use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
+use crate::cache::BLOCK;
 use crate::start::ObjectStart;
 use crate::{Block, Compression, SourceError, Start};
 
@@ -72,7 +74,15 @@ pub(super) struct Part {
     pub(super) reservation: Reservation,
     /// The drop of this sender tells its receiver that the part was read.
     pub(super) _dropped: Option<oneshot::Sender<()>>,
-    _task: Task<()>,
+    _task: PartTask,
+}
+
+/// The task that fetches a part.
+enum PartTask {
+    /// It is aborted when the part is dropped.
+    Fetching { _task: Task<()> },
+    /// It fills a cache.
+    Filling { _task: FillingTask },
 }
 
 /// Prefetches all epochs from this place on. Returns early if the receiver is closed. The list of
@@ -84,8 +94,16 @@ pub(super) async fn prefetch(
     mut point: Option<Arc<SeekPoint>>,
     events: mpsc::Sender<PrefetchEvent>,
 ) {
+    if let Err(error) = planner.s3.open_cache().await {
+        // The task ends here, whether or not the error is received.
+        let _ = events.send(PrefetchEvent::Failed(error)).await;
+        return;
+    }
     let mut next = start;
     while next.epoch < planner.settings.reading.epochs {
+        if let Some(cache) = planner.s3.cache() {
+            cache.epoch_began();
+        }
         let list = Arc::new(ListProgress::new(expected.take()));
         let mut plan = Plan::start(planner.clone(), next, list.clone());
         while let Some(planned) = plan.next().await {
@@ -160,7 +178,7 @@ async fn start_object(
         PrefetchedObject { epoch, ordinal, name, identity, facts, block, offset, point, pieces };
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {
-        for range in part_ranges(bytes, planner.settings.part_size) {
+        for range in planner.part_ranges(bytes) {
             let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
             if parts.send(start_part(planner, &target, range, reservation, permit)).is_err() {
                 // The reader has skipped the rest of this object.
@@ -202,13 +220,33 @@ fn first_byte(settings: &Settings, target: &Target, start: ObjectStart) -> u64 {
     }
 }
 
-/// Divides a range of an object into parts; an empty range has none.
-pub(super) fn part_ranges(range: Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>> {
-    let Range { start, end } = range;
-    let parts = 0..end.saturating_sub(start).div_ceil(part_size);
-    parts.map(move |number| {
-        let first = start + number * part_size;
-        first..(first + part_size).min(end)
+impl Planner {
+    /// Divides a range of an object into parts; an empty range has none. With a cache, a part ends
+    /// where a block ends, so that no two parts wait for the same block.
+    pub(super) fn part_ranges(
+        &self,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> + use<> {
+        let part_size = self.settings.part_size;
+        match self.s3.cache() {
+            None => part_ranges(range.clone(), range.start, part_size),
+            Some(_) => part_ranges(range, 0, (part_size - part_size % BLOCK).max(BLOCK)),
+        }
+    }
+}
+
+/// Divides a range into parts, each of which ends a multiple of `part_size` after `origin`, or at
+/// the end of the range.
+fn part_ranges(
+    range: Range<u64>,
+    origin: u64,
+    part_size: u64,
+) -> impl Iterator<Item = Range<u64>> + use<> {
+    let mut start = range.start;
+    std::iter::from_fn(move || {
+        let first = start;
+        start = (origin + ((first - origin) / part_size + 1) * part_size).min(range.end);
+        (first < range.end).then_some(first..start)
     })
 }
 
@@ -220,18 +258,32 @@ pub(super) fn start_part(
     reservation: Reservation,
     permit: RequestPermit,
 ) -> Part {
-    let (sender, frames) = mpsc::unbounded_channel();
+    let (mut sender, frames) = mpsc::unbounded_channel();
     let fetch = Fetch {
         s3: planner.s3.clone(),
         window: planner.window.clone(),
         target: target.clone(),
         verify: planner.settings.verify,
     };
-    let task = tokio::spawn(async move {
-        fetch.range(range, &sender).await;
-        drop(permit);
-    });
-    Part { frames, reservation, _dropped: None, _task: Task(task) }
+    let task = match planner.s3.cache().cloned() {
+        None => {
+            let task = tokio::spawn(async move {
+                fetch.range(range, &mut sender).await;
+                drop(permit);
+            });
+            PartTask::Fetching { _task: Task(task) }
+        }
+        Some(cache) => {
+            let pending = cache.pending.clone();
+            let cached = CachedFetch { fetch, cache };
+            let task = tokio::spawn(async move {
+                cached.range(range, sender).await;
+                drop(permit);
+            });
+            PartTask::Filling { _task: FillingTask::new(Task(task), pending) }
+        }
+    };
+    Part { frames, reservation, _dropped: None, _task: task }
 }
 
 #[cfg(test)]
@@ -240,10 +292,11 @@ mod tests {
 
     #[test]
     fn parts_cover_each_byte_of_an_object_once() {
-        assert_eq!(part_ranges(0..0, 8).count(), 0);
-        assert_eq!(part_ranges(9..9, 8).count(), 0);
-        assert!(part_ranges(0..8, 8).eq(std::iter::once(0..8)));
-        assert_eq!(part_ranges(0..17, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
-        assert_eq!(part_ranges(3..17, 8).collect::<Vec<_>>(), [3..11, 11..17]);
+        assert_eq!(part_ranges(0..0, 0, 8).count(), 0);
+        assert_eq!(part_ranges(9..9, 9, 8).count(), 0);
+        assert!(part_ranges(0..8, 0, 8).eq(std::iter::once(0..8)));
+        assert_eq!(part_ranges(0..17, 0, 8).collect::<Vec<_>>(), [0..8, 8..16, 16..17]);
+        assert_eq!(part_ranges(3..17, 3, 8).collect::<Vec<_>>(), [3..11, 11..17]);
+        assert_eq!(part_ranges(3..17, 0, 8).collect::<Vec<_>>(), [3..8, 8..16, 16..17]);
     }
 }

@@ -15,9 +15,11 @@ use tokio::time::timeout;
 
 use super::access::Access;
 use super::address::Address;
+use super::cached::{CacheHandle, SharedCache};
 use super::settings::Settings;
 use super::window::Budget;
 use crate::SourceError;
+use crate::cache::{CacheCounters, CacheSettings, ChannelCache};
 use crate::container::memory_limit;
 use crate::hidden::LeftOut;
 
@@ -42,7 +44,16 @@ pub struct S3Runtime {
     pub(super) budget: Arc<Budget>,
     /// One client for each kind of access, so that credentials are loaded once. The lock is held
     /// only for the lookup.
-    clients: Mutex<HashMap<Access, Arc<OnceCell<Client>>>>,
+    clients: Mutex<HashMap<Access, Arc<OnceCell<Connected>>>>,
+    /// The caches of all channels. The lock is held only for the lookup.
+    caches: Mutex<HashMap<CacheSettings, SharedCache>>,
+}
+
+/// A client of the SDK, and the server that it reaches.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    /// The server's URL, or Amazon's region: keys of two servers are different objects.
+    pub(super) server: String,
 }
 
 impl S3Runtime {
@@ -59,7 +70,8 @@ impl S3Runtime {
             .enable_all()
             .build()?;
         let budget = Budget::new(budget);
-        Ok(Arc::new(Self { runtime: Some(runtime), budget, clients: Mutex::default() }))
+        let (clients, caches) = Default::default();
+        Ok(Arc::new(Self { runtime: Some(runtime), budget, clients, caches }))
     }
 
     pub(super) fn tokio(&self) -> &Handle {
@@ -69,6 +81,11 @@ impl S3Runtime {
 
     /// A channel's handle to its server.
     pub(super) fn handle(&self, settings: &Settings) -> S3Handle {
+        let cache = settings.cache.as_ref().map(|settings| {
+            let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+            let shared = caches.entry(settings.clone()).or_default().clone();
+            CacheHandle::new(settings.clone(), shared)
+        });
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         S3Handle {
             channel: settings.channel.clone(),
@@ -78,6 +95,7 @@ impl S3Runtime {
             retry_timeout: settings.retry_timeout,
             has_responded: AtomicBool::new(false),
             left_out: Mutex::default(),
+            cache,
         }
     }
 }
@@ -121,17 +139,53 @@ pub(super) struct S3Handle {
     /// Name of the channel, for the log.
     pub(super) channel: Option<String>,
     access: Access,
-    client: Arc<OnceCell<Client>>,
+    client: Arc<OnceCell<Connected>>,
     pub(super) stall_timeout: Duration,
     pub(super) retry_timeout: Duration,
     has_responded: AtomicBool,
     /// The hidden keys that the last list left out.
     left_out: Mutex<LeftOut>,
+    cache: Option<CacheHandle>,
 }
 
 impl S3Handle {
     /// The client. The first call loads region and credentials; an error names this address.
     pub(super) async fn client(&self, address: &Address) -> Result<&Client, SourceError> {
+        self.connected(address).await.map(|connected| &connected.client)
+    }
+
+    /// The server: its URL, or Amazon's region. As [`client`](Self::client).
+    pub(super) async fn server(&self, address: &Address) -> Result<&str, SourceError> {
+        self.connected(address).await.map(|connected| &*connected.server)
+    }
+
+    /// The server, if a client was made.
+    pub(super) fn known_server(&self) -> Option<&str> {
+        self.client.get().map(|connected| &*connected.server)
+    }
+
+    /// Opens the channel's cache, if it has one.
+    ///
+    /// # Errors
+    /// Others may write to its folder.
+    pub(super) async fn open_cache(&self) -> Result<(), SourceError> {
+        match &self.cache {
+            Some(cache) => cache.open(self.channel.as_deref()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The channel's cache, if it has one that was opened.
+    pub(super) fn cache(&self) -> Option<&Arc<ChannelCache>> {
+        self.cache.as_ref()?.get()
+    }
+
+    /// What the channel's cache has done; `None` if it has none.
+    pub(super) fn cache_counters(&self) -> Option<Arc<CacheCounters>> {
+        Some(self.cache.as_ref()?.counters.clone())
+    }
+
+    async fn connected(&self, address: &Address) -> Result<&Connected, SourceError> {
         let load = async || {
             let loaded = timeout(CREDENTIALS_TIMEOUT, self.access.client()).await;
             let late = || format!("no credentials: none came within {CREDENTIALS_TIMEOUT:?}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::address::Address;
+use crate::cache::CacheSettings;
 use crate::{KnownList, ReadSettings};
 
 /// Default of [`Settings::part_size`] in bytes: small enough for a fast start, large enough to use
@@ -83,6 +84,8 @@ pub struct Settings {
     pub on_change: OnChange,
     /// Whether an empty selection is allowed.
     pub allow_empty: bool,
+    /// The cache on a local disk, if there is one.
+    pub cache: Option<CacheSettings>,
 }
 
 impl Settings {
@@ -100,6 +103,7 @@ impl Settings {
             verify: true,
             on_change: OnChange::Fail,
             allow_empty: false,
+            cache: None,
         }
     }
 }

@@ -103,10 +103,10 @@ impl Reading {
             while parts.len() < self.requests.max(1)
                 && let Some(range) = ranges.next()
             {
-                let (sender, frames) = unbounded_channel();
+                let (mut sender, frames) = unbounded_channel();
                 let (s3, window) = (self.s3.clone(), self.window.clone());
                 let fetch = Fetch { s3, window, target: target.clone(), verify: true };
-                let task = Task(tokio::spawn(async move { fetch.range(range, &sender).await }));
+                let task = Task(tokio::spawn(async move { fetch.range(range, &mut sender).await }));
                 parts.push_back(PartReceiver { frames, _task: task });
             }
             let Some(part) = parts.front_mut() else { break };

@@ -26,7 +26,7 @@ fn objects_of_rclone_are_read() {
 }
 
 /// Puts an object with more headers, as a client of moto may.
-fn put(server: &Moto, key: &str, headers: &[(&str, &str)], bytes: &[u8]) {
+pub fn put(server: &Moto, key: &str, headers: &[(&str, &str)], bytes: &[u8]) {
     let target = client::target(BUCKET, key);
     // To be read without credentials.
     let headers = &[headers, &[("x-amz-acl", "public-read")]].concat();
@@ -95,7 +95,7 @@ fn the_encoding_that_moto_tells_is_used() {
 }
 
 /// As zlib has it, a bit at a time.
-fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
             (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())

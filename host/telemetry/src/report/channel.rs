@@ -126,6 +126,9 @@ fn write_figures(page: &mut String, view: &ChannelView<'_>) {
     if totals.decode_errors > 0 {
         figures.push(("Decode errors skipped", units::counted(totals.decode_errors)));
     }
+    if let Some(percent) = view.now.cache.and_then(|cache| cache.percent()) {
+        figures.push(("From the cache", format!("{percent} %")));
+    }
     page.push_str("<dl class=\"figures\">");
     for (name, value) in figures {
         let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");

@@ -1,0 +1,58 @@
+//! Keeps stored bytes of objects in S3 on a local disk, for all channels and processes of one user.
+//!
+//! The bytes of an object are divided into blocks of 1 MiB, and each block into pages of
+//! 64 KiB. A block is a file, which holds some or all of its pages. Its name is the digest
+//! of the object's address, state and block number, so an object that was written again has other
+//! blocks. A file is complete when it gets its name, and it is never changed afterwards: to add
+//! pages, a new file replaces it. Its header has a checksum of itself and one of each page, so what
+//! a crash, a full disk or anything else has left is recognized when it is read.
+//!
+//! Readers take no lock. Everything that changes which files there are happens under the lock of
+//! `usage`, where the sizes are counted: so the cache never exceeds its size, also with several
+//! processes. Blocks that are being written have no name, and come on top.
+//!
+//! A block that is missing is claimed while it is fetched, so that others who need it wait
+//! for it instead of fetching it, too.
+//!
+//! - `block_file`: the format of a block's file.
+//! - `claims`: who fetches which block, in this process and in others.
+//! - `counters`: what a channel's cache has done.
+//! - `eviction`: which blocks are removed when the cache is full.
+//! - `folder`: the cache's folder, which no other user may write to.
+//! - `identity`: the identity of an object's state and of its blocks.
+//! - `pending`: blocks that are still being stored when a source ends.
+//! - `store`: reads and stores blocks.
+//! - `usage`: the bytes that the blocks take, and the lock of the cache.
+
+mod block_file;
+mod claims;
+mod counters;
+mod eviction;
+mod folder;
+mod identity;
+mod pending;
+mod store;
+mod usage;
+
+use std::path::PathBuf;
+
+pub(crate) use block_file::{BLOCK, Facts, PAGE};
+pub(crate) use claims::Claim;
+pub use counters::{CacheCounters, CacheCounts};
+pub(crate) use folder::OpenError;
+pub(crate) use identity::{CachedObject, ObjectState};
+pub(crate) use pending::Pending;
+pub(crate) use store::{Cache, CachedBytes, ChannelCache, not_written};
+
+/// Bytes of memory that one request of a channel with a cache may take for it: a block that is
+/// collected, and the pages that are added to it.
+pub const CACHE_BYTES_OF_REQUEST: u64 = 2 * BLOCK;
+
+/// Where a cache is, and how large it may be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CacheSettings {
+    /// The folder. It is made if it is missing.
+    pub path: PathBuf,
+    /// Largest number of bytes of all blocks.
+    pub size: u64,
+}

@@ -1,0 +1,349 @@
+//! Reads and stores blocks. Whatever goes wrong with the disk costs the cache, never the run.
+
+use std::fs::{File, FileTimes};
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+
+use super::CacheSettings;
+use super::block_file::{BLOCK, Facts, Header, NewPages, PAGE, read_header, read_pages, write};
+use super::claims::{Claim, Claims};
+use super::counters::CacheCounters;
+use super::eviction::{Room, make_room};
+use super::folder::{Folder, NewFile, OpenError, is_regular};
+use super::identity::{BlockId, CachedObject};
+use super::pending::Pending;
+use super::usage::{LockedUsage, Usage, charge};
+
+/// How long somebody else may take to fetch a block. After that, it is fetched without waiting.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A cache, as all channels of this process share it.
+pub(crate) struct Cache {
+    path: PathBuf,
+    size: u64,
+    folder: Folder,
+    usage: Usage,
+    claims: Arc<Claims>,
+    /// Whether nothing is stored any more, because the disk has refused it.
+    is_off: AtomicBool,
+    /// The time of [`Room::keep_since`] for which there was no room.
+    full_for: Mutex<Option<SystemTime>>,
+    /// The folder in which blocks are removed next.
+    next_folder: AtomicU8,
+    channels: Mutex<Vec<Weak<ChannelCache>>>,
+}
+
+/// A cache, as one channel uses it.
+pub(crate) struct ChannelCache {
+    cache: Arc<Cache>,
+    /// Name of the channel, for the log.
+    channel: Option<String>,
+    counters: Arc<CacheCounters>,
+    /// When the last epochs began, the oldest first. Requests run ahead of the reader, so blocks of
+    /// the epoch before this one may be in use still.
+    epochs: Mutex<[SystemTime; 3]>,
+    pub(crate) pending: Pending,
+}
+
+/// Bytes of a block.
+pub(crate) struct CachedBytes {
+    pub(crate) bytes: Bytes,
+    pub(crate) facts: Facts,
+}
+
+impl Cache {
+    /// Opens the cache. If it has more bytes than `size`, blocks are removed.
+    pub(crate) fn open(settings: &CacheSettings) -> Result<Arc<Self>, OpenError> {
+        let folder = Folder::open(&settings.path)?;
+        let usage = Usage::new(folder.open_own("usage")?);
+        let claims = Claims::new(folder.open_own("claims")?);
+        let cache = Self {
+            path: settings.path.clone(),
+            size: settings.size,
+            folder,
+            usage,
+            claims: Arc::new(claims),
+            is_off: AtomicBool::new(false),
+            full_for: Mutex::default(),
+            next_folder: AtomicU8::new(fastrand::u8(..)),
+            channels: Mutex::default(),
+        };
+        let mut usage = cache.lock()?;
+        let room = cache.room(0, SystemTime::now());
+        make_room(&cache.folder, &mut usage, &room)?;
+        drop(usage);
+        Ok(Arc::new(cache))
+    }
+
+    /// The cache of a channel, which counts in `counters`.
+    pub(crate) fn of_channel(
+        self: &Arc<Self>,
+        channel: Option<String>,
+        counters: Arc<CacheCounters>,
+    ) -> Arc<ChannelCache> {
+        let of_channel = Arc::new(ChannelCache {
+            cache: self.clone(),
+            channel,
+            counters,
+            epochs: Mutex::new([SystemTime::now(); 3]),
+            pending: Pending::default(),
+        });
+        let mut channels = lock(&self.channels);
+        channels.retain(|one| one.strong_count() > 0);
+        channels.push(Arc::downgrade(&of_channel));
+        of_channel
+    }
+
+    fn lock(&self) -> io::Result<LockedUsage<'_>> {
+        self.usage
+            .lock(|folder| Ok(self.folder.blocks(folder)?.iter().map(|block| block.bytes).sum()))
+    }
+
+    fn room(&self, bytes: u64, keep_since: SystemTime) -> Room {
+        let first = self.next_folder.fetch_add(16, Ordering::Relaxed);
+        Room { size: self.size, bytes, keep_since, first }
+    }
+
+    /// What was used since is not removed: when the epoch before the last began, of all channels.
+    fn keep_since(&self) -> SystemTime {
+        let channels = lock(&self.channels);
+        let began = |one: &Weak<ChannelCache>| one.upgrade().map(|one| lock(&one.epochs)[0]);
+        channels.iter().filter_map(began).min().unwrap_or_else(SystemTime::now)
+    }
+
+    /// Removes a block that is damaged.
+    fn remove(&self, id: BlockId) -> io::Result<()> {
+        let mut usage = self.lock()?;
+        let bytes = self.folder.remove(id)?;
+        usage.subtract(id.folder(), bytes);
+        usage.save()
+    }
+
+    /// Gives a file the name of its block, if there is room. Returns the number of blocks that were
+    /// removed for it, and whether it is stored now.
+    fn publish(&self, new: &NewFile, id: BlockId) -> io::Result<(u64, bool)> {
+        let bytes = charge(new.file().metadata()?.len());
+        let mut usage = self.lock()?;
+        let older = self.folder.counted(id)?;
+        let keep_since = self.keep_since();
+        let room = self.room(bytes.saturating_sub(older), keep_since);
+        let (removed, fits) = make_room(&self.folder, &mut usage, &room)?;
+        if !fits {
+            *lock(&self.full_for) = Some(keep_since);
+            return Ok((removed, false));
+        }
+        usage.add(id.folder(), bytes);
+        usage.save()?;
+        // Eviction may have removed the older file.
+        let older = self.folder.counted(id)?;
+        self.folder.publish(new, id)?;
+        usage.subtract(id.folder(), older);
+        usage.save()?;
+        Ok((removed, true))
+    }
+}
+
+/// The bytes of an object's block.
+fn block_length(object: &CachedObject, number: u64) -> u64 {
+    object.size.saturating_sub(number * BLOCK).min(BLOCK)
+}
+
+/// The bytes of a block: its number, and the range in it. The range is in one block.
+fn in_block(range: &Range<u64>) -> (u64, Range<u64>) {
+    let number = range.start / BLOCK;
+    (number, range.start - number * BLOCK..range.end - number * BLOCK)
+}
+
+impl ChannelCache {
+    /// Another epoch has begun.
+    pub(crate) fn epoch_began(&self) {
+        let mut epochs = lock(&self.epochs);
+        *epochs = [epochs[1], epochs[2], SystemTime::now()];
+    }
+
+    /// What it has done.
+    pub(crate) fn counters(&self) -> &CacheCounters {
+        &self.counters
+    }
+
+    /// Reads these bytes of an object, all of one block, as far as they are in the cache without a
+    /// gap. `None` if the first one is not.
+    pub(crate) fn read(&self, object: &CachedObject, range: Range<u64>) -> Option<CachedBytes> {
+        let (number, range) = in_block(&range);
+        let id = object.block(number);
+        let (file, header) = self.open(id)?;
+        let first = (range.start / PAGE) as usize;
+        let last = range.end.div_ceil(PAGE) as usize;
+        let has = header.pages_from(first);
+        let pages = has.start..has.end.min(last);
+        if pages.is_empty() {
+            return None;
+        }
+        let start = pages.start as u64 * PAGE;
+        let length = block_length(object, number);
+        let Ok(Some(read)) = read_pages(&file, &header, length, pages) else {
+            self.remove_damaged(id);
+            return None;
+        };
+        // If the time can't be set, the block may be removed earlier.
+        let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
+        let mut bytes = Bytes::from(read);
+        bytes.truncate((range.end - start).min(bytes.len() as u64) as usize);
+        let bytes = bytes.split_off((range.start - start) as usize);
+        Some(CachedBytes { bytes, facts: header.facts })
+    }
+
+    /// The end of the bytes of this range that are missing from its start on. The range is in one
+    /// block.
+    pub(crate) fn missing_until(&self, object: &CachedObject, range: Range<u64>) -> u64 {
+        let (number, inside) = in_block(&range);
+        let Some((_, header)) = self.open(object.block(number)) else { return range.end };
+        let (first, last) = (inside.start / PAGE, inside.end.div_ceil(PAGE));
+        let has = |page: &u64| !header.pages_from(*page as usize).is_empty();
+        match (first..last).find(has) {
+            Some(page) => (number * BLOCK + page * PAGE).max(range.start),
+            None => range.end,
+        }
+    }
+
+    /// Opens a block. `None` if there is none, or it is damaged.
+    fn open(&self, id: BlockId) -> Option<(File, Header)> {
+        let file = match self.cache.folder.open_block(id) {
+            Ok(file) => file?,
+            Err(error) if is_of_process(&error) => return None,
+            Err(_) => {
+                self.remove_damaged(id);
+                return None;
+            }
+        };
+        let header = if is_regular(&file) { read_header(&file, id) } else { Ok(None) };
+        match header {
+            Ok(Some(header)) => Some((file, header)),
+            Ok(None) | Err(_) => {
+                self.remove_damaged(id);
+                None
+            }
+        }
+    }
+
+    fn remove_damaged(&self, id: BlockId) {
+        CacheCounters::add(&self.counters.damaged, 1);
+        log::warn!(
+            channel = self.channel;
+            "the cache {}: a block is damaged; it is removed, and read from S3 again",
+            self.cache.path.display()
+        );
+        if let Err(error) = self.cache.remove(id) {
+            self.stop_storing(&error);
+        }
+    }
+
+    /// Removes all blocks of an object: its bytes are not what the server keeps.
+    pub(crate) fn forget(&self, object: &CachedObject) {
+        for number in 0..object.size.div_ceil(BLOCK) {
+            if let Err(error) = self.cache.remove(object.block(number)) {
+                return self.stop_storing(&error);
+            }
+        }
+    }
+
+    /// Stores pages of a block: the bytes of the object from `start` on, which is the start of a
+    /// page, up to the end of a page or of the object.
+    pub(crate) fn store(&self, object: &CachedObject, facts: &Facts, start: u64, frames: &[Bytes]) {
+        let counters = &self.counters;
+        let is_full = *lock(&self.cache.full_for) == Some(self.cache.keep_since());
+        if is_full || !facts.fit() || self.cache.is_off.load(Ordering::Relaxed) {
+            return CacheCounters::add(&counters.not_stored, 1);
+        }
+        match self.try_store(object, facts, start, frames) {
+            Ok((removed, is_stored)) => {
+                CacheCounters::add(&counters.evicted, removed);
+                let counter = if is_stored { &counters.stored } else { &counters.not_stored };
+                CacheCounters::add(counter, 1);
+            }
+            Err(error) => {
+                CacheCounters::add(&counters.not_stored, 1);
+                self.stop_storing(&error);
+            }
+        }
+    }
+
+    fn try_store(
+        &self,
+        object: &CachedObject,
+        facts: &Facts,
+        start: u64,
+        frames: &[Bytes],
+    ) -> io::Result<(u64, bool)> {
+        let number = start / BLOCK;
+        let (id, first) = (object.block(number), ((start - number * BLOCK) / PAGE) as usize);
+        let older = self.open(id);
+        let older = older.as_ref().map(|(file, header)| (file, header));
+        let folder = &self.cache.folder;
+        let new = folder.new_file(id)?;
+        let pages = NewPages { first, frames };
+        let written = write(new.file(), id, facts, block_length(object, number), &pages, older);
+        let now = FileTimes::new().set_modified(SystemTime::now());
+        let published = written
+            .and_then(|()| new.file().set_times(now))
+            .and_then(|()| self.cache.publish(&new, id));
+        if !matches!(published, Ok((_, true))) {
+            folder.discard(&new);
+        }
+        published
+    }
+
+    /// Stores nothing any more, and says so once.
+    fn stop_storing(&self, error: &io::Error) {
+        if self.cache.is_off.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        log::warn!(
+            channel = self.channel;
+            "{}", not_written(&self.cache.path, error)
+        );
+    }
+
+    /// Claims a block; `None` if it is claimed already.
+    pub(crate) fn try_claim(&self, object: &CachedObject, number: u64) -> Option<Claim> {
+        self.cache.claims.claim(object.block(number))
+    }
+
+    /// Waits until a claim may have ended. Returns false if that takes too long since `started`.
+    pub(crate) async fn wait_for_claim(&self, started: Instant) -> bool {
+        self.cache.claims.wait().await;
+        started.elapsed() < CLAIM_TIMEOUT
+    }
+}
+
+/// The warning that a cache can't be written.
+pub(crate) fn not_written(path: &std::path::Path, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "make room on its disk, or set a smaller `size`, and start again"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "let this user write to it, or name another `path`, and start again"
+        }
+        _ => "see whether its disk is well, and start again",
+    };
+    format!(
+        "the cache {} can't be written: {error}; what is not in it is read from S3; {remedy}",
+        path.display()
+    )
+}
+
+/// Whether an error of opening a file is none of the file: the process has too many open.
+fn is_of_process(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOMEM))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
