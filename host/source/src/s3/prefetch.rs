@@ -237,7 +237,7 @@ impl Planner {
 
 /// Divides a range into parts, each of which ends a multiple of `part_size` after `origin`, or at
 /// the end of the range.
-fn part_ranges(
+pub(super) fn part_ranges(
     range: Range<u64>,
     origin: u64,
     part_size: u64,

@@ -97,7 +97,7 @@ impl Reading {
             let message = format!("its {size} bytes don't fit into the memory");
             return Err(fatal(message, "read it on a machine with more memory"));
         }
-        let mut ranges = part_ranges(0..size, self.part_size);
+        let mut ranges = part_ranges(0..size, 0, self.part_size);
         let mut parts: VecDeque<PartReceiver> = VecDeque::new();
         loop {
             while parts.len() < self.requests.max(1)
@@ -106,7 +106,9 @@ impl Reading {
                 let (mut sender, frames) = unbounded_channel();
                 let (s3, window) = (self.s3.clone(), self.window.clone());
                 let fetch = Fetch { s3, window, target: target.clone(), verify: true };
-                let task = Task(tokio::spawn(async move { fetch.range(range, &mut sender).await }));
+                let task = Task(tokio::spawn(async move {
+                    fetch.range(range, &mut sender).await;
+                }));
                 parts.push_back(PartReceiver { frames, _task: task });
             }
             let Some(part) = parts.front_mut() else { break };
