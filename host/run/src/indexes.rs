@@ -7,6 +7,7 @@ use pipemill_config::{self as config, Config, DecoderRef, Fault, IndexSource, In
 use pipemill_index::{Header, Index, IndexedList};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Pattern, ReadSettings};
+use pipemill_types::{AddedField, Field};
 
 /// The configuration, with the objects of its indexes. It is the same if it has no index.
 ///
@@ -55,8 +56,8 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     channel.indexed = Some(Arc::new(Indexed {
         file: file.clone(),
         decoder: header.decoder_identity.clone(),
-        fields: header.fields.clone(),
-        value_bytes: header.lengths.iter().map(|lengths| lengths.sum).sum(),
+        fields: fields(channel, header)?,
+        value_bytes: value_bytes(channel, &index),
         places: header.places_digest.clone(),
         list: list.clone(),
     }));
@@ -68,6 +69,30 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     };
     channel.divide_into_shards();
     Ok(())
+}
+
+/// The fields of the channel's records. None if there is no record.
+fn fields(channel: &config::Channel, header: &Header) -> Result<Vec<Field>, Wrong> {
+    if header.fields.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = header.fields.as_slice().into();
+    let all = AddedField::after(&own, &channel.added_fields);
+    all.map(|all| all.to_vec()).map_err(|fault| (fault.message, fault.remedy))
+}
+
+/// Bytes of all values of all of the channel's records, if each has a value of its own.
+fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
+    let own: u64 = index.header.lengths.iter().map(|lengths| lengths.sum).sum();
+    let added = |field: &AddedField| -> u64 {
+        match field {
+            AddedField::Index => 8 * index.objects.records(),
+            AddedField::Object => {
+                index.objects.iter().map(|one| one.records * one.name.len() as u64).sum()
+            }
+        }
+    };
+    own + channel.added_fields.iter().map(added).sum::<u64>()
 }
 
 /// Checks that the channel decodes as the index was made.

@@ -69,6 +69,8 @@ class Dataset:
         ``{"index": "train.index", "region": "eu-west-1"}``.
     :param root: the folder that the files lie in, if they were moved.
     :param fields: the names of the fields that records have, in this order. By default all.
+    :param add_fields: fields that each record gets after those: ``"__index__"``, its number in the
+        index, and ``"__object__"``, the name of its object.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
         dataset.
     :param workers: how many blocks are decoded at the same time, 1 to 256; by default as many as
@@ -93,6 +95,7 @@ class Dataset:
         *,
         root: str | os.PathLike[str] | None = None,
         fields: str | Sequence[str] | None = None,
+        add_fields: str | Sequence[str] | None = None,
         cache: str = "256MiB",
         workers: int | None = None,
         on_error: str | None = None,
@@ -107,12 +110,14 @@ class Dataset:
                 # The program may change its folder before another host starts.
                 table[key] = literal(os.path.abspath(table[key]))
         _, channel, _ = plan(
-            table, None, credits=4, epochs=1, rank=(0, 1), workers=workers, on_error=on_error,
-            max_record=max_record, limits=limits,
+            table, None, credits=4, epochs=1, rank=(0, 1), add_fields=add_fields, workers=workers,
+            on_error=on_error, max_record=max_record, limits=limits,
         )  # fmt: skip
         names = fields.split(",") if isinstance(fields, str) else fields
         if names is not None and (not names or len(set(names)) < len(names)):
             raise ValueError(f"fields={fields!r}: expected different names, at least one")
+        if names:
+            names = [*names, *(name for name in channel["add_fields"] or () if name not in names)]
         words = [f"--cache={cache}", *(f"--field={name}" for name in names or ())]
         self._reading = _Reading(toml({"channel": [channel]}), words)
         #: The numbers of its records in the index.

@@ -203,6 +203,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
+                    first_record,
                     offset,
                     point,
                     pieces,
@@ -217,6 +218,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
+                    first_record,
                     input,
                 }))
             }
