@@ -24,6 +24,8 @@ _ENDLESS = 1_000_000
 _MAX_CREDITS = 4094
 #: As many as a configuration may have.
 _MAX_WORKERS = 256
+#: Fields that the host can add to each record.
+ADDED_FIELDS = ("__index__", "__object__")
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
