@@ -11,7 +11,7 @@ use pipemill_channel::{
     Resume, Shuffle, Workers,
 };
 use pipemill_decode::{Cache, Engine, Limits, Plugin};
-use pipemill_types::{AddedField, BatchSize, Field};
+use pipemill_types::{BatchSize, Field};
 use serde_json::Value;
 
 use crate::batches::Cut;
@@ -112,13 +112,6 @@ impl Setup {
     }
 }
 
-impl Setup {
-    /// Whether the host adds fields. They are checked, and removed before records are compared.
-    pub fn adds_fields(&self) -> bool {
-        (self.slot + self.section + self.extra) % 2 == 1
-    }
-}
-
 /// All that can be seen from outside, except how records were divided among batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -194,7 +187,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         learning: Learning::FromOwn,
-        added_fields: if way.adds_fields() { AddedField::ALL.into() } else { Vec::new() },
+        added_fields: Vec::new(),
         offsets: true,
         workers: Workers::new(way.workers)
             .in_order(way.order)
