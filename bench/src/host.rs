@@ -80,6 +80,7 @@ impl BenchDecoder {
             shuffle,
             resume: None,
             learning: Learning::FromOwn,
+            added_fields: Vec::new(),
             offsets: false,
             workers: Workers::new(workers),
             inflates_in_background: false,

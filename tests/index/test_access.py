@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import hashlib
 import json
 import os
 import pathlib
@@ -516,3 +517,80 @@ def test_what_a_client_asks_is_checked(tmp_path):
         with pytest.raises(pipemill.HostDied, match="exit status"):
             host.batch([0])
     assert plain(dataset[0]) == plain(dataset[-len(dataset)])
+
+
+def users(folder, format):
+    """An index of records of 60 users, and the user of each record."""
+    data, numbers = folder / "data", random.Random(3)
+    data.mkdir()
+    rows = [(numbers.choice(["", *(f"user {user}" for user in range(60))]), at) for at in range(3000)]
+    for part in range(3):
+        some = rows[part * 1000 : part * 1000 + 1000]
+        if format == "csv":
+            text = "user,at,v\n" + "".join(f"{user},{at},{user}\n" for user, at in some)
+        else:
+            text = "".join(json.dumps({"at": at, "v": [len(user), 7], **({"user": user} if user else {})}) + "\n" for user, at in some)
+        (data / f"{part}.{format}").write_text(text)
+    known = {"csv": {"header": "true", "types": "at:int64"}, "jsonl": {"fields": "user=/user:utf8?,at=/at:int32,v=/v:int64[2]"}}[format]
+    return made(data, folder / "x.index", format, known, "--distance", "4KiB"), [user for user, _ in rows]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_a_split_by_a_field_keeps_the_records_of_one_value_together(tmp_path, format):
+    index, user = users(tmp_path, format)
+    dataset = pipemill.Dataset(index)
+    train, test = dataset.split([0.7, 0.3], seed=7, by="user")
+    numbers = [list(part._numbers) for part in (train, test)]
+    assert sorted(numbers[0] + numbers[1]) == list(range(3000)) and all(part == sorted(part) for part in numbers)
+    sides = [{user[number] for number in part} for part in numbers]
+    assert not sides[0] & sides[1] and len(sides[0] | sides[1]) == 61
+    # An absent value is as an empty one; a split by text is the same for each format, and never changes.
+    assert sides[1] == {user for user in sides[0] | sides[1] if mixed(mixed(7) ^ hash_of(user)) >= round(0.7 * 2**64)}
+    assert sorted(sides[1])[:4] == FIRST_OF_SIDE
+    again = pipemill.Dataset(index, fields="at", workers=1, cache="64KiB").split([0.7, 0.3], seed=7, by="user")
+    assert [list(part._numbers) for part in again] == numbers
+    assert [record["at"] for record in again[1][:20]] == numbers[1][:20]
+    assert list(dataset.split([0.7, 0.3], seed=8, by="user")[1]._numbers) != numbers[1]
+    some = random.Random(1).sample(range(3000), 500)
+    of_part = dataset.subset(some).split([0.7, 0.3], seed=7, by="user")
+    assert [list(part._numbers) for part in of_part] == [[number for number in some if number in set(part)] for part in numbers]
+    for by in ("at", "v", "__index__"):
+        parts = dataset.split([0.5, 0.5], by=by)
+        assert len(parts[0]) + len(parts[1]) == 3000 and 0 < len(parts[0])
+    assert len(dataset.split([1.0], by="user")[0]) == 3000 and len(hosts()) == 2
+
+
+def test_a_split_by_objects(tmp_path):
+    index, _ = users(tmp_path, "csv")
+    dataset = pipemill.Dataset(index)
+    for seed in range(5):
+        parts = dataset.split([0.5, 0.5], seed=seed, by="__object__")
+        assert [len(part) % 1000 for part in parts] == [0, 0]
+        assert {number // 1000 for number in parts[0]._numbers}.isdisjoint(number // 1000 for number in parts[1]._numbers)
+    assert list(dataset[0]) == ["user", "at", "v"]
+    with pytest.raises(pipemill.RefusedError, match="no field `z`; they have `user`, `at`, `v`"):
+        dataset.split([0.5, 0.5], by="z")
+    with pytest.raises(ValueError, match="whose sum is 1"):
+        dataset.split([0.5], by="user")
+    (tmp_path / "data/0.csv").write_text("user,at,v\n1,2,3\n")
+    with pytest.raises(pipemill.RefusedError, match="has changed since the index"):
+        dataset.split([0.5, 0.5], by="user")
+    made(tmp_path / "data", index, "csv", {"header": "true"})
+    with pytest.raises(pipemill.StateError, match="replaced by another one"):
+        dataset.split([0.5, 0.5], by="user")
+
+
+def hash_of(text):
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def mixed(value):
+    """SplitMix64, as its page has it."""
+    z = (value + 0x9E3779B97F4A7C15) % 2**64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return z ^ (z >> 31)
+
+
+#: A split never changes: the first users of the second part of 0.7 and 0.3 with seed 7.
+FIRST_OF_SIDE = ["user 10", "user 14", "user 2", "user 20"]

@@ -136,6 +136,10 @@ impl KnownObjects for BlockList {
         Some(self.block(number)?.1.records)
     }
 
+    fn first_record(&self, number: u64) -> u64 {
+        self.block(number).map_or(0, |(object, _)| self.list.0.first_record(object))
+    }
+
     fn identity(&self) -> ListIdentity {
         self.list.0.identity()
     }

@@ -149,6 +149,10 @@ mod tests {
             Some(self.0.get(number as usize)?.iter().sum())
         }
 
+        fn first_record(&self, _: u64) -> u64 {
+            0
+        }
+
         fn identity(&self) -> ListIdentity {
             ListIdentity { objects: 0, is_whole: true, contents: 0, times: 0, unordered: 0 }
         }

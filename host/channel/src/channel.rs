@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin};
 use pipemill_source::{Source, SourceEvent};
-use pipemill_types::{BatchSize, ErrorKind, Fault, Position, schema_extension};
+use pipemill_types::{AddedField, BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use crate::batch::builder::BatchBuilder;
 use crate::batch::cut::CutPoint;
@@ -53,6 +53,8 @@ pub struct Channel {
     pub shuffle: Option<Shuffle>,
     /// How the fields of the records are learned.
     pub learning: Learning,
+    /// Fields that are added to each record, after those of the decoder.
+    pub added_fields: Vec<AddedField>,
     /// Where to resume. `None`: at the beginning.
     pub resume: Option<Resume>,
     /// Whether batches contain the byte offset of each record in its object.
@@ -271,6 +273,7 @@ impl Channel {
             limits: &self.limits,
             max_record: self.max_record,
             offsets: self.offsets,
+            added_fields: &self.added_fields,
             linger: self.linger,
         };
         let (source, policy) = (&mut *self.source, &mut self.policy);

@@ -14,6 +14,7 @@ use pipemill_channel::{
 };
 use pipemill_decode::{Builtins, Limits};
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
+use pipemill_types::AddedField;
 
 use super::find_decoder::{DecodedSource, find_decoder};
 use super::matching::{Condition, Matching};
@@ -55,6 +56,9 @@ pub(super) struct Args {
     /// Print only these fields, in this order
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     fields: Vec<String>,
+    /// Add fields to each record, after those of the decoder: `__object__`, the object's name
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = added_field)]
+    add_fields: Vec<AddedField>,
     /// Read only objects whose name, or the last part of it, matches: `object=*.csv`
     #[arg(long = "where", value_name = "object=PATTERN", value_parser = Condition::parse)]
     conditions: Vec<Condition>,
@@ -124,6 +128,19 @@ enum CompressionArg {
     Gzip,
     Zlib,
     Zstd,
+}
+
+/// Parses the name of a field that is added to each record.
+fn added_field(name: &str) -> Result<AddedField, String> {
+    match AddedField::from_name(name) {
+        Some(AddedField::Object) => Ok(AddedField::Object),
+        Some(AddedField::Index) => Err(
+            "records have a number where they are read from an index, as `pipemill.cat` does in \
+             Python"
+                .to_owned(),
+        ),
+        None => Err("the field that can be added is `__object__`".to_owned()),
+    }
 }
 
 /// Parses `NAME=VALUE`.
@@ -204,6 +221,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        added_fields: args.add_fields,
         offsets: format == Output::Jsonl,
         inflates_in_background: false,
         workers: Workers::new(1),

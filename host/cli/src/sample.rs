@@ -144,6 +144,7 @@ pub(super) fn sample(
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,
         workers: Workers::new(1),

@@ -7,7 +7,7 @@ use pipemill_channel::{OnError, OnPluginError, RecordOrder, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
 use pipemill_source::Balance;
-use pipemill_types::{BatchAcross, BatchSize, Mode, Tail};
+use pipemill_types::{AddedField, BatchAcross, BatchSize, Mode, Tail};
 
 use super::document::{Purpose, ReadResult, Reported};
 use super::fault::TextPosition;
@@ -63,6 +63,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
     let decoder = decoder(reader, &source);
     let sha256 = sha256(reader);
     let options = options(reader);
+    let added_fields = added_fields(reader, &source);
     let policy = reader.choice(&ON_ERROR);
     let on_error = on_error(reader, policy);
     let on_plugin_error = reader.choice(&ON_PLUGIN_ERROR);
@@ -91,6 +92,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
         sha256: sha256?,
         options,
         option_places,
+        added_fields: added_fields?,
         on_error: on_error?,
         on_plugin_error: on_plugin_error?,
         max_errors: max_errors?,
@@ -111,6 +113,32 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
         limits,
         batch_memory,
     })
+}
+
+/// Reads the fields that are added to each record.
+fn added_fields(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Vec<AddedField>> {
+    let mut fields = Vec::new();
+    for name in reader.texts(&ADD_FIELDS)?.unwrap_or_default() {
+        let Some(field) = AddedField::from_name(&name) else {
+            let found = format!("\"{name}\"");
+            return Err(reader.wrong(ADD_FIELDS.name, ADD_FIELDS.expected, &found, String::new()));
+        };
+        if fields.contains(&field) {
+            let remedy = "name it once".to_owned();
+            return Err(reader.fault(ADD_FIELDS.name, format!("names `{name}` twice"), remedy));
+        }
+        fields.push(field);
+    }
+    if let Ok(source) = source
+        && fields.contains(&AddedField::Index)
+        && !matches!(source, Source::Index(_) | Source::Mix(_))
+    {
+        let name = AddedField::Index.name();
+        let message = format!("only an index knows the number that `{name}` is");
+        let remedy = "make one with `pipemill index`, and read from it, or leave this out";
+        return Err(reader.fault(ADD_FIELDS.name, message, remedy.to_owned()));
+    }
+    Ok(fields)
 }
 
 /// The decoder, if the file or the platform names one. A channel without one must have a source

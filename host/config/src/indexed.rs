@@ -13,9 +13,9 @@ pub struct Indexed {
     pub file: String,
     /// The identity of the decoder that the index was made with.
     pub decoder: String,
-    /// The fields of the records. Empty if there is no record.
+    /// The fields of the records, with those that are added. Empty if there is no record.
     pub fields: Vec<Field>,
-    /// Bytes of all values of all records.
+    /// Bytes of all values of all records, with those that are added.
     pub value_bytes: u64,
     /// Identifies the places of the index, on which blocks depend.
     pub places: String,

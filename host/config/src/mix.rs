@@ -11,10 +11,11 @@ use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
 /// Keys that only a channel with its own source and decoder has; a mix has none of them.
-static READING_KEYS: [&dyn Key; 10] = [
+static READING_KEYS: [&dyn Key; 11] = [
     &DECODER,
     &SHA256,
     &OPTIONS,
+    &ADD_FIELDS,
     &ON_ERROR,
     &QUARANTINE,
     &ON_PLUGIN_ERROR,

@@ -11,7 +11,7 @@ use pipemill_decode::{Digest, Limits};
 use pipemill_ring::protocol::Resumed;
 use pipemill_source::s3::Address;
 use pipemill_source::{Compression, INDEX_NAME, Location, Pattern, ReadSettings, s3};
-use pipemill_types::{BatchSize, Mode};
+use pipemill_types::{AddedField, BatchSize, Mode};
 
 use super::fault::TextPosition;
 use super::indexed::Indexed;
@@ -70,6 +70,8 @@ pub struct Channel {
     pub options: Vec<(String, String)>,
     /// The place of each of `options` in the file, in the same order.
     pub option_places: Vec<TextPosition>,
+    /// Fields that are added to each record, none of them twice. `Index` only with an index.
+    pub added_fields: Vec<AddedField>,
     /// The reaction to a decode error. Default: `Fail`.
     pub on_error: OnError,
     /// The reaction to a failure of the decoder: a trap, a broken contract or an exceeded limit.
@@ -163,6 +165,7 @@ impl Channel {
             sha256: None,
             options: Vec::new(),
             option_places: Vec::new(),
+            added_fields: Vec::new(),
             on_error: OnError::Fail,
             on_plugin_error: OnPluginError::Fail,
             max_errors: 0,

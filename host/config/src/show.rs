@@ -87,6 +87,10 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
         let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
         writer.line(OPTIONS.name, inline(options));
     }
+    if !channel.added_fields.is_empty() {
+        let names = channel.added_fields.iter().map(|field| quote(field.name()));
+        writer.line(ADD_FIELDS.name, format!("[{}]", names.collect::<Vec<_>>().join(", ")));
+    }
     let (policy, file) = match &channel.on_error {
         OnError::Fail => (Policy::Fail, None),
         OnError::Skip => (Policy::Skip, None),

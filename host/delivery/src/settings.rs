@@ -60,6 +60,11 @@ pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
         put("index", channel.indexed.as_ref().map_or(String::new(), |one| one.digest()));
         put("shuffle", seed_text(channel));
         put("tail", channel.batch.map_or("none", |batch| tail_word(batch.tail)).to_owned());
+        // A state of shards has no other text of the fields.
+        if !channel.added_fields.is_empty() {
+            let names = channel.added_fields.iter().map(|field| field.name());
+            put("schema", format!("with {}", names.collect::<Vec<_>>().join(", ")));
+        }
         return settings;
     }
     match &channel.source {

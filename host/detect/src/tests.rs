@@ -174,6 +174,7 @@ impl Objects {
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
                 block: None,
+                first_record: None,
                 input: Box::new(input),
             })
         };

@@ -109,6 +109,11 @@ impl KnownObjects for IndexedList {
         object.map(|object| object.records)
     }
 
+    fn first_record(&self, number: u64) -> u64 {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        self.index.objects.first_record(number)
+    }
+
     fn identity(&self) -> ListIdentity {
         let digest = self.index.header.digest.get(..16).unwrap_or_default();
         let contents = u64::from_str_radix(digest, 16).unwrap_or_default();

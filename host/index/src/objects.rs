@@ -47,7 +47,8 @@ pub struct Objects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Numbers {
     size: u64,
-    records: u64,
+    /// Number of records of this object and of all before it.
+    records_end: u64,
     errors: u64,
     /// Number of places of this object and of all before it.
     places_end: usize,
@@ -61,7 +62,7 @@ impl Objects {
 
     /// The object with this number, from 0. `None` if there are fewer.
     pub fn get(&self, number: usize) -> Option<IndexedObject<'_>> {
-        let Numbers { size, records, errors, places_end } = *self.numbers.get(number)?;
+        let Numbers { size, records_end, errors, places_end } = *self.numbers.get(number)?;
         let [name_end, identity_end] = self.ends[number];
         let before = number.checked_sub(1);
         let begin = before.map_or(0, |before| self.ends[before][1]);
@@ -70,7 +71,7 @@ impl Objects {
             name: &self.texts[begin..name_end],
             identity: &self.texts[name_end..identity_end],
             size,
-            records,
+            records: records_end - self.first_record(number),
             errors,
             places: &self.places[first_place..places_end],
         })
@@ -83,7 +84,13 @@ impl Objects {
 
     /// Number of records of all objects.
     pub fn records(&self) -> u64 {
-        self.numbers.iter().fold(0, |sum, one| sum.saturating_add(one.records))
+        self.first_record(self.count())
+    }
+
+    /// Number of records of all objects before the one with this number.
+    pub fn first_record(&self, number: usize) -> u64 {
+        let before = number.checked_sub(1).and_then(|before| self.numbers.get(before));
+        before.map_or(0, |before| before.records_end)
     }
 
     /// Stored bytes of all objects.
@@ -111,10 +118,14 @@ impl Objects {
             *self = Self { texts, ends, numbers, places };
             return;
         }
-        let (text, place) = (self.texts.len(), self.places.len());
+        let (text, place, record) = (self.texts.len(), self.places.len(), self.records());
         self.texts.push_str(&texts);
         self.ends.extend(ends.into_iter().map(|ends| ends.map(|end| text + end)));
-        let moved = |one: Numbers| Numbers { places_end: place + one.places_end, ..one };
+        let moved = |one: Numbers| Numbers {
+            records_end: record.saturating_add(one.records_end),
+            places_end: place + one.places_end,
+            ..one
+        };
         self.numbers.extend(numbers.into_iter().map(moved));
         self.places.extend(places);
     }
@@ -128,6 +139,7 @@ impl Objects {
         self.ends.push([name_end, self.texts.len()]);
         self.places.extend_from_slice(places);
         let places_end = self.places.len();
-        self.numbers.push(Numbers { size, records, errors, places_end });
+        let records_end = self.records().saturating_add(records);
+        self.numbers.push(Numbers { size, records_end, errors, places_end });
     }
 }

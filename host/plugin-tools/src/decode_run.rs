@@ -224,6 +224,7 @@ impl PluginUnderTest {
             shuffle: None,
             resume: None,
             learning: Learning::FromOwn,
+            added_fields: Vec::new(),
             offsets: true,
             workers: Workers::new(1),
             inflates_in_background: false,
@@ -351,6 +352,7 @@ impl Source for SingleObject {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts { size, ..ObjectFacts::default() },
             block: None,
+            first_record: None,
             input,
         }))
     }

@@ -439,6 +439,7 @@ pub(super) fn new_channel(
             }
             _ => Learning::FromOwn,
         },
+        added_fields: channel.added_fields.clone(),
         resume: None,
         offsets: false,
         workers: Workers::new(workers).in_order(channel.order),

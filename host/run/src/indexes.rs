@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pipemill_config::{
     self as config, Config, DecoderRef, Fault, IndexSource, Indexed, IndexedData, show_size,
 };
-use pipemill_index::{Header, IndexedList, Storage};
+use pipemill_index::{Header, Index, IndexedList, Storage};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Location, Pattern, ReadSettings};
+use pipemill_types::{AddedField, Field};
 
 /// The configuration, with the objects of its indexes. It is the same if it has no index.
 ///
@@ -69,16 +70,18 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     let is_in_s3 = header.root.is_empty();
     let root = root.map(|root| root.to_string_lossy().into_owned());
     let list = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
-    channel.indexed = (!header.objects_only).then(|| {
-        Arc::new(Indexed {
+    channel.indexed = if header.objects_only {
+        None
+    } else {
+        Some(Arc::new(Indexed {
             file: file.clone(),
             decoder: header.decoder_identity.clone(),
-            fields: header.fields.clone(),
-            value_bytes: header.lengths.iter().map(|lengths| lengths.sum).sum(),
+            fields: fields(channel, header)?,
+            value_bytes: value_bytes(channel, &index),
             places: header.places_digest.clone(),
             list: list.clone(),
-        })
-    });
+        }))
+    };
     channel.source = if is_in_s3 {
         let selection = Selection::Known { list, index: file };
         config::Source::S3(Box::new(s3::Settings { selection, reading, ..settings }))
@@ -112,19 +115,44 @@ fn root_of(data: &IndexedData, header: &Header, file: &Location) -> Result<Optio
     })
 }
 
+/// The fields of the channel's records. None if there is no record.
+fn fields(channel: &config::Channel, header: &Header) -> Result<Vec<Field>, Wrong> {
+    if header.fields.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = header.fields.as_slice().into();
+    let all = AddedField::after(&own, &channel.added_fields);
+    all.map(|all| all.to_vec()).map_err(|fault| (fault.message, fault.remedy))
+}
+
+/// Bytes of all values of all of the channel's records, if each has a value of its own.
+fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
+    let own: u64 = index.header.lengths.iter().map(|lengths| lengths.sum).sum();
+    let added = |field: &AddedField| -> u64 {
+        match field {
+            AddedField::Index => 8 * index.objects.records(),
+            AddedField::Object => {
+                index.objects.iter().map(|one| one.records * one.name.len() as u64).sum()
+            }
+        }
+    };
+    own + channel.added_fields.iter().map(added).sum::<u64>()
+}
+
 /// Checks that the channel decodes as the index was made.
 fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), Wrong> {
     if header.objects_only {
-        return match channel.shuffle.and_then(|shuffle| shuffle.blocks) {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!(
-                    "the index {file} has objects only, and does not know where their blocks begin"
-                );
-                let remedy = "make it again without `--objects-only`, or leave out `blocks`";
-                Err((message, remedy.to_owned()))
-            }
+        let blocks = channel.shuffle.and_then(|shuffle| shuffle.blocks);
+        let (lacks, key) = if blocks.is_some() {
+            ("where their blocks begin", "`blocks`")
+        } else if channel.added_fields.contains(&AddedField::Index) {
+            ("how many records they have", "`__index__`")
+        } else {
+            return Ok(());
         };
+        let message = format!("the index {file} has objects only, and does not know {lacks}");
+        let remedy = format!("make it again without `--objects-only`, or leave out {key}");
+        return Err((message, remedy));
     }
     let options = |options: &[(String, String)]| {
         let mut options = options.to_vec();

@@ -159,6 +159,7 @@ impl Source for Files {
             identity,
             facts,
             block: None,
+            first_record: None,
             input,
         }))
     }

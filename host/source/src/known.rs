@@ -64,6 +64,9 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
 
+    /// Number of records of all objects before the one with this number.
+    fn first_record(&self, number: u64) -> u64;
+
     /// Identifies the list.
     fn identity(&self) -> ListIdentity;
 
@@ -268,8 +271,9 @@ impl KnownFiles {
         }
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
         let identity = self.checked(&known, version, identity)?;
-        let block = item.block;
-        Ok(Object { epoch: self.epoch, ordinal, name, identity, facts, block, input })
+        let (epoch, block) = (self.epoch, item.block);
+        let first_record = Some(self.list.0.first_record(item.object));
+        Ok(Object { epoch, ordinal, name, identity, facts, block, first_record, input })
     }
 
     /// Checks that an open file is as the list knows it. The content of a file that is in the same

@@ -175,6 +175,7 @@ impl Source for Paths {
                 identity,
                 facts,
                 block: None,
+                first_record: None,
                 input,
             }));
         }

@@ -89,6 +89,8 @@ pub struct Object {
     pub facts: ObjectFacts,
     /// If only a block of it is decoded.
     pub block: Option<Block>,
+    /// Number of its first record among those of all objects, if an index knows it.
+    pub first_record: Option<u64>,
     /// The object's bytes. With a block: its header, followed by the bytes from the block on.
     pub input: Box<dyn Input>,
 }

@@ -3,6 +3,7 @@
 //! This crate does no input or output and knows no sandbox.
 //!
 //! - `accepted`: the differences from a state that the user accepts.
+//! - `added_field`: fields that the host adds to each record on request.
 //! - `batch_memory`: memory that is filled with a batch.
 //! - `batch_position`: the position of a batch in its channel: where a program that received the
 //!   batch can resume.
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod accepted;
+mod added_field;
 mod batch_memory;
 mod batch_position;
 mod batch_size;
@@ -59,6 +61,7 @@ mod suggest;
 pub mod trust;
 
 pub use accepted::Accepted;
+pub use added_field::AddedField;
 pub use batch_memory::{BatchMemory, VIEW_BYTES};
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 from .arguments import answering
 from .copied import copied_records
-from .opening import plan
+from .opening import ADDED_FIELDS, plan
 from .schema import Field
 from .sources import is_address
-from .split import part_of_each
+from .split import check_split, hashes_of, part_of_each
 from .toml_text import literal, toml
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Dataset:
         configuration with an index: ``{"index": "s3://data/train.index", "region": "eu-west-1"}``.
     :param root: the folder that the files lie in, if they were moved.
     :param fields: the names of the fields that records have, in this order. By default all.
+    :param add_fields: fields that each record gets after those: ``"__index__"``, its number in the
+        index, and ``"__object__"``, the name of its object.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
         dataset.
     :param workers: how many blocks are decoded at the same time, 1 to 256; by default as many as
@@ -94,6 +96,7 @@ class Dataset:
         *,
         root: str | os.PathLike[str] | None = None,
         fields: str | Sequence[str] | None = None,
+        add_fields: str | Sequence[str] | None = None,
         cache: str = "256MiB",
         workers: int | None = None,
         on_error: str | None = None,
@@ -109,14 +112,16 @@ class Dataset:
                 # The program may change its folder before another host starts.
                 table[key] = literal(name if is_address(name) else os.path.abspath(name))
         _, channel, _ = plan(
-            table, None, credits=4, epochs=1, rank=(0, 1), workers=workers, on_error=on_error,
-            max_record=max_record, limits=limits,
+            table, None, credits=4, epochs=1, rank=(0, 1), add_fields=add_fields, workers=workers,
+            on_error=on_error, max_record=max_record, limits=limits,
         )  # fmt: skip
         names = fields.split(",") if isinstance(fields, str) else fields
         if names is not None and (not names or len(set(names)) < len(names)):
             raise ValueError(f"fields={fields!r}: expected different names, at least one")
+        if names:
+            names = [*names, *(name for name in channel["add_fields"] or () if name not in names)]
         words = [f"--cache={cache}", *(f"--field={name}" for name in names or ())]
-        self._reading = _Reading(toml({"channel": [channel]}), words)
+        self._reading = _Reading(channel, words)
         #: The numbers of its records in the index.
         self._numbers: Sequence[int] = range(self._reading.records)
 
@@ -199,7 +204,9 @@ class Dataset:
                 numbers.append(self._number(one))
         return self._of(numbers)
 
-    def split(self, shares: Sequence[float], seed: int = 0) -> tuple[Dataset, ...]:
+    def split(
+        self, shares: Sequence[float], seed: int = 0, *, by: str | None = None
+    ) -> tuple[Dataset, ...]:
         """Parts that together have each record once, each in the order of this dataset. ::
 
             train, test = pipemill.Dataset("all.index").split([0.9, 0.1], seed=7)
@@ -207,8 +214,15 @@ class Dataset:
         A hash of the record's number in the index and of the seed decides which part a record is
         in: so a part has about its share of the records, and the same records in each process and
         in each version of this package. docs/the-index.md has the hash.
+
+        :param by: the name of a field. Then the hash is that of its value instead, so all records
+            with one value are in one part, such as those of one user; with ``"__object__"``, those
+            of one object. A part has about its share of the values. All records are decoded once
+            for it, by a host that ends afterwards.
         """
-        parts = part_of_each(self._numbers, shares, whole(seed))
+        shares, seed = check_split(shares, whole(seed)), whole(seed)
+        hashes = None if by is None else _hashes(self._reading, self._numbers, by)
+        parts = part_of_each(self._numbers, shares, seed, hashes)
         return tuple(self._of(numbers) for numbers in parts)
 
     # --- the host
@@ -264,9 +278,9 @@ class Dataset:
 class _Reading:
     """How the records of an index are read, and the host of this process that does so."""
 
-    def __init__(self, text: str, words: list[str]) -> None:
-        #: The host's configuration, and the options of its command.
-        self._text, self._words = text, words
+    def __init__(self, channel: Mapping[str, Any], words: list[str]) -> None:
+        #: The host's channel, and the options of its command.
+        self._channel, self._words = channel, words
         self._host: AccessHost | None = None
         host = self.host()
         self.records, self.fields, self._index = host.records, host.fields, host.index
@@ -284,7 +298,7 @@ class _Reading:
     def _start(self) -> AccessHost:
         from .access_host import AccessHost
 
-        host = AccessHost(self._text, self._words)
+        host = AccessHost(toml({"channel": [self._channel]}), self._words)
         if hasattr(self, "_index") and host.index != self._index:
             host.close()
             from .errors import StateError
@@ -295,6 +309,15 @@ class _Reading:
             )
         return host
 
+    def of_field(self, name: str) -> _Reading:
+        """The same records, with this field alone, and a host of its own."""
+        other = object.__new__(_Reading)
+        other.__dict__.update(self.__getstate__())
+        other._channel = {**self._channel, "add_fields": [name] if name in ADDED_FIELDS else None}
+        others = [word for word in self._words if not word.startswith("--field=")]
+        other._words = [*others, f"--field={name}"]
+        return other
+
     def close(self) -> None:
         """Ends the host of this process."""
         host, self._host = self._host, None
@@ -304,6 +327,25 @@ class _Reading:
     def __getstate__(self) -> dict[str, Any]:
         # Another process starts a host of its own.
         return {**self.__dict__, "_host": None}
+
+
+def _hashes(reading: _Reading, numbers: Sequence[int], name: str) -> array.array[int]:
+    """A hash of the field's value for each of these records. The records are read in the order of
+    the index, so that each block is decoded once."""
+    hashes = array.array("Q", bytes(8 * len(numbers)))
+    in_order = numbers if isinstance(numbers, range) and numbers.step > 0 else None
+    rows = range(len(numbers)) if in_order else sorted(range(len(numbers)), key=numbers.__getitem__)
+    of_field, at = reading.of_field(name), 0
+    try:
+        while at < len(rows):
+            some = rows[at : at + _AT_ONCE]
+            with of_field.host().batch([numbers[row] for row in some]) as batch:
+                for row, value in zip(some, hashes_of(batch)):
+                    hashes[row] = value
+                at += len(batch)
+    finally:
+        of_field.close()
+    return hashes
 
 
 #: Held while a host is started. A forked child gets a new one: the thread that held it is not there.

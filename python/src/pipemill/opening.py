@@ -24,6 +24,8 @@ _ENDLESS = 1_000_000
 _MAX_CREDITS = 4094
 #: As many as a configuration may have.
 _MAX_WORKERS = 256
+#: Fields that the host can add to each record.
+ADDED_FIELDS = ("__index__", "__object__")
 #: Slots of a ring, if a program does not hold more of them.
 _SLOTS = 16
 #: Seconds that the other processes of a machine wait for the one that starts the host.
@@ -41,6 +43,7 @@ def open(  # the name that `pipemill.open` has
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    add_fields: str | Sequence[str] | None = None,
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
@@ -81,6 +84,9 @@ def open(  # the name that `pipemill.open` has
         ``.wasm``). By default it is found by the first object's name and bytes.
     :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
     :param fields: short for ``options={"fields": …}``: names with commas between them, or a list.
+    :param add_fields: fields that each record gets after those of the decoder: ``"__object__"``,
+        the name of its object, and ``"__index__"``, its number in the index that is read, as
+        :class:`Dataset` counts it.
     :param batch: records of each batch, 1 to 1,048,576. By default batches leave as early as it
         helps.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
@@ -127,9 +133,9 @@ def open(  # the name that `pipemill.open` has
     :class:`BinaryNotFound` if there is no host. The text is the host's.
     """
     name, channel, node = plan(
-        source, decoder, options=options, fields=fields, batch=batch, tail=tail,
-        batch_across=batch_across, shuffle=shuffle, workers=workers, order=order, epochs=epochs,
-        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        source, decoder, options=options, fields=fields, add_fields=add_fields, batch=batch,
+        tail=tail, batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
+        epochs=epochs, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
         rank=rank, host=host, credits=credits,
     )  # fmt: skip
@@ -160,6 +166,7 @@ def plan(
     rank: tuple[int, int] | str | None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    add_fields: str | Sequence[str] | None = None,
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
@@ -193,6 +200,7 @@ def plan(
         "source": table,
         "decoder": None if decoder is None else literal(os.fspath(decoder)),
         "options": _options(options, fields),
+        "add_fields": _names(add_fields),
         "batch": batch,
         "tail": tail,
         "batch_across": batch_across,
@@ -363,6 +371,7 @@ def cat(
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    add_fields: str | Sequence[str] | None = None,
     on_error: str | None = None,
     max_errors: int | None = None,
     quarantine: str | os.PathLike[str] | None = None,
@@ -384,9 +393,9 @@ def cat(
     if limit is not None and limit < 0:
         raise ValueError(f"limit={limit}: expected 0 or more records, or None")
     stream = open(
-        source, decoder, options=options, fields=fields, on_error=on_error, max_errors=max_errors,
-        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
-        limits=limits,
+        source, decoder, options=options, fields=fields, add_fields=add_fields, on_error=on_error,
+        max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
+        max_record=max_record, limits=limits,
     )  # fmt: skip
     return Records(stream, limit)
 
@@ -410,6 +419,14 @@ def _options(
     return {
         name: literal(value) if isinstance(value, str) else value for name, value in given.items()
     }
+
+
+def _names(add_fields: str | Sequence[str] | None) -> list[str] | None:
+    """The names for the configuration."""
+    if not add_fields:
+        return None
+    names = add_fields.split(",") if isinstance(add_fields, str) else add_fields
+    return [literal(name) for name in names]
 
 
 def given_options(

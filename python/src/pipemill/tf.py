@@ -32,6 +32,7 @@ def dataset(
     absent: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    add_fields: str | Sequence[str] | None = None,
     batch: int | None = None,
     tail: str | None = None,
     batch_across: str | None = None,
@@ -84,11 +85,12 @@ def dataset(
     TensorFlow, with the text of this package.
     """
     more: dict[str, Any] = dict(
-        options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
-        shuffle=shuffle, workers=workers, order=order, on_error=on_error, max_errors=max_errors,
-        quarantine=quarantine, on_plugin_error=on_plugin_error, max_record=max_record,
-        limits=limits, epochs=epochs, rank=rank, state=state, accept=accept, host=host,
-        credits=credits, timeout=timeout, wait=wait, hold_timeout=hold_timeout,
+        options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
+        batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
+        rank=rank, state=state, accept=accept, host=host, credits=credits, timeout=timeout,
+        wait=wait, hold_timeout=hold_timeout,
         allow_other_users=allow_other_users,
     )  # fmt: skip
     reading = Reading(source, decoder, socket, more)

@@ -117,6 +117,7 @@ fn channel(plugin: &Plugin, source: Objects) -> Channel {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        added_fields: Vec::new(),
         offsets: true,
         inflates_in_background: false,
         workers: Workers::new(1),

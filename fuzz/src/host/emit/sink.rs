@@ -25,6 +25,7 @@ impl Objects {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             block: None,
+            first_record: None,
             input: Box::new(Bytes(bytes.to_vec())),
         };
         let objects = (0..count).map(|number| SourceEvent::Object(object(number)));

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use pipemill_decode::{DecodeOutcome, Resume, Stream};
 use pipemill_source::{Block, Input, ReadOutcome, SourceError};
-use pipemill_types::{ErrorKind, Fault, Position};
+use pipemill_types::{AddedField, ErrorKind, Fault, Position};
 
 use crate::batch::builder::{BatchBuilder, MIN_READ};
 use crate::batch::cut::CutPoint;
 use crate::errors::failure::SHOWN_BYTES;
 use crate::errors::policy::{ErrorPolicy, MAX_KEPT_BYTES};
+use crate::pump::added_values::AddedValues;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
@@ -52,6 +53,8 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     pub(crate) object: &'a str,
     pub(crate) input: &'a mut dyn Input,
     pub(crate) stream: Stream,
+    /// The values of the fields that are added to each record.
+    pub(crate) added: AddedValues<'a>,
     /// The end of the section. `None` if the whole object is decoded.
     pub(crate) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(crate) progress: Progress,
@@ -399,7 +402,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     /// Calls the decoder once. The records that it emitted are appended even if the call fails.
     fn decode(&mut self) -> Result<Result<DecodeOutcome, Fault>, StopReason> {
         self.context.monitor.enter(Activity::Decoder);
-        let outcome = {
+        let mut outcome = {
             let (bytes, range) = self.builder.chunk();
             let max_errors = self.policy.errors_left(self.epoch);
             self.stream.decode(&bytes, range, self.progress.input_ended, max_errors)
@@ -407,6 +410,9 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.context.monitor.call_ended(self.stream.memory_held());
         self.learn_schema()?;
         let first_record = self.builder.records();
+        if let Err(fault) = self.added.add_to(&mut self.stream, first_record) {
+            outcome = Err(fault);
+        }
         if first_record == 0 {
             self.builder.set_metadata(self.stream.metadata());
         }
@@ -446,7 +452,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             return Ok(());
         };
         self.progress.schema_known = true;
-        let accepted = self.builder.writer_mut().set_schema(fields);
+        let accepted = AddedField::after(fields, self.added.fields)
+            .and_then(|fields| self.builder.writer_mut().set_schema(&fields));
         accepted.map_err(|fault| self.failure(0, fault).into())
     }
 

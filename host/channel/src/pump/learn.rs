@@ -32,7 +32,7 @@ pub enum Learning {
         /// Whether its list is that of the channel's own source.
         lists_all: bool,
     },
-    /// The fields are known.
+    /// The fields are known: those of the decoder, and then those that are added.
     Known(Arc<[Field]>),
 }
 

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, split_identity};
+use pipemill_types::{
+    AddedField, ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, split_identity,
+};
 
 use crate::batch::builder::BatchBuilder;
+use crate::pump::added_values::AddedValues;
 use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
 use crate::pump::section_end::{BlockEnd, SectionEnd};
 use crate::stats::monitor::Monitor;
@@ -21,6 +24,7 @@ pub(crate) struct Decoding<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) max_record: u64,
     pub(crate) offsets: bool,
+    pub(crate) added_fields: &'a [AddedField],
     pub(crate) linger: Duration,
 }
 
@@ -90,6 +94,10 @@ impl<'a> Decoder<'a> {
     /// As [`Stream::open`].
     pub(crate) fn stream(&mut self, object: &Object, begin: &Begin) -> Result<Stream, Fault> {
         let Decoding { channel, plugin, options, limits, max_record, offsets, .. } = self.decoding;
+        let mut extensions = begin.extensions();
+        for (_, schema) in extensions.iter_mut().filter(|(name, _)| name == "schema") {
+            *schema = AddedField::removed_from(schema, self.decoding.added_fields);
+        }
         let info = StreamInfo {
             channel: channel.to_owned(),
             epoch: object.epoch,
@@ -97,7 +105,7 @@ impl<'a> Decoder<'a> {
             max_record,
             offsets,
             facts: object.facts.clone(),
-            extensions: begin.extensions(),
+            extensions,
         };
         match self.instance.take() {
             Some(instance) => Stream::open_in(instance, options, &info),
@@ -121,8 +129,11 @@ impl<'a> Decoder<'a> {
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
         let decoding = self.decoding;
+        let added = AddedValues::of(decoding.added_fields, object.first_record, &object.name);
+        let added = added.map_err(|fault| decoding.failure(object, fault))?;
         let stream = self.stream(object, begin);
         let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
+        builder.set_added(&added);
         let (source, section) = match from {
             Reading::Source(source) => (Some(source), None),
             Reading::Input => (None, None),
@@ -152,6 +163,7 @@ impl<'a> Decoder<'a> {
             object: &object.name,
             input: &mut *object.input,
             stream,
+            added,
             section,
             progress: Progress::default(),
         };

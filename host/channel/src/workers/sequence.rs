@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
-use pipemill_types::BatchSize;
+use pipemill_types::{AddedField, BatchSize};
 
 use super::PortionSink;
 use super::ahead_limiter::AheadLimiter;
@@ -19,6 +19,7 @@ use crate::batch::block_memory::BlockMemory;
 use crate::batch::writer::BatchWriter;
 use crate::epoch_end::end_epoch;
 use crate::errors::policy::SkippedError;
+use crate::pump::added_values::shift_numbers;
 use crate::pump::object::Decoding;
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
@@ -252,9 +253,14 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 object.count_from_start(&mut error.failure);
                 self.take_error(object, error)?;
             }
-            WorkerOutput::Records(memory, mut batch) => {
+            WorkerOutput::Records(mut memory, mut batch) => {
                 self.limiter.taken(object.section.number, memory.as_ref().len());
                 batch.start.position.first_record += object.first_record;
+                let added = self.decoding.added_fields;
+                if object.first_record > 0 && added.contains(&AddedField::Index) {
+                    batch.take_columns(&mut memory);
+                    shift_numbers(added, object.first_record, &batch.columns, memory.as_mut());
+                }
                 self.give(memory, batch, &mut object.last_error)?;
             }
             WorkerOutput::Ended(ended) => return self.take_end(object, ended),

@@ -75,6 +75,7 @@ impl Source for Objects {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             block: None,
+            first_record: None,
             input: Box::new(Bytes(std::io::Cursor::new(object(self.next - 1)))),
         }))
     }
@@ -290,6 +291,7 @@ fn channel(workers: Workers) -> Channel {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        added_fields: Vec::new(),
         offsets: false,
         workers,
         inflates_in_background: false,

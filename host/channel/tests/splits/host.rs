@@ -187,6 +187,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         learning: Learning::FromOwn,
+        added_fields: Vec::new(),
         offsets: true,
         workers: Workers::new(way.workers)
             .in_order(way.order)

@@ -75,6 +75,7 @@ impl Source for LineObjects {
             identity: ObjectIdentity::of(format!("size:{}", text.len())),
             facts: ObjectFacts::default(),
             block: None,
+            first_record: None,
             input: Box::new(Pieces {
                 bytes: text.into_bytes().split_off(std::mem::take(&mut self.offset)),
                 pieces: self.lines.pieces.clone().into_iter(),
@@ -251,6 +252,7 @@ fn run(job: &Job, resume: Option<Resume>) -> Ran {
             shuffle: None,
             resume: None,
             learning: Learning::FromOwn,
+            added_fields: Vec::new(),
             offsets: false,
             workers: Workers::new(1),
             inflates_in_background: false,

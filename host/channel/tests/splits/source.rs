@@ -53,6 +53,7 @@ impl Source for Objects {
                 ..ObjectFacts::default()
             },
             block: None,
+            first_record: None,
             input: Box::new(input),
         }))
     }

@@ -258,6 +258,7 @@ fn channel(args: &MakeArgs, found: DecodedSource) -> Channel {
         shuffle: None,
         resume: None,
         learning: Learning::FromOwn,
+        added_fields: Vec::new(),
         offsets: false,
         inflates_in_background: false,
         workers: Workers::new(if can_reread { workers } else { 1 }),

@@ -64,6 +64,19 @@ pub(crate) static OPTIONS: FreeForm = free_form(
 )
 .doc("The decoder's own options. `pipemill plugin inspect` lists them.");
 
+pub(crate) static ADD_FIELDS: FreeForm = free_form(
+    "add_fields",
+    "a list of the names `__index__` and `__object__`",
+    "none",
+    Shape::Texts("^__(index|object)__$", Some(2)),
+)
+.doc(
+    "Fields that each record gets after those of the decoder, in this order. `__object__` is the \
+     name of the record's object, as messages have it. `__index__` is the record's number in the \
+     [index](the-index.md#where-a-record-is-from), as `Dataset` counts it, and needs one as its \
+     source. They are part of the schema.",
+);
+
 pub(crate) static ON_ERROR: Choice<Policy> = Choice {
     name: "on_error",
     words: &[("fail", Policy::Fail), ("skip", Policy::Skip), ("quarantine", Policy::Quarantine)],
@@ -282,6 +295,7 @@ pub(crate) static CHANNEL_TABLE: Table = Table {
         &DECODER,
         &SHA256,
         &OPTIONS,
+        &ADD_FIELDS,
         &ON_ERROR,
         &QUARANTINE,
         &ON_PLUGIN_ERROR,

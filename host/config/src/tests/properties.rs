@@ -9,15 +9,14 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::{Index, select, subsequence};
 
 use pipemill_channel::{OnError, OnPluginError, Until, Window};
 use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
 use pipemill_source::cache::CacheSettings;
 use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
-use pipemill_types::Mode;
-use pipemill_types::{BatchAcross, BatchSize, Tail};
+use pipemill_types::{AddedField, BatchAcross, BatchSize, Mode, Tail};
 
 use super::super::key::Number;
 use super::super::model::{Checkpoint, Ring};
@@ -363,12 +362,18 @@ fn channel() -> impl Strategy<Value = Channel> {
     )
 }
 
-/// A channel, perhaps with a checkpoint, an object to learn from, or without a decoder.
+/// A channel, perhaps with a checkpoint, an object to learn from, added fields, or without a
+/// decoder.
 fn whole_channel() -> impl Strategy<Value = Channel> {
     let checkpoint = option::of((text(), millis(&keys::EVERY)));
     let ranks = option::of(1..5u32);
-    (channel(), checkpoint, option::of("[^\u{0}]{1,9}"), any::<bool>(), ranks).prop_map(
-        |(mut channel, checkpoint, learn_from, is_found, ranks)| {
+    let learn_from = option::of("[^\u{0}]{1,9}");
+    let added = subsequence(AddedField::ALL.to_vec(), 0..=2).prop_shuffle();
+    (channel(), checkpoint, learn_from, any::<bool>(), ranks, added).prop_map(
+        |(mut channel, checkpoint, learn_from, is_found, ranks, mut added)| {
+            let has_index = matches!(channel.source, Source::Index(_));
+            added.retain(|field| has_index || *field != AddedField::Index);
+            channel.added_fields = added;
             if let (Some(ranks), Some(BatchSize { tail: tail @ (Tail::Drop | Tail::Pad), .. })) =
                 (ranks, channel.batch)
                 && slots_of_ranks(ranks, channel.ring.credits.min(2), Some(tail))

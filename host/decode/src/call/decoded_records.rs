@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use pipemill_types::{ABSENT, Column, ErrorKind, Fault, Field, list_problem, printable};
+use pipemill_types::{
+    ABSENT, AddedField, Column, ErrorKind, Fault, Field, list_problem, printable,
+};
 
 use crate::call::transpose::append_columns;
 use crate::sandbox::account::Account;
@@ -26,10 +28,12 @@ const SHOWN_NAMES: usize = 8;
 /// All records that a decoder emitted in one call.
 #[derive(Debug, Default)]
 pub struct DecodedRecords {
-    /// One column for each field. Offsets are bytes from the start of the chunk; with
+    /// One column for each field of the decoder, and then one for each field that was
+    /// [added](Self::add_fields). Offsets are bytes from the start of the chunk; with
     /// [`IN_PAYLOAD`], from the start of the payload.
     pub columns: Vec<Column>,
-    /// Bytes that the decoder produced itself, for fields whose bytes are not in the chunk.
+    /// Bytes that the decoder produced itself, for fields whose bytes are not in the chunk, and
+    /// then those of the fields that were added.
     pub payload: Vec<u8>,
     /// Offset in the chunk at which each record starts. Empty unless the stream was opened with
     /// `offsets`.
@@ -47,7 +51,7 @@ pub struct DecodedRecords {
     pub end: u64,
     /// The errors that the decoder reported and continued after, in the order of the input.
     pub errors: Vec<InlineError>,
-    /// The fields of the records.
+    /// The fields of the decoder.
     fields: Arc<[Field]>,
     /// The lengths that each field's type allows.
     length_rules: Vec<LengthRule>,
@@ -132,7 +136,7 @@ impl DecodedRecords {
         self.end = 0;
     }
 
-    /// Sets the fields of the records.
+    /// Sets the fields of the decoder.
     pub(crate) fn set_fields(&mut self, fields: &Arc<[Field]>) {
         self.fields = fields.clone();
         self.columns.resize_with(fields.len(), Column::default);
@@ -157,7 +161,7 @@ impl DecodedRecords {
         account: &mut Account,
     ) -> wasmtime::Result<()> {
         let EmitCall { records, spans, payload, starts } = emitted;
-        let (chunk, fields) = (bytes.len(), self.columns.len());
+        let (chunk, fields) = (bytes.len(), self.fields.len());
         if spans.len() as u64 != records as u64 * fields as u64 {
             return Err(self.describe_count(records, spans.len()).into());
         }
@@ -198,10 +202,55 @@ impl DecodedRecords {
         Ok(())
     }
 
+    /// Adds these fields to all records of the call. The first of them is record number `first`;
+    /// `object` is the name of their object. The values lie in the payload: one for each record, or
+    /// one for all of them.
+    ///
+    /// # Errors
+    /// The payload has no room for the values. The records are removed then.
+    pub(crate) fn add_fields(
+        &mut self,
+        added: &[AddedField],
+        first: u64,
+        object: &str,
+    ) -> Result<(), Fault> {
+        let (own, records) = (self.fields.len(), self.records);
+        self.columns.resize_with(own + added.len(), Column::default);
+        if added.is_empty() || records == 0 {
+            return Ok(());
+        }
+        let most = self.payload.len() as u64 + 16 * records as u64 + object.len() as u64;
+        if most >= u64::from(IN_PAYLOAD) {
+            self.clear();
+            return Err(Fault::contract("emitted 2 GiB of payload in a call"));
+        }
+        self.has_payload = true;
+        for (column, added) in self.columns[own..].iter_mut().zip(added) {
+            let value_at = |at: usize| at as u32 | IN_PAYLOAD;
+            match added {
+                AddedField::Index => {
+                    let start = self.payload.len().next_multiple_of(size_of::<u64>());
+                    self.payload.resize(start, 0);
+                    let numbers = first..first + records as u64;
+                    self.payload.extend(numbers.flat_map(u64::to_le_bytes));
+                    let size = size_of::<u64>();
+                    column.offsets.extend((start..).step_by(size).take(records).map(value_at));
+                    column.lengths.resize(records, size as u32);
+                }
+                AddedField::Object => {
+                    column.offsets.resize(records, value_at(self.payload.len()));
+                    column.lengths.resize(records, object.len() as u32);
+                    self.payload.extend_from_slice(object.as_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that the starts are in order, and that no field of a record is before its start.
     fn check_starts(&self, spans: &[u64], starts: &[u32]) -> Result<(), Fault> {
         let mut before = self.starts.last().copied().unwrap_or(0);
-        let rows = spans.chunks_exact(self.columns.len());
+        let rows = spans.chunks_exact(self.fields.len());
         for (index, (row, start)) in rows.zip(starts).enumerate() {
             let record = self.records + index;
             if *start < before {
@@ -234,7 +283,7 @@ impl DecodedRecords {
         spans: &[u64],
         max: u64,
     ) -> Result<(), Fault> {
-        let fields = self.columns.len();
+        let fields = self.fields.len();
         if (fields as u64).saturating_mul(payload.max(chunk as u64)) <= max {
             return Ok(());
         }
@@ -258,7 +307,7 @@ impl DecodedRecords {
 
     /// The fault of records that don't have one span for each field.
     fn describe_count(&self, records: usize, spans: usize) -> Fault {
-        let fields = self.columns.len();
+        let fields = self.fields.len();
         let names: Vec<_> =
             self.fields.iter().take(SHOWN_NAMES).map(|f| printable(&f.name)).collect();
         let more = if fields > SHOWN_NAMES { ", …" } else { "" };
@@ -409,14 +458,14 @@ impl DecodedRecords {
     /// after the end of the record before it; they may be in any order. `sizes` are the sizes of
     /// the chunk and of the payload.
     fn append_rows(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
-        let fields = self.columns.len();
+        let fields = self.fields.len();
         let (before, mut bad) = (self.end, false);
         for rows in spans.chunks(BLOCK_RECORDS * fields) {
             match end_in_order(self.end, sizes.0, rows) {
                 Some(end) => (self.end, self.all_in_payload) = (end, false),
                 None => bad |= !self.check_rows(sizes, rows),
             }
-            append_columns(&mut self.columns, rows);
+            append_columns(&mut self.columns[..fields], rows);
         }
         if bad {
             self.end = before;
@@ -429,7 +478,7 @@ impl DecodedRecords {
     /// all of them are good.
     fn check_rows(&mut self, (chunk, payload): (u64, u64), rows: &[u64]) -> bool {
         let mut bad = false;
-        for row in rows.chunks_exact(self.columns.len()) {
+        for row in rows.chunks_exact(self.fields.len()) {
             let (mut low, mut high) = (u64::MAX, self.end);
             for span in row {
                 let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
@@ -454,7 +503,7 @@ impl DecodedRecords {
 
     /// Finds the first wrong span, and describes it.
     fn describe_bad_span(&self, (chunk, payload): (u64, u64), spans: &[u64]) -> Fault {
-        let fields = self.columns.len();
+        let fields = self.fields.len();
         let mut records_end = self.end;
         for (index, row) in spans.chunks(fields).enumerate() {
             let record = self.records + index;

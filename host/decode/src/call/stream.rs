@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{Fault, Field, StreamInfo, printable};
+use pipemill_types::{AddedField, Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 
 use crate::call::decoded_records::{DecodedRecords, error_inside_record};
@@ -149,6 +149,21 @@ impl Stream {
     /// failed.
     pub fn decoded(&self) -> &DecodedRecords {
         &self.instance.store.data().decoded
+    }
+
+    /// Adds these fields to all records of the last call of [`decode`](Self::decode), after those
+    /// of the decoder. The first of them is record number `first`; `object` is the name of the
+    /// object.
+    ///
+    /// # Errors
+    /// The values of the call would take 2 GiB. It has no record then.
+    pub fn add_fields(
+        &mut self,
+        added: &[AddedField],
+        first: u64,
+        object: &str,
+    ) -> Result<(), Fault> {
+        self.instance.store.data_mut().decoded.add_fields(added, first, object)
     }
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the

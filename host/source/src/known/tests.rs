@@ -51,6 +51,10 @@ impl KnownObjects for Fake {
         Some(self.size(number))
     }
 
+    fn first_record(&self, number: u64) -> u64 {
+        (0..number).filter_map(|before| self.records(before)).sum()
+    }
+
     fn identity(&self) -> ListIdentity {
         let (objects, is_whole) = (self.count(), true);
         ListIdentity { objects, is_whole, contents: 0, times: 0, unordered: 0 }

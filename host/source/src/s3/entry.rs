@@ -22,6 +22,8 @@ pub(super) struct FoundObject {
     pub(super) info: ObjectInfo,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
+    /// Number of its first record among those of all objects, if an index knows it.
+    pub(super) first_record: Option<u64>,
 }
 
 /// The known facts of an object.
@@ -59,12 +61,17 @@ pub(super) enum Piece {
 impl Entry {
     /// An object whose name alone is known.
     pub(super) fn named(address: Address) -> Self {
-        Self::Object(FoundObject { address, info: ObjectInfo::Name, block: None })
+        Self::Object(FoundObject {
+            address,
+            info: ObjectInfo::Name,
+            block: None,
+            first_record: None,
+        })
     }
 
     /// Stored size in bytes, if it is known, and the key.
     fn size(&self) -> Option<(u64, &str)> {
-        let Self::Object(FoundObject { address, info, block }) = self else { return None };
+        let Self::Object(FoundObject { address, info, block, .. }) = self else { return None };
         let size = match info {
             ObjectInfo::Listed { size, .. } => *size,
             ObjectInfo::Head(target) => target.size,

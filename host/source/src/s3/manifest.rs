@@ -182,7 +182,12 @@ fn pieces(line: &[u8], attributes: &[String]) -> Result<Vec<Piece>, String> {
             return Ok(Piece::Text(text.into()));
         }
         let address = text.parse().map_err(|why| format!("its `{name}` is {text:?}: {why}"))?;
-        Ok(Piece::Object(FoundObject { address, info: ObjectInfo::Name, block: None }))
+        Ok(Piece::Object(FoundObject {
+            address,
+            info: ObjectInfo::Name,
+            block: None,
+            first_record: None,
+        }))
     };
     attributes.iter().map(piece).collect()
 }

@@ -217,6 +217,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
+                    first_record,
                     offset,
                     point,
                     pieces,
@@ -231,6 +232,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
+                    first_record,
                     input,
                 }))
             }

@@ -34,6 +34,8 @@ pub(super) struct PlannedObject {
     pub(super) name: String,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
+    /// Number of its first record among those of all objects, if an index knows it.
+    pub(super) first_record: Option<u64>,
     pub(super) pieces: Vec<PlannedPiece>,
 }
 
@@ -232,7 +234,12 @@ impl Planner {
             match head(&self.s3, address, self.settings.verify).await {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
-                    let found = FoundObject { address: address.clone(), info, block: None };
+                    let found = FoundObject {
+                        address: address.clone(),
+                        info,
+                        block: None,
+                        first_record: None,
+                    };
                     let root = address.root();
                     return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
@@ -254,7 +261,8 @@ fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError
     })?;
     let etag = object.identity.strip_prefix("etag:").map(str::to_owned);
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    Ok(Entry::Object(FoundObject { address, info, block }))
+    let first_record = Some(list.0.first_record(number));
+    Ok(Entry::Object(FoundObject { address, info, block, first_record }))
 }
 
 /// Resolving: from an entry to its targets, with HEAD requests where they are needed.
@@ -304,10 +312,11 @@ impl Planner {
     async fn resolve(self, entry: Entry) -> Result<PlannedObject, SourceError> {
         match entry {
             Entry::Object(found) => {
-                let block = found.block;
+                let (block, first_record) = (found.block, found.first_record);
                 let target = self.target(found).await?;
                 let name = target.address.to_string();
-                Ok(PlannedObject { name, block, pieces: vec![PlannedPiece::Object(target)] })
+                let pieces = vec![PlannedPiece::Object(target)];
+                Ok(PlannedObject { name, block, first_record, pieces })
             }
             Entry::Line { number, pieces: found } => {
                 let name = format!("{} line {number}", self.settings.selection);
@@ -321,7 +330,7 @@ impl Planner {
                         }
                     });
                 }
-                Ok(PlannedObject { name, block: None, pieces })
+                Ok(PlannedObject { name, block: None, first_record: None, pieces })
             }
         }
     }

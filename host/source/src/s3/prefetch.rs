@@ -47,6 +47,8 @@ pub(super) struct PrefetchedObject {
     pub(super) facts: ObjectFacts,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
+    /// Number of its first record among those of all objects, if an index knows it.
+    pub(super) first_record: Option<u64>,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
     /// The point from which it is inflated.
@@ -144,7 +146,7 @@ async fn start_object(
         [PlannedPiece::Object(target)] => target.facts(),
         _ => ObjectFacts::default(),
     };
-    let (content, list) = (planned.identity(), list.clone());
+    let (content, list, first_record) = (planned.identity(), list.clone(), planned.first_record);
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
     let point = point.filter(|point| !is_whole && point.inflated() <= place.offset);
@@ -174,8 +176,18 @@ async fn start_object(
     let (Start { epoch, ordinal, offset }, name, block) = (place, planned.name, planned.block);
     // A block is always decoded from its start.
     let offset = if block.is_some() { 0 } else { offset };
-    let object =
-        PrefetchedObject { epoch, ordinal, name, identity, facts, block, offset, point, pieces };
+    let object = PrefetchedObject {
+        epoch,
+        ordinal,
+        name,
+        identity,
+        facts,
+        block,
+        first_record,
+        offset,
+        point,
+        pieces,
+    };
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {
         for range in planner.part_ranges(bytes) {

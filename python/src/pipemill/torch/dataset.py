@@ -63,9 +63,10 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     :param source: a channel's name if `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
         program that ``pipemill run`` has started; otherwise a source, as for :func:`pipemill.open`.
-    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `shuffle`,
-        `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record`,
-        `limits` and `host`, which are for a source only, and `batch`, `tail` and `batch_across`.
+    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `add_fields`,
+        `shuffle`, `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`,
+        `max_record`, `limits` and `host`, which are for a source only, and `batch`, `tail` and
+        `batch_across`.
     :param epochs: how often a source is read; None: for as many passes as the program makes.
     :param rank: ``(rank, world)``, "auto": as the launcher says (torchrun, MPI, Slurm's srun), or
         None. With workers, rank r of R with worker w of W is rank ``r * W + w`` of ``R * W``.
@@ -101,6 +102,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         socket: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
+        add_fields: str | Sequence[str] | None = None,
         batch: int | None = None,
         tail: str | None = None,
         batch_across: str | None = None,
@@ -128,12 +130,12 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         equal_steps: bool = True,
     ) -> None:
         how: dict[str, Any] = dict(
-            options=options, fields=fields, batch=batch, tail=tail, batch_across=batch_across,
-            shuffle=check_shuffle(shuffle), workers=workers, order=order, on_error=on_error,
-            max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
-            max_record=max_record, limits=limits, epochs=epochs, host=host, accept=accept,
-            credits=credits, timeout=timeout, hold_timeout=hold_timeout, wait=wait,
-            allow_other_users=allow_other_users or None,
+            options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
+            batch_across=batch_across, shuffle=check_shuffle(shuffle), workers=workers,
+            order=order, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+            on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
+            host=host, accept=accept, credits=credits, timeout=timeout, hold_timeout=hold_timeout,
+            wait=wait, allow_other_users=allow_other_users or None,
         )  # fmt: skip
         self._reading = Reading(source, decoder, socket, rank, how, self._SLOTS)
         self._copy = copy

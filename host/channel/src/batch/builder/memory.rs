@@ -106,11 +106,13 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             let records = self.writer.batch.records + self.density.records_in(self.len);
             let room = self.room(records).unwrap_or(0);
             let end = self.at + self.len;
+            let (of_record, of_call) = self.added_bytes;
             let free = room.saturating_sub(end);
             // Each byte of input needs room for itself and for the index of its records.
-            let index =
-                (8 * fields + VIEW_BYTES * self.wanted_views()) as f64 * self.density.cautious();
-            let readable = ((free as f64 / (1.0 + index)) as usize).min(want);
+            let index = 8 * fields + VIEW_BYTES * self.wanted_views() + of_record;
+            let index = index as f64 * self.density.cautious();
+            let free_for_call = free.saturating_sub(of_call) as f64;
+            let readable = ((free_for_call / (1.0 + index)) as usize).min(want);
             let is_empty = !self.has_records();
             let goes_on = is_empty || !self.writer.is_dedicated() || self.writer.size().is_some();
             if goes_on && readable >= want.min(MIN_READ) {

@@ -27,6 +27,7 @@ use crate::batch::BatchStart;
 use crate::batch::cut::CutPoint;
 use crate::batch::density::Density;
 use crate::batch::writer::BatchWriter;
+use crate::pump::added_values::AddedValues;
 use crate::{Sink, StopReason};
 
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
@@ -56,6 +57,9 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     /// Numbers of the object's records that are wanted.
     wanted: Range<u64>,
     density: Density,
+    /// Bytes of payload that the fields added by the host take: of each record, and of each call of
+    /// the decoder.
+    added_bytes: (usize, usize),
 }
 
 impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
@@ -73,6 +77,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             records: 0,
             wanted: 0..u64::MAX,
             density: Density::default(),
+            added_bytes: (0, 0),
         }
     }
 
@@ -100,6 +105,11 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.object.metadata.clear();
         self.writer.begin_object(object.epoch);
         self.place_empty_chunk();
+    }
+
+    /// Expects these values in the payload of each call of the decoder.
+    pub(crate) fn set_added(&mut self, added: &AddedValues<'_>) {
+        self.added_bytes = (added.bytes_of_record(), added.bytes_of_call());
     }
 
     /// Places the chunk, which must be empty, after the batch's records. Where these end at the end

@@ -1,0 +1,78 @@
+//! The values of the fields that the host adds to each record of an object.
+
+use pipemill_decode::Stream;
+use pipemill_types::{AddedField, Column, ErrorKind, Fault};
+
+use crate::batch::ALIGN;
+
+/// The values of the fields that are added to the records of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct AddedValues<'a> {
+    /// The fields, in their order.
+    pub(crate) fields: &'a [AddedField],
+    /// Number in the index of the object's first record; 0 if no field needs it.
+    first_record: u64,
+    /// Name of the object.
+    object: &'a str,
+}
+
+impl<'a> AddedValues<'a> {
+    /// `first_record` is the number in an index of the first record of the object with this name.
+    ///
+    /// # Errors
+    /// A field needs an index, and none knows the object.
+    pub(crate) fn of(
+        fields: &'a [AddedField],
+        first_record: Option<u64>,
+        object: &'a str,
+    ) -> Result<Self, Fault> {
+        if fields.contains(&AddedField::Index) && first_record.is_none() {
+            let message = "records have no number in an index, which `__index__` is";
+            let remedy = "make an index with `pipemill index`, and read from it, or leave \
+                          `__index__` out of `add_fields`";
+            return Err(Fault::new(ErrorKind::Refused, message, remedy));
+        }
+        Ok(Self { fields, first_record: first_record.unwrap_or(0), object })
+    }
+
+    /// Adds the fields to the records of the stream's last call, the first of which has this number
+    /// in the object.
+    ///
+    /// # Errors
+    /// As [`Stream::add_fields`].
+    pub(crate) fn add_to(&self, stream: &mut Stream, record: u64) -> Result<(), Fault> {
+        stream.add_fields(self.fields, self.first_record.saturating_add(record), self.object)
+    }
+
+    /// Bytes that the values of each record take.
+    pub(crate) fn bytes_of_record(&self) -> usize {
+        if self.fields.contains(&AddedField::Index) { size_of::<u64>() } else { 0 }
+    }
+
+    /// Bytes of payload that each call needs besides: the values that its records share, and the
+    /// gaps before values that are aligned.
+    pub(crate) fn bytes_of_call(&self) -> usize {
+        if self.fields.is_empty() { 0 } else { self.object.len() + 2 * ALIGN }
+    }
+}
+
+/// Corrects the numbers of records that were counted from the start of a section: `before` is the
+/// number of the object's records before it. `columns` are those of records with these added
+/// fields, each with a value of its own.
+pub(crate) fn shift_numbers(
+    added: &[AddedField],
+    before: u64,
+    columns: &[Column],
+    memory: &mut [u8],
+) {
+    let own = columns.len().saturating_sub(added.len());
+    let numbers = columns[own..].iter().zip(added).filter(|(_, one)| **one == AddedField::Index);
+    for (column, _) in numbers {
+        for offset in &column.offsets {
+            let from = *offset as usize;
+            if let Some(value) = memory[from..].first_chunk_mut() {
+                *value = u64::from_le_bytes(*value).saturating_add(before).to_le_bytes();
+            }
+        }
+    }
+}
