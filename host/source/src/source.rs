@@ -156,6 +156,7 @@ impl Block {
 }
 
 /// The next event of a source.
+#[expect(clippy::large_enum_variant, reason = "most events are objects")]
 pub enum SourceEvent {
     /// An object begins.
     Object(Object),

@@ -108,7 +108,8 @@ pub fn check_dense(memory: &Memory, batch: &pipemill_channel::Batch, sizes: &[Op
 
 /// Resumes after batch `at` of a run: the rest is the same.
 fn resumed(job: &Job, way: &Setup, run: &Observed, at: usize) -> Result<Observed, TestCaseError> {
-    let resume = run.cuts[at].resume(run.schema.as_deref());
+    let schema = run.schema.as_ref().map(|own| way.with_added(own));
+    let resume = run.cuts[at].resume(schema.as_deref());
     let rest = crate::host::run(job, &Setup { resume: Some(resume.clone()), ..way.clone() });
     if run.cuts[at + 1..] != rest.cuts {
         let different = run.cuts[at + 1..].iter().zip(&rest.cuts).position(|(a, b)| a != b);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pipemill_channel::{
@@ -11,7 +11,7 @@ use pipemill_channel::{
     Resume, Shuffle, Workers,
 };
 use pipemill_decode::{Cache, Engine, Limits, Plugin};
-use pipemill_types::{BatchSize, Field};
+use pipemill_types::{AddedField, BatchSize, Field};
 use serde_json::Value;
 
 use crate::batches::Cut;
@@ -112,6 +112,20 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Whether the host adds fields. They are checked, and removed before records are compared. They
+    /// count in a window's bytes, so the order of one differs with them.
+    pub fn adds_fields(&self) -> bool {
+        self.shuffle.is_none() && (self.slot + self.section + self.extra) % 2 == 1
+    }
+
+    /// The fields of a run, with those that the host adds.
+    pub fn with_added(&self, own: &[Field]) -> Arc<[Field]> {
+        let added = if self.adds_fields() { AddedField::ALL.as_slice() } else { &[] };
+        AddedField::after(&own.into(), added).expect("no decoder has such names")
+    }
+}
+
 /// All that can be seen from outside, except how records were divided among batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -187,7 +201,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         shuffle: way.shuffle,
         resume: way.resume.clone(),
         learning: Learning::FromOwn,
-        added_fields: Vec::new(),
+        added_fields: if way.adds_fields() { AddedField::ALL.into() } else { Vec::new() },
         offsets: true,
         workers: Workers::new(way.workers)
             .in_order(way.order)

@@ -103,7 +103,8 @@ fn types_go_on(objects: &[&[u8]]) {
     let way = Setup { batch: Some(size), ..Setup::in_one_piece() };
     let whole = host::run(&job, &way);
     assert_eq!(whole.cuts.len(), 5);
-    let mut resume = whole.cuts[2].resume(whole.schema.as_deref());
+    let schema = whole.schema.as_ref().map(|own| way.with_added(own));
+    let mut resume = whole.cuts[2].resume(schema.as_deref());
     let last = objects.len() as u64 - 1;
     assert_eq!((resume.position.object_number, resume.position.offset), (last, 0));
     if last > 1 {

@@ -1,15 +1,16 @@
 //! A sink with small memories that keeps every record, and checks each batch as it comes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_ring::layout::index_room;
-use pipemill_types::{ABSENT, BatchMemory, ChunkMemory, Column, Field, SharedPart};
+use pipemill_types::{ABSENT, AddedField, BatchMemory, ChunkMemory, Column, Field, SharedPart};
 
 use crate::batches::{Cut, check_dense};
 use crate::host::Setup;
 use crate::memory::{Memory, Slots};
+use crate::source::first_in_index;
 
 /// Bytes of the longest name of an object.
 const MAX_NAME_BYTES: usize = 16;
@@ -82,6 +83,11 @@ pub struct Collector {
     /// Has a clone for each memory that is filled concurrently, and the largest number of these.
     extra: (Arc<()>, usize),
     pub batches: usize,
+    /// Number of fields that the host adds.
+    added: usize,
+    /// The numbers of records by their objects and starts, as the added fields say.
+    places: BTreeMap<(String, u64), u64>,
+    /// The fields of the decoder.
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
     /// Number of the next record of each object, by epoch and name.
@@ -104,6 +110,8 @@ impl Collector {
             next: Arc::new(()),
             extra: (Arc::new(()), way.extra),
             batches: 0,
+            added: if way.adds_fields() { AddedField::ALL.len() } else { 0 },
+            places: BTreeMap::new(),
             schema: None,
             records: Vec::new(),
             numbers: HashMap::new(),
@@ -130,28 +138,58 @@ impl Collector {
         self.numbers.get(&object).copied().unwrap_or(0)
     }
 
+    /// Checks the values of the added fields, and removes them. `place` is the object and the
+    /// number of the record, if they are known.
+    fn without_added(
+        &mut self,
+        mut fields: Vec<Option<Vec<u8>>>,
+        start: u64,
+        place: Option<(&str, u64)>,
+    ) -> Vec<Option<Vec<u8>>> {
+        if self.added == 0 {
+            return fields;
+        }
+        let mut added = fields.split_off(fields.len() - self.added).into_iter().flatten();
+        let index = added.next().and_then(|value| value.try_into().ok());
+        let index = u64::from_le_bytes(index.expect("a number of 8 bytes"));
+        let object = added.next().and_then(|value| String::from_utf8(value).ok()).expect("a name");
+        let ordinal =
+            object.trim_start_matches("object ").parse().expect("the number of an object");
+        let number = index.checked_sub(first_in_index(ordinal)).expect("a number of its object");
+        if let Some((name, expected)) = place {
+            assert_eq!((object.as_str(), number), (name, expected), "where the record is from");
+        }
+        // A start may be that of several records, and of no byte.
+        let before = self.places.range(..(object.clone(), start)).next_back();
+        let is_of_object = |((name, _), _): &(&(String, u64), &u64)| *name == object;
+        let least = before.filter(is_of_object).map_or(0, |(_, number)| *number);
+        assert!(number >= least, "record {number} of {object} begins at {start}, after {least}");
+        self.places.insert((object, start), number);
+        fields
+    }
+
     /// Keeps a batch of a fixed size.
     fn keep_cut(&mut self, memory: &Memory, batch: &Batch) {
         let fields = self.schema.as_ref().expect("the schema comes before the first batch");
-        let sizes: Vec<_> = fields.iter().map(Field::fixed_size).collect();
-        check_dense(memory, batch, &sizes);
-        let records = (0..batch.records).map(|record| {
+        let added = [Some(size_of::<u64>()), None];
+        let sizes = fields.iter().map(Field::fixed_size).chain(added).take(batch.columns.len());
+        check_dense(memory, batch, &sizes.collect::<Vec<_>>());
+        let mut records = Vec::new();
+        for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
                 (offset != ABSENT).then(|| memory.as_ref()[offset as usize..][..length].to_vec())
             });
-            (batch.starts[record], fields.collect())
-        });
-        self.cuts.push(Cut {
-            start: batch.start.clone(),
-            records: records.collect(),
-            padding: batch.padding,
-        });
+            let start = batch.starts[record];
+            records.push((start, self.without_added(fields.collect(), start, None)));
+        }
+        self.cuts.push(Cut { start: batch.start.clone(), records, padding: batch.padding });
     }
 
     /// Checks that hold for every batch.
     fn check(&self, memory: &Filled, batch: &Batch) {
-        let fields = self.schema.as_ref().expect("the schema comes before the first batch").len();
+        let own = self.schema.as_ref().expect("the schema comes before the first batch").len();
+        let fields = own + self.added;
         assert!(batch.records > 0, "an empty batch");
         assert_eq!(batch.columns.len(), fields, "columns");
         assert_eq!(batch.starts.len(), batch.records, "starts");
@@ -221,7 +259,10 @@ impl SinkMemory for Collector {
 impl SinkDelivery for Collector {
     fn schema(&mut self, fields: &Arc<[Field]>) {
         assert!(self.schema.is_none(), "the schema was said twice");
-        self.schema = Some(fields.clone());
+        let (own, added) = fields.split_at(fields.len() - self.added);
+        let names = added.iter().map(|field| field.name.as_str());
+        assert!(names.eq(AddedField::ALL.iter().map(|one| one.name()).take(self.added)));
+        self.schema = Some(own.into());
     }
 
     fn grant(&mut self, mut memory: Filled, batch: &mut Batch) -> Result<(), StopReason> {
@@ -242,13 +283,16 @@ impl SinkDelivery for Collector {
                 let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
                 (offset != ABSENT).then(|| payload[offset as usize..][..length].to_vec())
             });
+            let number = batch.start.position.first_record + record as u64;
+            let place = Some((&*batch.start.position.object, number));
+            let fields = self.without_added(fields.collect(), batch.starts[record], place);
             self.records.push(Kept {
                 epoch: batch.epoch(),
                 object: batch.start.position.object.clone(),
-                number: batch.start.position.first_record + record as u64,
+                number,
                 start: batch.starts[record],
                 metadata: batch.start.metadata.clone(),
-                fields: fields.collect(),
+                fields,
             });
         }
         Ok(())

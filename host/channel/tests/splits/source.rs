@@ -28,6 +28,11 @@ impl Objects {
     }
 }
 
+/// Number in an index of the first record of this object.
+pub fn first_in_index(ordinal: u64) -> u64 {
+    1_000_000 * ordinal
+}
+
 impl Source for Objects {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
         let Some(Bytes(bytes)) = self.objects.next() else {
@@ -53,7 +58,7 @@ impl Source for Objects {
                 ..ObjectFacts::default()
             },
             block: None,
-            first_record: None,
+            first_record: Some(first_in_index(self.given as u64 - 1)),
             input: Box::new(input),
         }))
     }
