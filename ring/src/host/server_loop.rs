@@ -138,8 +138,8 @@ impl ServerLoop {
 
     /// Hangs up on all consumers. Those that have connected by now are welcomed before, so that
     /// they learn how the stream has ended. ACKs that have arrived by now count. Nothing is granted
-    /// after that: otherwise a consumer that is hung up on later would get the batches of an earlier
-    /// one, which may have sent an ACK meanwhile.
+    /// after that: otherwise a consumer that is hung up on later would get the batches of an
+    /// earlier one, which may have sent an ACK meanwhile.
     fn end(mut self) {
         self.endpoint.refuse_more();
         loop {

@@ -28,9 +28,9 @@ const SHOWN_NAMES: usize = 8;
 /// All records that a decoder emitted in one call.
 #[derive(Debug, Default)]
 pub struct DecodedRecords {
-    /// One column for each field of the decoder, and then one for each field that was
-    /// [added](Self::add_fields). Offsets are bytes from the start of the chunk; with
-    /// [`IN_PAYLOAD`], from the start of the payload.
+    /// One column for each field of the decoder, and then one for each field that was added.
+    /// Offsets are bytes from the start of the chunk; with [`IN_PAYLOAD`], from the start of the
+    /// payload.
     pub columns: Vec<Column>,
     /// Bytes that the decoder produced itself, for fields whose bytes are not in the chunk, and
     /// then those of the fields that were added.
