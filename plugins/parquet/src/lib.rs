@@ -119,6 +119,9 @@ impl Parquet {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if chunk.len() < MAGIC.len() && !end {
+            return Ok(Progress::wants(MAGIC.len()));
+        }
         let first = &chunk[..chunk.len().min(MAGIC.len())];
         if ![MAGIC, ENCRYPTED].iter().any(|magic| magic.starts_with(first)) {
             let found = first.escape_ascii();

@@ -209,6 +209,14 @@ fn a_file_that_is_larger_than_max_record_is_refused() {
 }
 
 #[test]
+fn a_file_that_does_not_begin_as_one_is_an_error() {
+    for file in [&b"PAR2\x15\x04\x15\x10"[..], b"\0\0\0\0\0\0", b"PA"] {
+        let said = message(&[], file);
+        assert!(said.contains("expected `PAR1` at the "), "{said}");
+    }
+}
+
+#[test]
 fn other_formats_are_refused() {
     assert_refuses_other_formats::<Parquet>(&Setup::new(&[]), "decoder = \"parquet\"");
 }
