@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use pipemill_parsing::paths::WantedPath;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::schema::{Kind, Logical, Schema, Type, TypeId};
-use crate::wanted::Wanted;
 
 /// Largest nesting depth of records.
 const MAX_DEPTH: usize = 64;
@@ -101,7 +101,7 @@ pub(crate) enum Value {
 impl Layout {
     /// The layout of a schema's records with the fields that are wanted; `None` for all. The error
     /// is a message for the operator: the schema is not supported, or does not fit the options.
-    pub(crate) fn new(schema: Schema, wanted: Option<&[Wanted]>) -> Result<Self, String> {
+    pub(crate) fn new(schema: Schema, wanted: Option<&[WantedPath]>) -> Result<Self, String> {
         let mut walk = Walk {
             schema: &schema,
             wanted,
@@ -166,7 +166,7 @@ struct Form {
 /// The state while a layout is made from a schema.
 struct Walk<'a> {
     schema: &'a Schema,
-    wanted: Option<&'a [Wanted]>,
+    wanted: Option<&'a [WantedPath]>,
     /// Whether each of `wanted` was found.
     used: Vec<bool>,
     /// The records around the current field.

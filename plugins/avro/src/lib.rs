@@ -36,12 +36,12 @@ mod record;
 mod schema;
 mod skip;
 mod state;
-mod wanted;
 
 use block::{BlockCodec, Budget, Call, File, MAX_HEAD, MIN_BLOCK, Next};
 use header::{Header, HeaderError, MAGIC, SYNC};
 use layout::Layout;
 use pipemill_parsing::head::Head;
+use pipemill_parsing::paths::wanted_paths;
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Level, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
 };
@@ -74,7 +74,7 @@ impl Decoder for Avro {
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
             head: Head::new(info).of_decoder("avro"),
-            wanted: wanted::wanted(options)?,
+            wanted: wanted_paths(options, "fields", "field")?,
             max_record: info.max_record,
             budget: Budget::new(info.max_record),
             file: None,

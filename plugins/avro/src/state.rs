@@ -1,17 +1,17 @@
 //! The state of the decoder between calls.
 
 use pipemill_parsing::head::Head;
+use pipemill_parsing::paths::WantedPath;
 
 use crate::block::{Budget, File};
 use crate::errors::Place;
 use crate::record::RecordReader;
-use crate::wanted::Wanted;
 
 /// The `avro` decoder.
 #[derive(Debug)]
 pub struct Avro {
     pub(crate) head: Head,
-    pub(crate) wanted: Option<Vec<Wanted>>,
+    pub(crate) wanted: Option<Vec<WantedPath>>,
     /// Largest record in bytes, and largest compressed block.
     pub(crate) max_record: u64,
     pub(crate) budget: Budget,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pipemill_parsing::paths::WantedPath;
 use pipemill_plugin::{Field, Scalar};
 
 use crate::convert::Convert;
 use crate::footer::{Logical, Node, Unit};
-use crate::wanted::Wanted;
 
 /// Largest nesting depth of groups.
 const MAX_DEPTH: usize = 64;
@@ -59,7 +59,10 @@ struct Around {
 type Found = (String, usize, Result<Column, String>);
 
 /// The columns that become fields, in the order of `wanted`, or of the schema.
-pub(crate) fn columns(schema: &[Node], wanted: Option<&[Wanted]>) -> Result<Vec<Column>, String> {
+pub(crate) fn columns(
+    schema: &[Node],
+    wanted: Option<&[WantedPath]>,
+) -> Result<Vec<Column>, String> {
     let mut walk = Walk { schema, next: 1, leaves: 0, found: Vec::new() };
     let root = schema.first().ok_or("the file has no schema")?;
     for _ in 0..root.children.max(0) {
@@ -104,9 +107,9 @@ fn take(one: &Found, all: &[Found]) -> Result<Column, String> {
 }
 
 /// The columns that the operator names. The name of a group stands for all of its columns.
-fn selected(found: &[Found], wanted: &[Wanted]) -> Result<Vec<Column>, String> {
+fn selected(found: &[Found], wanted: &[WantedPath]) -> Result<Vec<Column>, String> {
     let mut columns = Vec::new();
-    for Wanted { name, path } in wanted {
+    for WantedPath { name, path } in wanted {
         let is_inside = |one: &&Found| {
             one.0
                 .strip_prefix(path.as_str())

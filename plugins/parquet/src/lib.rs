@@ -22,16 +22,15 @@ mod hybrid;
 mod page_header;
 mod thrift;
 mod values;
-mod wanted;
 
 use column_reader::{ColumnReader, Input, Rows, Stop};
 use columns::Column;
 use footer::{ENCRYPTED, Footer, MAGIC, TAIL};
 use pipemill_parsing::head::Head;
+use pipemill_parsing::paths::{WantedPath, wanted_paths};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
 };
-use wanted::Wanted;
 
 #[cfg(feature = "export")]
 pipemill_plugin::export!(Parquet);
@@ -46,7 +45,7 @@ const CALL_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Parquet {
     head: Head,
-    wanted: Option<Vec<Wanted>>,
+    wanted: Option<Vec<WantedPath>>,
     verify: bool,
     max_record: u64,
     size: Option<u64>,
@@ -84,7 +83,7 @@ impl Decoder for Parquet {
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
             head: Head::new(info).of_decoder("parquet"),
-            wanted: wanted::wanted(options)?,
+            wanted: wanted_paths(options, "columns", "column")?,
             verify: options.is_on("verify"),
             max_record: info.max_record,
             size: info.size,

@@ -1,5 +1,5 @@
 //! Parsing that several of the built-in decoders share: encodings, field specs, foreign objects,
-//! framings, JSON, newlines, NumPy's arrays, numbers, pointers and protobuf, one module each. It is
+//! framings, JSON, newlines, NumPy's arrays, numbers, paths, pointers and protobuf, one module each. It is
 //! neither a decoder nor a public API: other plugins use `pipemill-plugin`.
 //!
 //! It is a separate crate because a decoder cannot be the library of another one: both would export
@@ -16,6 +16,7 @@ pub mod json;
 pub mod newlines;
 pub mod npy;
 pub mod numbers;
+pub mod paths;
 pub mod pointers;
 pub mod protobuf;
 pub mod testing;

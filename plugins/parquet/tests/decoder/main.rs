@@ -4,7 +4,9 @@
 use pipemill_parquet::Parquet;
 use pipemill_parsing::testing::assert_refuses_other_formats;
 use pipemill_plugin::Codec;
-use pipemill_plugin::testing::{Outcome, Setup, assert_any_split, decode_split, decode_whole};
+use pipemill_plugin::testing::{
+    Outcome, Setup, assert_any_split, decode_split, decode_whole, open,
+};
 use serde_json::Value;
 
 macro_rules! fixture {
@@ -124,8 +126,10 @@ fn columns_are_selected_in_the_order_of_the_option() {
     assert!(said.contains("no column `id`"), "{said}");
     let said = message(&[("columns", "one=user")], NESTED);
     assert!(said.contains("`user` is a group"), "{said}");
-    let said = message(&[("columns", "a=id,a=name")], NONE);
-    assert!(said.contains("two fields are called `a`"), "{said}");
+    let said = open::<Parquet>(&setup(&[("columns", "a=id,a=name")])).expect_err("two names");
+    assert!(said.contains("two fields called `a`"), "{said}");
+    let said = message(&[("columns", "user.name,user")], NESTED);
+    assert!(said.contains("two fields are called `user.name`"), "{said}");
 }
 
 #[test]
