@@ -9,6 +9,8 @@ import json
 import random
 import struct
 
+import duckdb
+import pipemill
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +39,7 @@ def read_as(kind):
 
 def words(kind):
     """A type as text, without the names of a list's elements, which differ."""
-    return str(kind).replace(" not null", "").replace("item", "element")
+    return str(kind).replace(" not null", "").replace("item", "element").replace("large_", "")
 
 
 def plain(value):
@@ -164,3 +166,65 @@ def test_every_value_is_that_of_pyarrow(tmp_path, seed):
     data = table(rng)
     how = write(path, data, rng)
     same(decode(path), pq.read_table(path), how)
+
+
+def rows_of(con):
+    return con.sql(
+        "select i as id, i / 3.0 as x, 'name ' || (i % 50) as name, case when i % 7 = 0 then null else i::varchar end"
+        " as maybe, [i, i + 1] as numbers, date '2020-01-01' + (i::int % 1000) as day, i % 2 = 0 as flag,"
+        " timestamp '2020-01-01' + interval (i) second as time, ('b' || i)::blob as data from range(5000) t(i)"
+    )
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "uncompressed"])
+def test_files_of_duckdb_and_polars_are_read(tmp_path, codec):
+    con = duckdb.connect()
+    rows = rows_of(con)
+    rows.create("rows")
+    for version in ["V1", "V2"]:
+        how = f"format parquet, compression {codec}, parquet_version {version}, row_group_size 2048"
+        con.sql(f"copy rows to '{tmp_path / version}.parquet' ({how})")
+    rows.pl().write_parquet(tmp_path / "polars.parquet", compression=codec, row_group_size=700)
+    for path in sorted(tmp_path.glob("*.parquet")):
+        same(decode(path), pq.read_table(path), path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files of several row groups, with the records of all of them."""
+    names = []
+    for number in range(3):
+        data = pa.table({"id": pa.array(range(number * 1000, number * 1000 + 600)), "name": [f"n{i % 7}" for i in range(600)]})
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(data, tmp_path / f"in/{number}.parquet", row_group_size=100)
+        names += data["id"].to_pylist()
+    return tmp_path / "in", names
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_state_inside_of_a_file_is_taken_up(folder, workers):
+    source, ids = folder
+    with pipemill.open(source, batch=64, workers=workers) as stream:
+        found = [int(one) for _, batch in zip(range(13), stream) for one in batch["id"]]
+        state = stream.state_dict()
+    with pipemill.open(source, batch=64, workers=workers, state=state) as stream:
+        found += [int(one) for batch in stream for one in batch["id"]]
+    assert found == ids
+
+
+def test_an_index_of_parquet_has_its_length_and_its_records(folder, tmp_path):
+    source, ids = folder
+    pipemill.index(source, tmp_path / "train.index")
+    with pipemill.open(tmp_path / "train.index", batch=50) as stream:
+        assert (stream.records, stream.batches) == (1800, 36)
+        assert [int(one) for batch in stream for one in batch["id"]] == ids
+    with pipemill.Dataset(tmp_path / "train.index") as dataset:
+        assert [int(dataset[at]["id"]) for at in [1799, 0, 700]] == [ids[1799], ids[0], ids[700]]
+
+
+def test_a_file_that_changes_its_columns_is_refused_with_both(folder):
+    source, _ = folder
+    pq.write_table(pa.table({"id": pa.array([1.5])}), source / "3.parquet")
+    done = run("cat", source)
+    assert done.returncode == 65
+    assert b"3.parquet" in done.stderr and b"id (float64" in done.stderr and b"id (int64" in done.stderr
