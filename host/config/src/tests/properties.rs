@@ -495,6 +495,7 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].source = Source::Stdin { compression };
                 channels[0].workers = WorkerCount::Auto;
                 channels[0].learn_from = None;
+                channels[0].added_fields.retain(|field| *field != AddedField::Index);
                 channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
                 let shuffle = channels[0].shuffle;
                 let shuffle =

@@ -1,6 +1,8 @@
 //! Tests of the parquet decoder: files that pyarrow wrote, any split, options, damage. What pyarrow
 //! writes at random is compared in `tests/plugin/test_parquet.py`.
 
+mod splits;
+
 use pipemill_parquet::Parquet;
 use pipemill_parsing::testing::assert_refuses_other_formats;
 use pipemill_plugin::Codec;
@@ -17,6 +19,14 @@ macro_rules! fixture {
 
 const NONE: &[u8] = fixture!("rows-none.parquet");
 const NESTED: &[u8] = fixture!("nested.parquet");
+/// The same rows in each.
+const FILES: [&[u8]; 5] = [
+    NONE,
+    fixture!("rows-snappy.parquet"),
+    fixture!("rows-gzip.parquet"),
+    fixture!("rows-zstd.parquet"),
+    fixture!("rows-v2.parquet"),
+];
 
 /// These options, with a host that decompresses.
 fn setup(options: &[(&str, &str)]) -> Setup {
@@ -101,13 +111,7 @@ fn rows(outcome: &Outcome) -> Vec<Value> {
 
 #[test]
 fn the_rows_are_those_that_pyarrow_reads() {
-    for file in [
-        NONE,
-        fixture!("rows-snappy.parquet"),
-        fixture!("rows-gzip.parquet"),
-        fixture!("rows-zstd.parquet"),
-        fixture!("rows-v2.parquet"),
-    ] {
+    for file in FILES {
         let outcome = outcome(&setup(&[]), file);
         assert_eq!(outcome.errors, []);
         assert_eq!(rows(&outcome), expected());

@@ -1,0 +1,28 @@
+//! Every split gives the same rows and errors, of whole and of damaged files.
+
+use pipemill_parquet::Parquet;
+use pipemill_plugin::testing::{decode_split, decode_whole};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::{FILES, setup};
+
+proptest! {
+    #[test]
+    fn any_pieces_give_the_same(
+        file in 0..FILES.len(),
+        sizes in vec(prop_oneof![1usize..20, 1usize..9000], 0..40),
+        damage in vec((any::<Index>(), any::<u8>()), 0..3),
+        skips in any::<bool>(),
+    ) {
+        let mut bytes = FILES[file].to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] ^= byte;
+        }
+        let setup = if skips { setup(&[]).skipping() } else { setup(&[]) };
+        let whole = decode_whole::<Parquet>(&setup, &bytes);
+        prop_assert_eq!(whole, decode_split::<Parquet>(&setup, &bytes, &sizes));
+    }
+}
