@@ -34,7 +34,7 @@ class Known:
         assert list(record)[-len(fields) :] == list(fields)
         index, name = record.pop(INDEX), record.pop(OBJECT, None)
         assert plain(record) == self.records[index]
-        assert name is None or name.endswith("/" + self.objects[index])
+        assert name is None or f"/{name}".endswith(f"/{self.objects[index]}")
         return index
 
 
