@@ -26,7 +26,7 @@ class Known:
         self.records = list(map(plain, pipemill.cat(index)))
         shown = run("index", "show", index, "--objects").stdout.decode().splitlines()
         objects = [line.split("\t") for line in shown if line.count("\t") == 3]
-        self.objects = [name for records, _, _, name in objects for _ in range(int(records))]
+        self.objects = [name.rpartition("/")[2] for records, _, _, name in objects for _ in range(int(records))]
         assert len(self.objects) == len(self.records)
 
     def check(self, record, fields=BOTH):
@@ -34,7 +34,7 @@ class Known:
         assert list(record)[-len(fields) :] == list(fields)
         index, name = record.pop(INDEX), record.pop(OBJECT, None)
         assert plain(record) == self.records[index]
-        assert name is None or f"/{name}".endswith(f"/{self.objects[index]}")
+        assert name is None or name.rpartition("/")[2] == self.objects[index]
         return index
 
 
