@@ -212,13 +212,14 @@ impl ColumnReader {
         self.definition.clear();
         self.repetition.clear();
         self.used = 0;
-        for (levels, out, most) in [
-            (&mut page.definition, &mut self.definition, column.present),
-            (&mut page.repetition, &mut self.repetition, 1),
+        for (levels, out) in [
+            (&mut page.definition, &mut self.definition),
+            (&mut page.repetition, &mut self.repetition),
         ] {
             match levels {
                 Some(levels) => levels.take(&page.bytes, count, out)?,
-                None => out.resize(count, if most == column.present { column.present } else { 0 }),
+                // The only level there is.
+                None => out.resize(count, 0),
             }
         }
         let most = column.present;

@@ -275,8 +275,7 @@ fn form(node: &Node, length: usize) -> (Field, Convert) {
     let meaning = node.meaning();
     let (field, convert) = match (node.physical, meaning) {
         (Some(0), _) => (new(Scalar::Boolean), Convert::Same),
-        (Some(physical @ (1 | 2)), Some(Logical::Decimal { scale, precision })) => {
-            let _ = physical;
+        (Some(1 | 2), Some(Logical::Decimal { scale, precision })) => {
             return decimal(scale, precision, true);
         }
         (Some(6 | 7), Some(Logical::Decimal { scale, precision })) => {
