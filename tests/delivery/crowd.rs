@@ -13,16 +13,6 @@ use pipemill_tests::{consumer, pipemill};
 
 use super::{lines, numbered};
 
-/// A command with other limits of open files: arguments of `ulimit`, in order.
-fn limited(command: &Command, limits: &[&str]) -> Command {
-    let mut script: String = limits.iter().map(|limit| format!("ulimit {limit}; ")).collect();
-    script.push_str("exec \"$0\" \"$@\"");
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(script).arg(command.get_program()).args(command.get_args());
-    shell.env_remove("PIPEMILL_SOCKET").env_remove("PIPEMILL_LOG");
-    shell
-}
-
 /// A connection that sends nothing.
 pub fn silent(path: &Path) -> OwnedFd {
     let flags = SockFlag::SOCK_CLOEXEC;
@@ -52,7 +42,7 @@ fn silent_connections_keep_no_consumer_and_no_source_out() {
         place.path("data")
     );
     let command = host::command(&pipemill!(), &place, &config);
-    let process = Process::start(&mut limited(&command, &["-n 256"]));
+    let process = Process::start(&mut host::limited(&command, &["-n 256"]));
     let host = Host { process, socket: place.path("run/host.sock") };
     // It only shows that the host is up, and takes nothing.
     drop(host.connect("train"));
@@ -94,7 +84,7 @@ fn the_host_takes_all_files_that_it_may_open_and_the_command_keeps_its_limit() {
         host::command(&pipemill!(), &place, &lines(&place, "train", &numbered(10, 10), ""));
     let script = "ulimit -Sn; ulimit -Hn; grep 'open files' /proc/$PPID/limits";
     command.args(["--", "sh", "-c", script]);
-    let ended = finish(&mut limited(&command, &["-Sn 200", "-Hn 400"])).with_code(0);
+    let ended = finish(&mut host::limited(&command, &["-Sn 200", "-Hn 400"])).with_code(0);
     let words: Vec<_> = ended.text().split_whitespace().map(str::to_owned).collect();
     assert_eq!(words, ["200", "400", "Max", "open", "files", "400", "400", "files"]);
 }

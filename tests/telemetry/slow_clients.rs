@@ -10,6 +10,8 @@ use pipemill_tests::process::Process;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{PATIENCE, pipemill, until};
 
+use crate::delivery::numbered;
+
 /// A host that waits for a pipe, and serves metrics there.
 fn serve(place: &TestDir, metrics: &str) -> Process {
     let config = format!(
@@ -94,26 +96,27 @@ fn slow_clients_of_a_socket_do_not_delay_a_probe() {
     host.wait();
 }
 
-/// A process whose descriptors are used up by its slow clients closes some of them.
+/// The slow clients of a process that may open few files leave enough of them for its channels,
+/// also if they connect while it starts.
 #[test]
-fn few_descriptors_are_enough_for_a_probe() {
+fn few_descriptors_are_enough_for_a_probe_and_a_channel() {
     let place = TestDir::new();
+    for number in 0..10 {
+        place.write(&format!("data/{number}"), numbered(10, 10).join(&b'\n'));
+    }
     let port = free_port();
     let config = format!(
         "metrics = '127.0.0.1:{port}'\n[[channel]]\nname = 'train'\ndecoder = 'lines'\n\
-         source = {{ fifo = {:?} }}\n",
-        place.text("pipes")
+         source = {{ folder = {:?} }}\n",
+        place.path("data")
     );
     let command = host::command(&pipemill!(), &place, &config);
-    let words: Vec<_> = [command.get_program()].into_iter().chain(command.get_args()).collect();
-    let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.display())).collect();
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &format!("ulimit -n 64; exec {}", words.join(" "))]);
-    let host = Process::start(&mut shell);
+    let process = Process::start(&mut host::limited(&command, &["-n 64"]));
+    let host = Host { process, socket: place.path("run/host.sock") };
     until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let slow: Vec<_> = (0..100).map(|_| connect(port)).collect();
     assert!(probe(connect(port)).ends_with("\r\n\r\nok\n"));
+    assert_eq!(host.read("train").well().len(), 100);
+    host.wait().with_code(0).says(&["metrics: at most 8 connections at once, not 64"]);
     drop(slow);
-    host.signal(Signal::SIGTERM);
-    host.wait();
 }

@@ -18,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::SockType;
 use pipemill_ring::endpoint::{Endpoint, EndpointError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,6 +32,11 @@ use pipemill_config::Listen;
 
 /// Largest number of connections at a time.
 const MAX_CONNECTIONS: usize = 64;
+/// At most one in this many of the files that this process may open can be a connection. The others
+/// are for channels and their consumers.
+const FILES_PER_CONNECTION: u64 = 8;
+/// This number of connections is always allowed.
+const MIN_CONNECTIONS: usize = 4;
 /// How long the headers of a request may take; then the connection is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest size of a request's headers in bytes.
@@ -158,7 +164,7 @@ impl Drop for MetricsServer {
 }
 
 async fn serve(bound: &MetricsListener, host: Arc<HostState>) -> io::Result<()> {
-    let mut connections = Connections { host, open: VecDeque::new() };
+    let mut connections = Connections { host, limit: connection_limit(), open: VecDeque::new() };
     match bound {
         MetricsListener::Tcp(listener) => {
             let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
@@ -176,10 +182,28 @@ async fn serve(bound: &MetricsListener, host: Arc<HostState>) -> io::Result<()> 
     }
 }
 
+/// How many connections may be open at a time. Fewer if this process may open only few files:
+/// clients must not take the descriptors that a channel needs.
+fn connection_limit() -> usize {
+    // This can't fail: the resource is a constant of the kernel.
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    let fit = usize::try_from(files / FILES_PER_CONNECTION).unwrap_or(usize::MAX);
+    let limit = fit.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS);
+    if limit < MAX_CONNECTIONS {
+        log::info!(
+            "metrics: at most {limit} connections at once, not {MAX_CONNECTIONS}: this process \
+             may open {files} files (ulimit -n)"
+        );
+    }
+    limit
+}
+
 /// The open connections. A new connection is always served. The oldest one is closed for it,
 /// because it most likely belongs to a slow client: other clients have their answers by then.
 struct Connections {
     host: Arc<HostState>,
+    /// The largest number of them.
+    limit: usize,
     /// Their tasks, from the oldest to the newest.
     open: VecDeque<JoinHandle<()>>,
 }
@@ -193,7 +217,7 @@ impl Connections {
         self.open.retain(|task| !task.is_finished());
         match accepted {
             Ok(socket) => {
-                if self.open.len() >= MAX_CONNECTIONS {
+                if self.open.len() >= self.limit {
                     self.close_oldest().await;
                 }
                 self.open.push_back(tokio::spawn(serve_connection(socket, self.host.clone())));

@@ -30,6 +30,16 @@ pub fn command(pipemill: &OsStr, place: &TestDir, config: &str) -> Command {
     command
 }
 
+/// A command with other limits of open files: arguments of `ulimit`, in order.
+pub fn limited(command: &Command, limits: &[&str]) -> Command {
+    let mut script: String = limits.iter().map(|limit| format!("ulimit {limit}; ")).collect();
+    script.push_str("exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(script).arg(command.get_program()).args(command.get_args());
+    shell.env_remove("PIPEMILL_SOCKET").env_remove("PIPEMILL_LOG");
+    shell
+}
+
 impl Host {
     /// Starts a host without a command.
     pub fn start(pipemill: &OsStr, place: &TestDir, config: &str) -> Self {
