@@ -285,19 +285,17 @@ fn count_of(labels: &impl EncodeLabelSet, out: &mut MetricEncoder<'_>, value: u6
     out.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-/// Counts of a cache. A channel without one has none.
+/// Counts of a cache. Those of a channel without one are 0.
 fn cached(
     now: &ChannelSnapshot<'_>,
     out: &mut MetricEncoder<'_>,
     value: fn(&CacheCounts) -> u64,
 ) -> fmt::Result {
-    now.cache.as_ref().map_or(Ok(()), |cache| count(now, out, value(cache)))
+    count(now, out, value(&now.cache.unwrap_or_default()))
 }
 
 fn cache_blocks(now: &ChannelSnapshot<'_>, out: &mut MetricEncoder<'_>) -> fmt::Result {
-    let Some(CacheCounts { stored, evicted, damaged, not_stored, .. }) = now.cache else {
-        return Ok(());
-    };
+    let CacheCounts { stored, evicted, damaged, not_stored, .. } = now.cache.unwrap_or_default();
     let blocks = [
         ("stored", stored),
         ("evicted", evicted),
