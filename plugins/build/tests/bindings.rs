@@ -11,7 +11,7 @@ use wit_bindgen_core::{Files, WorldGenerator};
 
 /// The lines before those that wit-bindgen writes.
 const HEADER: &str = "\
-// The interface in `wit/0.2`, expanded: compiling the macro takes longer than the rest of a plugin.
+// The interface in `wit/0.3`, expanded: compiling the macro takes longer than the rest of a plugin.
 // A test compares this file with what the macro makes. PIPEMILL_UPDATE=1 writes it again.
 ";
 
@@ -20,7 +20,8 @@ fn generate() -> String {
     let mut resolve = Resolve::default();
     let mut push = |file: &str| resolve.push_file(wit.join(file)).expect("it can be parsed");
     push("0.1/decoder.wit");
-    let package = push("0.2/window.wit");
+    push("0.2/window.wit");
+    let package = push("0.3/plan.wit");
     let world = resolve.select_world(&[package], None).expect("the interface has one world");
     let options = wit_bindgen_rust::Opts {
         format: true,

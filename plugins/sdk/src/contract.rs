@@ -1,6 +1,6 @@
 //! The contract of a decoder: a resumable function of a chunk. Nothing here depends on WebAssembly.
 
-use crate::{Field, OptionSpec, Options, Records, Scalar};
+use crate::{Field, Next, OptionSpec, Options, Piece, Records, Scalar};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
@@ -67,6 +67,30 @@ pub trait Decoder: Sized + 'static {
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         let _ = end;
         Resync { consumed: chunk.len(), found: false }
+    }
+
+    /// Whether [`plan`](Self::plan) makes plans. The default is that it does not.
+    fn plans() -> bool {
+        false
+    }
+
+    /// Chooses the bytes of an object that its streams are shown, if the format has a directory that
+    /// says where the data lies. The decoder names ranges of bytes, and the host reads them. `seen`
+    /// has the ranges that earlier calls have asked for, in their order; nothing in the first call.
+    /// [`StreamInfo::size`] is set.
+    ///
+    /// The streams of an object with a plan are shown its [parts](crate::Part) one after the other, as if
+    /// they were the object. Pipes and compressed objects have no plan: their streams are shown the
+    /// whole object, so a decoder must know both.
+    ///
+    /// The answer depends on nothing but the arguments.
+    ///
+    /// # Errors
+    /// The decoder refuses the object. The error is a message for the operator. For an object that
+    /// is damaged, make a part whose context says so, and let the stream report it.
+    fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Result<Next, String> {
+        let _ = (options, info, seen);
+        Ok(Next::Whole)
     }
 }
 
@@ -185,7 +209,8 @@ pub struct StreamInfo {
     pub object: String,
     /// Largest record that the channel accepts, in bytes.
     pub max_record: u64,
-    /// Stored size of the object in bytes, if it is known. A compressed object has more bytes.
+    /// Stored size of the object in bytes, if it is known. A compressed object has more bytes. In a
+    /// stream of a plan's parts it is the number of their bytes.
     pub size: Option<u64>,
     /// Content type of the object, if its store has reported one.
     pub content_type: Option<String>,
@@ -207,6 +232,12 @@ impl StreamInfo {
     /// host has types that this SDK does not know.
     pub fn fields_before(&self) -> Option<Vec<Field>> {
         self.extension("schema")?.split_terminator('\n').map(field_before).collect()
+    }
+
+    /// Whether the stream is shown the parts of the object's plan, and not its bytes as they are
+    /// stored: see [`Decoder::plan`].
+    pub fn is_planned(&self) -> bool {
+        self.extension("planned").is_some()
     }
 
     fn extension(&self, key: &str) -> Option<&str> {

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Once;
 
 use crate::bindings::exports::pipemill::decoder0_1_0::decoder as wit;
+use crate::bindings::exports::pipemill::decoder0_3_0::plan as wit_plan;
 use crate::bindings::pipemill::decoder0_1_0::{host, types};
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, OptionKind, OptionSpec, Options, Records,
-    Resume, StreamInfo,
+    Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionKind, OptionSpec, Options, Piece,
+    Records, Resume, StreamInfo,
 };
 
 /// The allocator of std takes all memory by growing the module's memory. For each object, which has
@@ -120,17 +121,7 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
         log_panics();
         let options = Options::new(&D::options(), &given)?;
         let mut records = Records::new(Box::new(Imports), info.offsets);
-        let info = StreamInfo {
-            channel: info.channel,
-            epoch: info.epoch,
-            object: info.object,
-            max_record: info.max_record,
-            size: info.size,
-            content_type: info.content_type,
-            etag: info.etag,
-            extensions: info.extensions,
-        };
-        let decoder = D::open(&options, &info)?;
+        let decoder = D::open(&options, &stream_info(info))?;
         if let Some(fields) = decoder.schema() {
             records.set_schema(&fields);
         }
@@ -193,6 +184,47 @@ pub fn set_aside(bytes: u32) -> u32 {
         usize::MAX => 0,
         pages => (pages * PAGE) as u32,
     }
+}
+
+fn stream_info(info: wit::StreamInfo) -> StreamInfo {
+    StreamInfo {
+        channel: info.channel,
+        epoch: info.epoch,
+        object: info.object,
+        max_record: info.max_record,
+        size: info.size,
+        content_type: info.content_type,
+        etag: info.etag,
+        extensions: info.extensions,
+    }
+}
+
+/// The exported function `step` of plans.
+pub fn step<D: Decoder>(
+    given: &[(String, String)],
+    info: wit::StreamInfo,
+    seen: Vec<wit_plan::Piece>,
+) -> Result<wit_plan::Next, String> {
+    log_panics();
+    let options = Options::new(&D::options(), given)?;
+    let piece = |piece: wit_plan::Piece| Piece { offset: piece.offset, bytes: piece.bytes };
+    let seen: Vec<_> = seen.into_iter().map(piece).collect();
+    let next = D::plan(&options, &stream_info(info), &seen)?;
+    Ok(match next {
+        Next::Read(wanted) => wit_plan::Next::Read(wanted.iter().map(range).collect()),
+        Next::Parts(parts) => wit_plan::Next::Parts(parts.into_iter().map(part).collect()),
+        Next::Whole => wit_plan::Next::Whole,
+    })
+}
+
+fn part(part: crate::Part) -> wit_plan::Part {
+    let ranges = part.ranges.iter().map(range).collect();
+    wit_plan::Part { context: part.context, ranges }
+}
+
+fn range(range: &Range<u64>) -> wit_plan::Range {
+    let length = range.end.saturating_sub(range.start);
+    wit_plan::Range { offset: range.start, length }
 }
 
 fn decode_error(error: DecodeError) -> wit::DecodeError {

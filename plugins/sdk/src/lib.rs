@@ -33,6 +33,7 @@ mod field;
 mod host;
 mod map;
 mod options;
+mod plan;
 mod records;
 pub mod testing;
 
@@ -44,6 +45,7 @@ pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
 pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};
 pub use options::{OptionKind, OptionSpec, Options};
+pub use plan::{Next, Part, Piece};
 pub use records::{Block, Records, pack, unpack};
 
 #[doc(hidden)]
@@ -62,7 +64,7 @@ macro_rules! export {
     ($decoder:ty) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
-            use $crate::bindings::exports::pipemill::{decoder0_1_0, decoder0_2_0};
+            use $crate::bindings::exports::pipemill::{decoder0_1_0, decoder0_2_0, decoder0_3_0};
 
             struct Plugin;
             impl decoder0_1_0::decoder::Guest for Plugin {
@@ -86,6 +88,18 @@ macro_rules! export {
                     // SAFETY: the host passes the chunk's address in the window, and does not
                     // change it before the call returns.
                     unsafe { stream.decode_in_window(at, length, end) }
+                }
+            }
+            impl decoder0_3_0::plan::Guest for Plugin {
+                fn plans() -> bool {
+                    <$decoder as $crate::Decoder>::plans()
+                }
+                fn step(
+                    options: Vec<(String, String)>,
+                    info: decoder0_1_0::decoder::StreamInfo,
+                    seen: Vec<decoder0_3_0::plan::Piece>,
+                ) -> Result<decoder0_3_0::plan::Next, String> {
+                    $crate::guest::step::<$decoder>(&options, info, seen)
                 }
             }
     $crate::bindings::export!(Plugin with_types_in $crate::bindings);

@@ -1,0 +1,36 @@
+//! The plan of an object: which of its bytes a decoder is shown.
+
+use std::ops::Range;
+
+/// Bytes of an object that the host has read for a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Place of the first one in the object.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The next step of a plan: see [`Decoder::plan`](crate::Decoder::plan).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Read these bytes of the object, and call `plan` again: at most 64 ranges in a step, 32 MiB
+    /// in all steps of an object, and 32 steps.
+    Read(Vec<Range<u64>>),
+    /// The plan. It may be empty: then the object has no records. All contexts of it, with 16 bytes
+    /// for each range and 64 for each part, have at most 8 MiB.
+    Parts(Vec<Part>),
+    /// Show the object as without a plan.
+    Whole,
+}
+
+/// Bytes that a stream is shown one after the other: first the context, then those of the ranges.
+/// A stream may begin at any part, so the context has all that decoding needs to know of the
+/// directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Bytes of the decoder's own, with a mark by which it knows them.
+    pub context: Vec<u8>,
+    /// Bytes of the object, in the order in which they are shown.
+    pub ranges: Vec<Range<u64>>,
+}
