@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin};
-use pipemill_source::{Source, SourceEvent};
+use pipemill_planned::{Planned, Planner};
+use pipemill_source::{NoSource, Source, SourceEvent};
 use pipemill_types::{AddedField, BatchSize, ErrorKind, Fault, Position, schema_extension};
 
 use crate::batch::builder::BatchBuilder;
@@ -81,6 +82,7 @@ impl Channel {
     /// channel alone. Afterwards, the channel's thread is still in a stage: [`stop`](Self::stop)
     /// ends it.
     pub fn run<S: Sink + Send>(&mut self, sink: &mut S, stats: &ChannelStats) -> Outcome {
+        self.plan_objects();
         let observers = std::mem::take(&mut self.observers);
         let monitor = Monitor::new(stats, &observers);
         let outcome = match (self.shuffle, self.batch) {
@@ -94,6 +96,30 @@ impl Channel {
         };
         self.observers = observers;
         outcome
+    }
+
+    /// Lets the decoder choose the bytes of the objects, if it makes plans.
+    fn plan_objects(&mut self) {
+        if !self.plugin.plans() {
+            return;
+        }
+        let planner = || Planner {
+            channel: self.name.clone(),
+            plugin: self.plugin.clone(),
+            options: self.options.clone(),
+            limits: self.limits.clone(),
+            max_record: self.max_record,
+        };
+        let first = match &mut self.learning {
+            Learning::From { source, .. } => Some(source),
+            Learning::FromOwn | Learning::Known(_) => None,
+        };
+        for source in first.into_iter().chain([&mut self.source]) {
+            if !source.is_planned() {
+                let inner = std::mem::replace(source, Box::new(NoSource));
+                *source = Box::new(Planned::new(inner, planner()));
+            }
+        }
     }
 
     /// Runs with a window in a thread of its own.

@@ -193,7 +193,8 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zlib => Compression::Zlib,
         CompressionArg::Zstd => Compression::Zstd,
     };
-    let reading = ReadSettings { compression, ..ReadSettings::default() };
+    let on_demand = plugin.as_ref().map(|plugin| plugin.plans());
+    let reading = ReadSettings { compression, on_demand, ..ReadSettings::default() };
     let mut source: Box<dyn Source> =
         Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
     if !args.conditions.is_empty() {

@@ -394,7 +394,7 @@ impl Source {
     }
 
     /// As [`reading`](Self::reading), to change them.
-    pub(super) fn reading_mut(&mut self) -> Option<&mut ReadSettings> {
+    pub fn reading_mut(&mut self) -> Option<&mut ReadSettings> {
         match self {
             Self::Files { reading, .. } => Some(reading),
             Self::S3(settings) => Some(&mut settings.reading),

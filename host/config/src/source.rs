@@ -231,7 +231,8 @@ fn reading(
     let order = Order { part: part?, ..Order::default() };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
-    Ok(ReadSettings { epochs, compression: compression?, order, wrap: wrap?, hidden: hidden? })
+    let (compression, wrap, hidden) = (compression?, wrap?, hidden?);
+    Ok(ReadSettings { epochs, compression, order, wrap, hidden, on_demand: None })
 }
 
 fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {

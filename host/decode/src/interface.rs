@@ -22,6 +22,9 @@ pub const INTERFACE_VERSION: &str = "0.1.0";
 /// Name of the interface that a decoder may also export, for chunks without a copy.
 pub const WINDOW: &str = "pipemill:decoder/window@0.2.0";
 
+/// Name of the interface that a decoder may also export, to choose the bytes that it is shown.
+pub const PLAN: &str = "pipemill:decoder/plan@0.3.0";
+
 /// Converts the field that a decoder declares.
 ///
 /// # Errors

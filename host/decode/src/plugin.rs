@@ -11,6 +11,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem};
 
 use crate::call::host_state::{HostState, LogContext};
+use crate::call::plan::PlanExports;
 use crate::call::store::{begin_call, new_store};
 use crate::call::window::{WINDOW_FROM, WindowExports};
 use crate::compile::cache::Cache;
@@ -85,6 +86,8 @@ pub(super) struct PluginInner {
     pre: InstancePre<HostState>,
     indices: DecoderPluginIndices,
     pub(super) window: Option<WindowExports>,
+    /// `None` if the decoder makes no plans.
+    pub(super) plan: Option<PlanExports>,
     options: Vec<OptionSpec>,
     detection: DetectionRule,
     log_budget: Arc<LogBudget>,
@@ -118,7 +121,7 @@ impl Plugin {
             })?;
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
-        let window = WindowExports::of(component);
+        let (window, plan) = (WindowExports::of(component), PlanExports::of(component));
         let mut inner = PluginInner {
             name,
             digest,
@@ -127,11 +130,14 @@ impl Plugin {
             pre,
             indices,
             window,
+            plan,
             options,
             detection,
             log_budget: Arc::default(),
         };
-        inner.options = inner.ask_options()?;
+        let (options, plans) = inner.ask()?;
+        inner.options = options;
+        inner.plan = inner.plan.filter(|_| plans);
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
         Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
     }
@@ -140,6 +146,11 @@ impl Plugin {
     /// copy.
     pub fn has_window(&self) -> bool {
         self.inner.window.is_some()
+    }
+
+    /// Whether its decoder chooses the bytes of objects that its streams are shown.
+    pub fn plans(&self) -> bool {
+        self.inner.plan.is_some()
     }
 
     /// Makes instances use their windows once they have been passed this many bytes.
@@ -333,13 +344,17 @@ impl PluginInner {
         Ok((instance, bindings))
     }
 
-    fn ask_options(&self) -> Result<Vec<OptionSpec>, String> {
+    /// Asks the decoder for its options, and whether it makes plans.
+    fn ask(&self) -> Result<(Vec<OptionSpec>, bool), String> {
         let mut store = self.store(None, &OPTIONS_LIMITS);
-        let options = self.instantiate(&mut store).and_then(|(_, bindings)| {
+        let answers = self.instantiate(&mut store).and_then(|(instance, bindings)| {
             begin_call(&mut store, 0);
-            bindings.pipemill_decoder_decoder().call_options(&mut store)
+            let options = bindings.pipemill_decoder_decoder().call_options(&mut store)?;
+            let plans = self.plan.map(|plan| plan.ask(&mut store, &instance)).transpose()?;
+            Ok((options, plans.unwrap_or(false)))
         });
-        let specs = options.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
+        let (specs, plans) =
+            answers.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
         if specs.len() > MAX_OPTIONS {
             let count = specs.len();
             return Err(format!("declares {count} options; {MAX_OPTIONS} are possible"));
@@ -351,7 +366,7 @@ impl PluginInner {
             required: spec.required,
             help: printable(&spec.help),
         };
-        Ok(specs.into_iter().map(spec).collect())
+        Ok((specs.into_iter().map(spec).collect(), plans))
     }
 }
 

@@ -6,6 +6,7 @@
 //! can be read only once.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -391,6 +392,14 @@ impl Input for Peek {
         self.input.is_inflated()
     }
 
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.input.range(range)
+    }
+
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        self.input.has_room_ahead(bytes)
+    }
+
     fn check_unchanged(&self) -> Result<(), SourceError> {
         self.input.check_unchanged()
     }
@@ -442,6 +451,14 @@ struct Checked {
 impl Input for Checked {
     fn is_inflated(&self) -> bool {
         self.peek.is_inflated()
+    }
+
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.peek.range(range)
+    }
+
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        self.peek.has_room_ahead(bytes)
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {

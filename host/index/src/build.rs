@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use pipemill_channel::memory_sink::MemorySink;
 use pipemill_channel::{Channel, ChannelStats, Event, Failure, Observer, Outcome};
-use pipemill_source::{Compression, ListPart};
+use pipemill_source::{Compression, ListPart, NoSource};
 use pipemill_types::{ErrorKind, Fault, Position};
 
-use crate::noting::{NoSource, Noting, Older, Reading, Seen};
+use crate::noting::{Noting, Older, Reading, Seen};
 use crate::places::{FoundPlaces, Places};
 use crate::root::Root;
 use crate::saver::Saver;

@@ -155,14 +155,3 @@ impl Source for Noting {
         self.inner.awaited()
     }
 }
-
-/// Takes the place of a source that was taken out.
-pub(crate) struct NoSource;
-
-impl Source for NoSource {
-    fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        Ok(SourceEvent::End)
-    }
-
-    fn end_epoch(&mut self) {}
-}

@@ -78,7 +78,10 @@ pub fn prepare(
         for ((one, resources), (plugin, opened)) in decoders.zip(&mut parts) {
             let opened = match opened {
                 Some(opened) => Ok(opened),
-                None => Opened::new(one, &mut sources, &stop),
+                None => {
+                    let plans = plugin.as_ref().is_ok_and(Plugin::plans);
+                    Opened::new(one, &mut sources, &stop, Some(plans))
+                }
             };
             match (plugin, opened) {
                 (Ok(plugin), Ok(Opened { source, first })) => {
@@ -243,9 +246,19 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn new(channel: &config::Channel, sources: &mut Sources, stop: &Stop) -> io::Result<Opened> {
-        let first = sources.open_first(channel, stop.clone())?;
-        let source = sources.open_until(&channel.name, channel.source.clone(), stop.clone())?;
+    /// `plans` says whether the decoder chooses the bytes that it is shown, if that is known.
+    fn new(
+        channel: &config::Channel,
+        sources: &mut Sources,
+        stop: &Stop,
+        plans: Option<bool>,
+    ) -> io::Result<Opened> {
+        let mut channel = channel.clone();
+        if let Some(reading) = channel.source.reading_mut() {
+            reading.on_demand = plans;
+        }
+        let first = sources.open_first(&channel, stop.clone())?;
+        let source = sources.open_until(&channel.name, channel.source, stop.clone())?;
         Ok(Opened { source, first })
     }
 }
@@ -292,7 +305,7 @@ pub(super) fn find_decoder(
     rules: Vec<(String, DetectionRule)>,
     stop: &Stop,
 ) -> Result<Opened, String> {
-    let opened = Opened::new(channel, sources, stop).map_err(|error| error.to_string())?;
+    let opened = Opened::new(channel, sources, stop, None).map_err(|error| error.to_string())?;
     let Opened { mut source, first } = opened;
     if is_watched() {
         // This must happen before the first object is taken: otherwise the bytes of the epoch are

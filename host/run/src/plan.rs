@@ -8,6 +8,7 @@ use pipemill_channel::{BACKGROUND_INFLATE_BYTES, MAX_FRAMING, Workers};
 use pipemill_config::{Channel, Config, DecoderRef, Source, WorkerCount};
 use pipemill_decode::Builtins;
 use pipemill_delivery::state_bytes;
+use pipemill_planned::{MAX_PLAN_BYTES, MAX_READ_BYTES};
 use pipemill_ring::host::{Remedies, ServerConfig};
 use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
@@ -237,6 +238,8 @@ impl ChannelResources {
         let workers = self.decoders.iter().map(|one| Workers::bytes(one.workers)).sum();
         let inflating = decoded().map(|(resources, one)| resources.inflating(&one.source)).sum();
         let errors = channel.decoded().map(|one| one.on_error.memory(one.max_errors)).sum();
+        let plans = decoded().filter(|(_, one)| may_plan(one, builtins));
+        let plans = plans.map(|(resources, one)| resources.plans(one)).sum();
         let states = state_bytes(channel.ring.slots + self.extra_slots, self.decoders.len());
         MemoryLimits::default()
             .with(MemoryPart::Batches, self.batches(channel, default))
@@ -248,6 +251,7 @@ impl ChannelResources {
             .with(MemoryPart::Workers, workers)
             .with(MemoryPart::Mixed, mixed)
             .with(MemoryPart::Errors, errors)
+            .with(MemoryPart::Plans, plans)
             .with(MemoryPart::States, states)
     }
 }
@@ -257,6 +261,13 @@ impl DecoderResources {
     fn certain(&self) -> u64 {
         let instances = if self.workers > 1 { self.workers as u64 * INSTANCE_BYTES } else { 0 };
         Workers::bytes(self.workers) + instances
+    }
+
+    /// Largest number of bytes for the plans of its objects. Each worker has one open object, and
+    /// so has the thread that distributes them, and the instance that makes their plans.
+    fn plans(&self, channel: &Channel) -> u64 {
+        let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
+        channel.limits.memory + MAX_READ_BYTES + open * 2 * MAX_PLAN_BYTES
     }
 
     /// Largest number of bytes for inflating its objects. Each worker has one open object, and so
@@ -290,6 +301,21 @@ fn inflate_bytes(source: &Source) -> u64 {
 
 fn is_mix(channel: &Channel) -> bool {
     matches!(channel.source, Source::Mix(_))
+}
+
+/// Whether a decoder may choose the bytes of objects that it is shown: that is possible for a
+/// user's plugin, which may also be found by its name, or when the source is read.
+fn may_plan(channel: &Channel, builtins: Builtins) -> bool {
+    let plans = |name: &str| {
+        let found = builtins.iter().find(|builtin| builtin.name == name);
+        found.is_none_or(|builtin| builtin.plans)
+    };
+    let can_seek = matches!(channel.source, Source::Files { .. } | Source::S3(_));
+    can_seek
+        && match &channel.decoder {
+            Some(DecoderRef::Name(name)) => plans(name),
+            Some(DecoderRef::File(_)) | None => true,
+        }
 }
 
 /// Whether a decoder may write into its window: that is possible for a user's plugin, which may
@@ -362,6 +388,7 @@ mod tests {
             name: "lines",
             about: "",
             records_version: 0,
+            plans: false,
             wasm: &[],
             code: &[],
         };

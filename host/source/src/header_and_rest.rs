@@ -1,5 +1,6 @@
 //! The first bytes of an object before a later part of it.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::{Input, ReadOutcome, SourceError};
@@ -22,6 +23,10 @@ impl HeaderAndRest {
 impl Input for HeaderAndRest {
     fn is_stored(&self) -> bool {
         self.rest.is_stored()
+    }
+
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.rest.range(range)
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {

@@ -102,7 +102,7 @@ pub use pipemill_codecs::{SeekPoint, SeekPoints};
 pub use reading::{ReadSettings, file_size};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
-pub use source::{Block, Input, Object, ReadOutcome, Source, SourceEvent};
+pub use source::{Block, Input, NoSource, Object, ReadOutcome, Source, SourceEvent};
 pub use start::Start;
 pub use stop::Stop;
 pub use total_size::TotalSize;

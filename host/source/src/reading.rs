@@ -23,16 +23,28 @@ pub struct ReadSettings {
     /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools
     /// such as `_SUCCESS`, and what is in hidden folders.
     pub hidden: bool,
+    /// Whether bytes of objects in a store are requested when they are read, and not before: their
+    /// decoder chooses them. `None`: not known, so the names of the objects decide.
+    pub on_demand: Option<bool>,
 }
+
+/// Endings of the names of objects whose decoder chooses the bytes that it is shown.
+const PLANNED_ENDINGS: [&str; 1] = [".parquet"];
 
 impl Default for ReadSettings {
     fn default() -> Self {
         let (compression, order) = (Compression::Auto, Order::default());
-        Self { epochs: 1, compression, order, wrap: false, hidden: false }
+        Self { epochs: 1, compression, order, wrap: false, hidden: false, on_demand: None }
     }
 }
 
 impl ReadSettings {
+    /// Whether the bytes of this object are requested when they are read, and not before.
+    pub(super) fn is_on_demand(&self, name: &str) -> bool {
+        let by_name = || PLANNED_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        self.on_demand.unwrap_or_else(by_name) && !self.wrap
+    }
+
     /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.
     /// The read begins at `start`.
     pub(super) fn open(

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +104,10 @@ impl Input for RegularFile {
         let input =
             opened.and_then(|file| Self::from(self.opened.clone(), file, offset, &self.stop));
         Some(input.map(|input| Box::new(input) as Box<dyn Input>))
+    }
+
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        self.at(range.start)
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {

@@ -1,6 +1,7 @@
 //! The interface of all sources: [`Source`] delivers objects in order, [`Input`] the bytes of one
 //! object.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,28 @@ pub trait Input: Send {
     /// seek points are known, by [`set_seek_points`](Self::set_seek_points): it is inflated from
     /// the last one that is not after the offset.
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let _ = offset;
+        None
+    }
+
+    /// These bytes of the object as it is stored, to be read concurrently with this input. More
+    /// bytes may follow. A store that is asked for bytes begins to fetch them at once. `None` if the
+    /// object can't be read at several places concurrently, or is inflated.
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let _ = range;
+        None
+    }
+
+    /// Whether this many bytes are worth requesting by [`range`](Self::range) before they are read,
+    /// and there is room for them.
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        let _ = bytes;
+        false
+    }
+
+    /// The first place at or after this one at which decoding can begin, if the object tells such
+    /// places. The object's end, if there is none.
+    fn next_start(&self, offset: u64) -> Option<u64> {
         let _ = offset;
         None
     }
@@ -222,6 +245,11 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether its objects are shown as their decoder's plans have them.
+    fn is_planned(&self) -> bool {
+        false
+    }
+
     /// Skips the rest of the current epoch: the next event is its end.
     fn end_epoch(&mut self);
 
@@ -241,4 +269,15 @@ pub trait Source: Send {
     fn awaited(&self) -> Awaited {
         Awaited::default()
     }
+}
+
+/// Takes the place of a source that was taken out.
+pub struct NoSource;
+
+impl Source for NoSource {
+    fn next(&mut self) -> Result<SourceEvent, SourceError> {
+        Ok(SourceEvent::End)
+    }
+
+    fn end_epoch(&mut self) {}
 }

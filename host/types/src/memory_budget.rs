@@ -25,13 +25,15 @@ pub enum MemoryPart {
     Mixed,
     /// The recorded errors, and the bytes that are kept of each.
     Errors,
+    /// The plans of objects, what is read for them, and the decoder that makes them.
+    Plans,
     /// The positions of batches, the states of consumers, and the schema.
     States,
 }
 
 impl MemoryPart {
     /// All parts, in the order in which people read them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Batches,
         Self::Decoders,
         Self::Outputs,
@@ -41,6 +43,7 @@ impl MemoryPart {
         Self::Workers,
         Self::Mixed,
         Self::Errors,
+        Self::Plans,
         Self::States,
     ];
 
@@ -56,6 +59,7 @@ impl MemoryPart {
             Self::Workers => ("what workers have ready", "workers"),
             Self::Mixed => ("what waits for the mix", "max_record"),
             Self::Errors => ("errors that are remembered", "max_errors"),
+            Self::Plans => ("plans of objects", "limits.memory"),
             Self::States => ("positions, states and schemas", "slots"),
         }
     }

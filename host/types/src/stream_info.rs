@@ -57,4 +57,6 @@ pub struct ObjectFacts {
     pub content_type: Option<String>,
     /// Entity tag, if the object's store has one.
     pub etag: Option<String>,
+    /// Whether its decoder has a plan of it. The size is then that of the plan's parts.
+    pub is_planned: bool,
 }

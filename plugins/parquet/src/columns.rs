@@ -16,7 +16,7 @@ const MAX_FIELDS: usize = 65_536;
 const MAX_LISTED: usize = 20;
 
 /// A column that becomes a field.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     pub(crate) field: Field,
     /// Its path in the schema, for messages.

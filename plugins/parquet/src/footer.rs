@@ -10,13 +10,12 @@ pub(crate) const ENCRYPTED: [u8; 4] = *b"PARE";
 pub(crate) const TAIL: usize = 8;
 
 /// What a footer says.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) rows: i64,
     /// The nodes of the schema, each before its children.
     pub(crate) schema: Vec<Node>,
     pub(crate) groups: Vec<RowGroup>,
-    pub(crate) created_by: String,
     pub(crate) is_encrypted: bool,
 }
 
@@ -75,14 +74,14 @@ pub(crate) enum Unit {
 }
 
 /// A group of rows: the chunks of its columns.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct RowGroup {
     pub(crate) rows: i64,
     pub(crate) chunks: Vec<Chunk>,
 }
 
 /// The pages of one column in a group of rows.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) is_elsewhere: bool,
     pub(crate) is_encrypted: bool,
@@ -92,6 +91,19 @@ pub(crate) struct Chunk {
     pub(crate) size: i64,
     pub(crate) data: i64,
     pub(crate) dictionary: Option<i64>,
+    /// The end of what the writer has stored of it between the pages and the footer: indexes of
+    /// pages, a filter.
+    pub(crate) extras_end: i64,
+}
+
+impl Footer {
+    /// The first byte after all that the footer says the file has. What is between it and the
+    /// footer is of no known use.
+    pub(crate) fn end(&self) -> u64 {
+        let chunks = self.groups.iter().flat_map(|group| &group.chunks);
+        let end = |one: &Chunk| one.start().saturating_add(one.size).max(one.extras_end);
+        u64::try_from(chunks.map(end).max().unwrap_or(0)).unwrap_or(0)
+    }
 }
 
 impl Chunk {
@@ -116,10 +128,6 @@ impl Footer {
                     footer.groups.push(RowGroup::read(thrift, kind)?);
                     Ok(())
                 })?,
-                6 => {
-                    let text = thrift.binary(kind)?;
-                    footer.created_by = String::from_utf8_lossy(text).into_owned();
-                }
                 8 => {
                     footer.is_encrypted = true;
                     return Ok(false);
@@ -269,10 +277,15 @@ impl RowGroup {
 impl Chunk {
     fn read(thrift: &mut Thrift, kind: Kind) -> Result<Self, Malformed> {
         let mut chunk = Self::default();
+        let (mut at, mut size) = ([0i64; 3], [0i64; 3]);
         thrift.fields(kind, |thrift, number, kind| {
             match number {
                 1 => chunk.is_elsewhere = !thrift.binary(kind)?.is_empty(),
-                3 => chunk.read_metadata(thrift, kind)?,
+                3 => [at[2], size[2]] = chunk.read_metadata(thrift, kind)?,
+                4 => at[0] = thrift.int(kind)?,
+                5 => size[0] = thrift.int(kind)?,
+                6 => at[1] = thrift.int(kind)?,
+                7 => size[1] = thrift.int(kind)?,
                 8 => {
                     chunk.is_encrypted = true;
                     return Ok(false);
@@ -281,10 +294,14 @@ impl Chunk {
             }
             Ok(true)
         })?;
+        let ends = at.iter().zip(size).map(|(at, size)| at.saturating_add(size));
+        chunk.extras_end = ends.max().unwrap_or(0);
         Ok(chunk)
     }
 
-    fn read_metadata(&mut self, thrift: &mut Thrift, kind: Kind) -> Result<(), Malformed> {
+    /// Returns the place and the size of its filter, if it has one.
+    fn read_metadata(&mut self, thrift: &mut Thrift, kind: Kind) -> Result<[i64; 2], Malformed> {
+        let mut filter = [0i64; 2];
         thrift.fields(kind, |thrift, number, kind| {
             match number {
                 1 => self.physical = thrift.i32(kind)?,
@@ -293,9 +310,12 @@ impl Chunk {
                 7 => self.size = thrift.int(kind)?,
                 9 => self.data = thrift.int(kind)?,
                 11 => self.dictionary = Some(thrift.int(kind)?),
+                14 => filter[0] = thrift.int(kind)?,
+                15 => filter[1] = thrift.int(kind)?,
                 _ => return Ok(false),
             }
             Ok(true)
-        })
+        })?;
+        Ok(filter)
     }
 }

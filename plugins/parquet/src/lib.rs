@@ -1,14 +1,17 @@
 //! Parquet files: the columns of the file's schema become fields of a record, and a record is a row.
 //!
 //! A file is groups of rows, each with the pages of its columns one after the other, and a footer at
-//! the end, which holds the schema and says where the pages lie (`footer`). So a file is decoded when
-//! all of it is in the chunk. `columns` decides which columns become fields, `column_reader` reads
-//! the pages of one of them (`page_header`), `values` and its encodings (`hybrid`, `delta`) the
-//! values in a page, and `convert` makes values of fields of them. The host decompresses pages.
+//! the end, which holds the schema and says where the pages lie (`footer`). `directory` reads and
+//! checks it. `plan` makes parts of a file that can be read at any place: a part is a group, with the
+//! bytes of the wanted columns, and a footer of its own (`part`, `footer_writer`). A file that can be
+//! read only from its start is decoded when all of it is in the chunk. `columns` decides which
+//! columns become fields, `column_reader` reads the pages of one of them (`page_header`), `values`
+//! and its encodings (`hybrid`, `delta`) the values in a page, and `convert` makes values of fields
+//! of them. The host decompresses pages.
 //!
 //! **State between calls.** The state has what the footer says, and a position in each column of the
 //! group that is being read, with the rows that are read and not emitted yet. Bytes are consumed up
-//! to the first group that is still to be read.
+//! to the first group that is still to be read. Between two parts there is no state.
 //!
 //! **After an error** in a group, decoding continues at the next group: pages of a column have no
 //! marks at which another row begins.
@@ -17,19 +20,25 @@ mod column_reader;
 mod columns;
 mod convert;
 mod delta;
+mod directory;
 mod footer;
+mod footer_writer;
 mod hybrid;
 mod page_header;
+mod part;
+mod plan;
 mod thrift;
+mod thrift_writer;
 mod values;
 
 use column_reader::{ColumnReader, Input, Rows, Stop};
-use columns::Column;
-use footer::{ENCRYPTED, Footer, MAGIC, TAIL};
+use directory::Directory;
+use footer::{ENCRYPTED, MAGIC};
+use part::{HEAD, Kind, PartHead};
 use pipemill_parsing::head::Head;
 use pipemill_parsing::paths::{WantedPath, wanted_paths};
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, StreamInfo,
+    DecodeError, Decoder, Field, Next, OptionSpec, Options, Piece, Progress, Records, StreamInfo,
 };
 
 #[cfg(feature = "export")]
@@ -49,17 +58,18 @@ pub struct Parquet {
     verify: bool,
     max_record: u64,
     size: Option<u64>,
+    is_planned: bool,
+    has_schema: bool,
     file: Option<File>,
 }
 
-/// A file whose footer was read.
+/// A file whose footer was read, or a part of one.
 #[derive(Debug)]
 struct File {
-    footer: Footer,
-    columns: Vec<Column>,
-    /// For each group, the place of the first byte that it and those after it need; then the end.
-    needed_from: Vec<u64>,
-    /// The place of the chunk's first byte in the object.
+    directory: Directory,
+    /// The number of its first group, for messages.
+    first_group: u64,
+    /// The place of the chunk's first byte in the file or part.
     base: u64,
     /// The group that is read, the rows that are left of it, and its columns. They are empty before
     /// its first row.
@@ -82,11 +92,16 @@ impl Decoder for Parquet {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
-            head: Head::new(info).of_decoder("parquet"),
+            head: match info.is_planned() {
+                true => Head::unchecked(),
+                false => Head::new(info).of_decoder("parquet"),
+            },
             wanted: wanted_paths(options, "columns", "column")?,
             verify: options.is_on("verify"),
             max_record: info.max_record,
             size: info.size,
+            is_planned: info.is_planned(),
+            has_schema: false,
             file: None,
         })
     }
@@ -104,9 +119,26 @@ impl Decoder for Parquet {
         let result = match &mut self.file {
             Some(file) => file.decode(chunk, self.verify, out),
             None if chunk.is_empty() && end => Ok(Progress::consumed(0)),
+            None if self.is_planned => self.begin_part(chunk, end, out),
             None => self.begin(chunk, end, out),
         };
+        if self.is_planned {
+            // After its last group, and after an error, the next part follows.
+            self.file = self.file.take().filter(|file| !file.is_over());
+        }
         self.head.explain(chunk, end, result)
+    }
+
+    fn restart(&self) -> Option<u64> {
+        self.is_planned.then_some(0)
+    }
+
+    fn plans() -> bool {
+        true
+    }
+
+    fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Result<Next, String> {
+        plan::plan(options, info, seen)
     }
 }
 
@@ -131,21 +163,68 @@ impl Parquet {
         if !end {
             return self.wait(chunk);
         }
-        let footer = read_footer(chunk)?;
-        let refused = |why: String| DecodeError::refused(0, why);
-        let columns = columns::columns(&footer.schema, self.wanted.as_deref()).map_err(refused)?;
-        let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
-        let needed_from = check_groups(&footer, &columns, chunk)?;
-        out.set_schema(&fields);
-        let file = File {
-            footer,
-            columns,
-            needed_from,
-            base: 0,
-            group: 0,
-            rows_left: 0,
-            readers: Vec::new(),
+        let directory = Directory::of_file(chunk, self.wanted.as_deref())?;
+        self.decode_file(directory, 0, chunk, out)
+    }
+
+    /// Reads the head of a part, once the whole part is in the chunk.
+    fn begin_part(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        let cut = |wanted: u64| {
+            let left = chunk.len();
+            DecodeError::fatal(0, format!("expected {wanted} bytes of a part, found {left}"))
         };
+        if chunk.len() < HEAD {
+            return if end { Err(cut(HEAD as u64)) } else { Ok(Progress::wants(HEAD)) };
+        }
+        let head = PartHead::read(chunk).ok_or_else(|| {
+            DecodeError::fatal(0, "expected the head of a part, found something else")
+        })?;
+        let size = head.size();
+        if size > self.max_record {
+            return Err(DecodeError::refused(
+                0,
+                format!(
+                    "row group {} has {size} bytes in the wanted columns, more than max_record ({} \
+                     bytes); raise max_record, or read fewer columns",
+                    head.group, self.max_record
+                ),
+            ));
+        }
+        if (chunk.len() as u64) < size {
+            let wanted = usize::try_from(size).unwrap_or(usize::MAX);
+            return if end { Err(cut(size)) } else { Ok(Progress::wants(wanted)) };
+        }
+        let part = &chunk[..size as usize];
+        match head.kind {
+            Kind::Damaged => Err(DecodeError::fatal(0, head.text(part))),
+            Kind::Refused => Err(DecodeError::refused(0, head.text(part))),
+            Kind::Group => {
+                let directory = Directory::of_part(&head, part, self.wanted.as_deref())?;
+                self.decode_file(directory, head.group, chunk, out)
+            }
+        }
+    }
+
+    fn decode_file(
+        &mut self,
+        directory: Directory,
+        first_group: u64,
+        chunk: &[u8],
+        out: &mut Records,
+    ) -> Result<Progress, DecodeError> {
+        if !self.has_schema {
+            let columns = &directory.columns;
+            let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
+            out.set_schema(&fields);
+            self.has_schema = true;
+        }
+        let file =
+            File { directory, first_group, base: 0, group: 0, rows_left: 0, readers: Vec::new() };
         self.file.insert(file).decode(chunk, self.verify, out)
     }
 
@@ -171,113 +250,6 @@ impl Parquet {
     }
 }
 
-/// Reads the footer of a whole file.
-fn read_footer(chunk: &[u8]) -> Result<Footer, DecodeError> {
-    let fatal = |why: String| DecodeError::fatal(0, why);
-    let cut = || {
-        let size = chunk.len();
-        fatal(format!(
-            "expected `PAR1` at the end of a Parquet file of {size} bytes, found something else; the \
-             file was cut short, or is still being written"
-        ))
-    };
-    if chunk.len() < MAGIC.len() + TAIL {
-        return Err(cut());
-    }
-    let (body, tail) = chunk.split_at(chunk.len() - TAIL);
-    let (size, magic) = tail.split_at(4);
-    if magic == ENCRYPTED {
-        let why = "the footer of the Parquet file is encrypted; decrypt the file first";
-        return Err(DecodeError::refused(0, why));
-    }
-    if magic != MAGIC {
-        return Err(cut());
-    }
-    let size = size.iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte));
-    let at = body.len().checked_sub(size).filter(|at| *at >= MAGIC.len());
-    let at = at.ok_or_else(|| {
-        fatal(format!(
-            "expected a footer of at most {} bytes, found {size}",
-            body.len() - MAGIC.len()
-        ))
-    })?;
-    let footer = Footer::read(&body[at..]).map_err(|what| {
-        fatal(format!(
-            "expected {} in the footer at {at}, found something else; it is damaged",
-            what.0
-        ))
-    })?;
-    if footer.is_encrypted {
-        let why = "columns of the Parquet file are encrypted; decrypt the file first";
-        return Err(DecodeError::refused(0, why));
-    }
-    let ends = footer.groups.iter().flat_map(|group| &group.chunks);
-    let end = ends.map(|one| one.start().saturating_add(one.size)).max().unwrap_or(0);
-    let end = usize::try_from(end).unwrap_or(0).min(at);
-    let pair = [MAGIC, MAGIC].concat();
-    if body[end..at].windows(pair.len()).any(|bytes| bytes == pair) {
-        let why = "several Parquet files follow each other in this object, and only the last one \
-                   can be found; read each file as an object of its own";
-        return Err(DecodeError::refused(0, why));
-    }
-    Ok(footer)
-}
-
-/// Checks that the groups fit the schema and the file. Returns [`File::needed_from`].
-fn check_groups(
-    footer: &Footer,
-    columns: &[Column],
-    chunk: &[u8],
-) -> Result<Vec<u64>, DecodeError> {
-    let fatal = |why: String| DecodeError::fatal(0, why);
-    let all = columns_of(footer);
-    let mut rows = 0i64;
-    let mut needed_from = vec![chunk.len() as u64];
-    for (number, group) in footer.groups.iter().enumerate().rev() {
-        let found = group.chunks.len();
-        if found != all || group.rows < 0 {
-            return Err(fatal(format!(
-                "expected {all} columns in row group {number}, found {found} columns of {} rows; the \
-                 footer is damaged",
-                group.rows
-            )));
-        }
-        rows = rows.saturating_add(group.rows);
-        let mut first = *needed_from.last().unwrap_or(&0);
-        // A group without rows may have no pages.
-        for column in columns.iter().filter(|_| group.rows > 0) {
-            let one = &group.chunks[column.number];
-            let start = u64::try_from(one.start()).unwrap_or(u64::MAX);
-            let end = start.saturating_add(u64::try_from(one.size).unwrap_or(u64::MAX));
-            if start < MAGIC.len() as u64 || end > chunk.len() as u64 {
-                return Err(fatal(format!(
-                    "expected the pages of column `{}` in row group {number} inside of the file of \
-                     {} bytes, found them at {} with {} bytes",
-                    column.path,
-                    chunk.len(),
-                    one.start(),
-                    one.size
-                )));
-            }
-            first = first.min(start);
-        }
-        needed_from.push(first);
-    }
-    if rows != footer.rows {
-        let expected = footer.rows;
-        return Err(fatal(format!(
-            "the footer says that the file has {expected} rows, and its row groups have {rows}"
-        )));
-    }
-    needed_from.reverse();
-    Ok(needed_from)
-}
-
-/// Number of columns of the schema, with those that can't be fields.
-fn columns_of(footer: &Footer) -> usize {
-    footer.schema.iter().skip(1).filter(|node| node.children <= 0).count()
-}
-
 impl File {
     /// Emits rows, until the file ends or the call has emitted enough.
     fn decode(
@@ -287,7 +259,7 @@ impl File {
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
         let mut spent = 0;
-        while self.group < self.footer.groups.len() {
+        while !self.is_over() {
             if spent >= CALL_BYTES {
                 let consumed = self.place(self.group);
                 self.base += consumed as u64;
@@ -299,13 +271,21 @@ impl File {
                 Err((column, stop)) => return Err(self.failed(column, stop)),
             }
         }
-        self.base += chunk.len() as u64;
-        Ok(Progress::consumed(chunk.len()))
+        let consumed = self.place(self.group);
+        self.base += consumed as u64;
+        // The next part may be in the chunk.
+        let rest = chunk.len() - consumed;
+        Ok(Progress::consumed(consumed).and_wants(if rest > 0 { 1 } else { HEAD }))
+    }
+
+    /// Whether all groups are decoded.
+    fn is_over(&self) -> bool {
+        self.group == self.directory.footer.groups.len()
     }
 
     /// The first byte of the chunk that this group and those after it need.
     fn place(&self, group: usize) -> usize {
-        (self.needed_from[group] - self.base) as usize
+        (self.directory.needed_from[group] - self.base) as usize
     }
 
     /// Emits some rows of the group. Returns the bytes of their values.
@@ -315,7 +295,7 @@ impl File {
         }
         let wanted = ROWS.min(usize::try_from(self.rows_left).unwrap_or(ROWS));
         let mut rows = wanted;
-        for (number, column) in self.columns.iter().enumerate() {
+        for (number, column) in self.directory.columns.iter().enumerate() {
             let (reader, read) = &mut self.readers[number];
             let limits = (rows.max(1), ROWS_BYTES);
             let result = if self.rows_left == 0 {
@@ -350,13 +330,13 @@ impl File {
         if self.rows_left == 0 {
             self.end_group()?;
         }
-        Ok(bytes + rows * 8 * self.columns.len())
+        Ok(bytes + rows * 8 * self.directory.columns.len())
     }
 
     fn begin_group(&mut self) -> Result<(), (usize, Stop)> {
-        let group = &self.footer.groups[self.group];
+        let group = &self.directory.footer.groups[self.group];
         self.rows_left = u64::try_from(group.rows).unwrap_or(0);
-        for (number, column) in self.columns.iter().enumerate() {
+        for (number, column) in self.directory.columns.iter().enumerate() {
             let reader = ColumnReader::new(&group.chunks[column.number], column);
             let reader = reader.map_err(|stop| (number, stop))?;
             self.readers.push((reader, Rows::default()));
@@ -369,7 +349,7 @@ impl File {
         let more =
             self.readers.iter().position(|(reader, read)| !reader.is_at_end() || read.len() > 0);
         if let Some(number) = more {
-            let rows = self.footer.groups[self.group].rows;
+            let rows = self.directory.footer.groups[self.group].rows;
             let why = format!("expected the {rows} rows of the group, found more values");
             return Err((number, Stop::Bad(why)));
         }
@@ -379,15 +359,16 @@ impl File {
     }
 
     /// The error in a column of the group, after which the next group is read.
-    fn failed(&mut self, number: usize, stop: Stop) -> DecodeError {
-        let (at, group, left) = (self.place(self.group), self.group, self.rows_left);
-        let column = &self.columns[number].path;
-        let message = |why: &str| format!("column `{column}` in row group {group}: {why}");
+    fn failed(&mut self, column: usize, stop: Stop) -> DecodeError {
+        let (at, left) = (self.place(self.group), self.rows_left);
+        let number = self.first_group + self.group as u64;
+        let column = self.directory.columns[column].path.clone();
+        let message = |why: &str| format!("column `{column}` in row group {number}: {why}");
         let why = match stop {
             Stop::Refused(why) => return DecodeError::refused(at, message(&why)),
             Stop::Bad(why) => message(&why),
         };
-        let next = self.place(group + 1);
+        let next = self.place(self.group + 1);
         self.base += next as u64;
         self.group += 1;
         self.readers.clear();

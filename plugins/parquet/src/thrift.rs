@@ -40,6 +40,11 @@ impl Kind {
             _ => return Err(Malformed("a type of Thrift")),
         })
     }
+
+    /// The number that [`of`](Self::of) reads.
+    pub(crate) fn code(self) -> u8 {
+        self as u8 + 1
+    }
 }
 
 /// What was expected and not found.

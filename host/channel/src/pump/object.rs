@@ -98,6 +98,9 @@ impl<'a> Decoder<'a> {
         for (_, schema) in extensions.iter_mut().filter(|(name, _)| name == "schema") {
             *schema = AddedField::removed_from(schema, self.decoding.added_fields);
         }
+        if object.facts.is_planned {
+            extensions.push(("planned".to_owned(), String::new()));
+        }
         let info = StreamInfo {
             channel: channel.to_owned(),
             epoch: object.epoch,

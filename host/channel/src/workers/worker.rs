@@ -148,15 +148,13 @@ impl Worker<'_> {
             let Some(from) = part.search() else { return stopped };
             Monitor::new(&self.stats, &[]).enter(Activity::Decoder);
             let schema = job.begin.schema.take().map(|(_, fields)| fields);
-            let found = find_start(
-                &mut kept.decoder,
-                &job.object,
-                part,
-                from,
-                schema.as_deref(),
-                self.section_bytes,
-            );
-            let found = found.unwrap_or(None);
+            let found = if part.is_told(from) {
+                Some(from)
+            } else {
+                let (decoder, schema) = (&mut kept.decoder, schema.as_deref());
+                find_start(decoder, &job.object, part, from, schema, self.section_bytes)
+                    .unwrap_or(None)
+            };
             part.found(found);
             let Some(start) = found else { return stopped };
             let header = part.header.len() as u32;

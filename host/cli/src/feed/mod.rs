@@ -174,6 +174,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         order: args.order.order(),
         wrap: args.wrap,
         hidden: false,
+        on_demand: Some(false),
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
     let name = args.channel.clone().unwrap_or_default();

@@ -112,8 +112,10 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let stop = Stop::new().map_err(system)?;
     let first = sources.clone();
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let on_demand = plugin.as_ref().map(|plugin| plugin.plans());
+    let reading = ReadSettings { on_demand, ..ReadSettings::default() };
     let source: Box<dyn Source> =
-        Box::new(Paths::new(sources, ReadSettings::default(), args.s3.access(), stop.clone()));
+        Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
     let found = match plugin {
         Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
         None => find_decoder(&engine, source, &args.options, true)?,

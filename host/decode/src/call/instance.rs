@@ -61,20 +61,9 @@ impl DecoderInstance {
         options: &[(String, String)],
         info: &StreamInfo,
     ) -> Result<ResourceAny, Fault> {
-        let info = exports::StreamInfo {
-            channel: info.channel.clone(),
-            epoch: info.epoch,
-            object: info.object.clone(),
-            max_record: info.max_record,
-            offsets: info.offsets,
-            size: info.facts.size,
-            content_type: info.facts.content_type.clone(),
-            etag: info.facts.etag.clone(),
-            extensions: info.extensions.clone(),
-        };
         begin_call(&mut self.store, 0);
         let guest = self.bindings.pipemill_decoder_decoder();
-        match guest.stream().call_open(&mut self.store, options, &info) {
+        match guest.stream().call_open(&mut self.store, options, &wit_info(info)) {
             Ok(Ok(handle)) => Ok(handle),
             Ok(Err(message)) => Err(Fault::new(
                 ErrorKind::Refused,
@@ -105,6 +94,21 @@ impl DecoderInstance {
     /// Size of its linear memory in bytes, without the window.
     pub(crate) fn memory_held(&self) -> u64 {
         self.store.data().limiter.held()
+    }
+}
+
+/// The context of a stream, as the decoder gets it.
+pub(crate) fn wit_info(info: &StreamInfo) -> exports::StreamInfo {
+    exports::StreamInfo {
+        channel: info.channel.clone(),
+        epoch: info.epoch,
+        object: info.object.clone(),
+        max_record: info.max_record,
+        offsets: info.offsets,
+        size: info.facts.size,
+        content_type: info.facts.content_type.clone(),
+        etag: info.facts.etag.clone(),
+        extensions: info.extensions.clone(),
     }
 }
 

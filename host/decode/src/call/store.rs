@@ -9,7 +9,7 @@ use crate::sandbox::limits::Limits;
 /// Number of resource handles that an instance may have. A decoder makes one: its stream.
 const MAX_HANDLES: usize = 10_000;
 /// Bytes that a function of the decoder may return: options, or the text of an error.
-const MAX_RETURNED_BYTES: usize = 8 << 20;
+pub(crate) const MAX_RETURNED_BYTES: usize = 8 << 20;
 
 /// A new store with its limits, ready for the call that makes the instance.
 pub(crate) fn new_store(
@@ -20,7 +20,7 @@ pub(crate) fn new_store(
     let mut store = Store::new(engine, HostState::new(context, limits));
     store.limiter(|state| &mut state.limiter);
     store.call_hook(|store, transition| {
-        limit_returned(store, transition);
+        limit_returned(store, transition, MAX_RETURNED_BYTES);
         Ok(())
     });
     store.epoch_deadline_callback(|mut store| {
@@ -36,12 +36,17 @@ pub(crate) fn new_store(
     store
 }
 
-/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns.
+/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns to
+/// this number of bytes.
 /// The functions of the host need no such limit: they get lists and texts as references to that
 /// memory, and charge what they copy.
-pub(crate) fn limit_returned(mut store: StoreContextMut<'_, HostState>, transition: CallHook) {
+pub(crate) fn limit_returned(
+    mut store: StoreContextMut<'_, HostState>,
+    transition: CallHook,
+    most: usize,
+) {
     match transition {
-        CallHook::ReturningFromWasm => store.set_hostcall_fuel(MAX_RETURNED_BYTES),
+        CallHook::ReturningFromWasm => store.set_hostcall_fuel(most),
         CallHook::CallingHost => store.set_hostcall_fuel(usize::MAX),
         CallHook::CallingWasm | CallHook::ReturningFromHost => {}
     }

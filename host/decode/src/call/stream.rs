@@ -11,7 +11,7 @@ use wasmtime::component::ResourceAny;
 use crate::call::decoded_records::{DecodedRecords, error_inside_record};
 use crate::call::host_state::Bytes;
 use crate::call::instance::DecoderInstance;
-use crate::call::store::{begin_call, limit_returned};
+use crate::call::store::{MAX_RETURNED_BYTES, begin_call, limit_returned};
 use crate::call::window::{Decoded, NoWindow};
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
 use crate::plugin::Plugin;
@@ -140,7 +140,7 @@ impl Stream {
     pub fn profile(&mut self, profiler: Arc<CallProfiler>) {
         self.instance.store.call_hook(move |store, transition| {
             profiler.record(transition);
-            limit_returned(store, transition);
+            limit_returned(store, transition, MAX_RETURNED_BYTES);
             Ok(())
         });
     }

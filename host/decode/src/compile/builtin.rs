@@ -12,6 +12,8 @@ pub struct Builtin {
     /// This number grows when its records or fields change for the same input. States and indexes
     /// name it.
     pub records_version: u32,
+    /// Whether it makes plans of objects.
+    pub plans: bool,
     /// The core module: plain WebAssembly, or compressed with zstd if `code` is set.
     pub wasm: &'static [u8],
     /// Machine code for `wasm`, made by [`Precompiler`](crate::Precompiler) and compressed with

@@ -22,6 +22,9 @@ use super::target::{Target, head};
 use super::wait::wait;
 use crate::{Input, ReadOutcome, SourceError, Stop};
 
+/// Bytes that are requested first of an object whose bytes are requested when they are read.
+const FIRST_BYTES: u64 = 64 << 10;
+
 /// The bytes of one object.
 pub(super) struct Body {
     pub(super) target: Arc<Target>,
@@ -38,8 +41,10 @@ pub(super) struct Body {
     failed: Option<SourceError>,
     reader: Reader,
     on_change: OnChange,
-    /// The task that fetches the object after a restart.
-    refetch: Option<Task<()>>,
+    /// Whether its bytes are requested. If not, the first read requests them.
+    is_requested: bool,
+    /// The task that fetches its bytes, if they were not prefetched.
+    fetching: Option<Task<()>>,
 }
 
 /// The parts that the channel's thread needs to wait for bytes and to restart an object.
@@ -103,8 +108,17 @@ impl Body {
             failed: None,
             reader,
             on_change,
-            refetch: None,
+            is_requested: true,
+            fetching: None,
         }
+    }
+
+    /// All bytes of an object of which nothing is requested.
+    pub(super) fn on_demand(target: Arc<Target>, reader: Reader, on_change: OnChange) -> Self {
+        let (_, nothing) = unbounded_channel();
+        let bytes = 0..target.size;
+        let body = Self::new(target, bytes, nothing, reader, on_change);
+        Self { is_requested: false, ..body }
     }
 
     /// Copies from the current frame into `buf`, and returns the number of bytes.
@@ -177,6 +191,11 @@ impl Body {
 
     /// The next part; `None` at the end of the object.
     fn next_part(&mut self, blocking: Blocking) -> Result<Option<Part>, ReadOutcome> {
+        if !self.is_requested {
+            // Often, only the first bytes are read.
+            let first = self.last.min(self.offset + FIRST_BYTES);
+            self.fetch(vec![self.offset..first, first..self.last]);
+        }
         match self.parts.try_recv() {
             Ok(part) => return Ok(Some(part)),
             Err(TryRecvError::Disconnected) => return Ok(None),
@@ -222,11 +241,19 @@ impl Body {
 
     /// Reads this target from its first byte.
     pub(super) fn fetch_again(&mut self, target: Arc<Target>) {
+        let bytes = 0..target.size;
+        (self.target, self.part, self.frame) = (target, None, Bytes::new());
+        self.fetch(vec![bytes]);
+    }
+
+    /// Requests these bytes, which are read next: ranges that follow each other.
+    fn fetch(&mut self, bytes: Vec<Range<u64>>) {
+        (self.offset, self.last) = (bytes[0].start, bytes[bytes.len() - 1].end);
+        self.is_requested = true;
         let (sender, parts) = unbounded_channel();
-        let refetch = refetch(self.reader.planner.clone(), target.clone(), sender);
-        self.refetch = Some(Task(self.reader.handle.spawn(refetch)));
-        (self.target, self.parts, self.part) = (target, parts, None);
-        (self.frame, self.offset, self.last) = (Bytes::new(), 0, self.target.size);
+        let fetch = fetch(self.reader.planner.clone(), self.target.clone(), bytes, sender);
+        self.fetching = Some(Task(self.reader.handle.spawn(fetch)));
+        self.parts = parts;
     }
 
     /// Checks length and checksum at the end of the object.
@@ -259,11 +286,16 @@ impl Body {
     }
 }
 
-/// Fetches an object after a restart. Bypasses the window: its current holders are read later, so
-/// waiting would deadlock. One part at a time.
-async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<Part>) {
-    for range in planner.part_ranges(0..target.size) {
-        let (reservation, permit) = planner.window.force(range.end - range.start);
+/// Fetches bytes of an object for which the reader waits, or soon does. Bypasses the window: its
+/// current holders may be read later, so waiting would deadlock. One part at a time.
+async fn fetch(
+    planner: Planner,
+    target: Arc<Target>,
+    bytes: Vec<Range<u64>>,
+    parts: UnboundedSender<Part>,
+) {
+    for range in bytes.into_iter().flat_map(|range| planner.part_ranges(range)) {
+        let (reservation, permit) = planner.window.force(range.end - range.start).await;
         let (sender, dropped) = oneshot::channel();
         let mut part = start_part(&planner, &target, range, reservation, permit);
         part._dropped = Some(sender);
@@ -278,6 +310,17 @@ async fn refetch(planner: Planner, target: Arc<Target>, parts: UnboundedSender<P
 impl Input for Body {
     fn is_stored(&self) -> bool {
         true
+    }
+
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let reader = self.reader.clone();
+        let mut body = Self::on_demand(self.target.clone(), reader, OnChange::Fail);
+        body.fetch(vec![range]);
+        Some(Ok(Box::new(body)))
+    }
+
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        self.reader.planner.window.has_room(bytes)
     }
 
     fn read(

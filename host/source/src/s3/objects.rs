@@ -1,5 +1,6 @@
 //! S3 as a [`Source`]: receives the objects that `prefetch` sends, and makes an input of each.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::prefetch::{
 };
 use super::runtime::{S3Runtime, Task};
 use super::settings::{OnChange, Settings};
+use super::target::Target;
 use super::wait::wait;
 use super::window::ReadWindow;
 use crate::cache::CacheCounters;
@@ -126,11 +128,15 @@ impl Objects {
             PrefetchedPiece::Text(text) => {
                 (String::new(), Some(text.len() as u64), Box::new(Text(text)))
             }
+            PrefetchedPiece::OnDemand(target) => {
+                let body = Body::on_demand(target, self.reader.clone(), on_change);
+                self.body_input(body, 0, ObjectStart::default())
+            }
             PrefetchedPiece::Object { target, bytes, parts } => {
-                let (name, key) = (target.address.to_string(), target.address.key.clone());
                 let size = target.size;
                 // At least one byte is after each point.
                 if let Some(point) = start.point().filter(|point| point.compressed() >= size) {
+                    let name = target.address.to_string();
                     return Box::new(Failed(ended(&name, size, point.compressed())));
                 }
                 // A block's bytes begin inside of the object.
@@ -140,33 +146,46 @@ impl Objects {
                     Some(_) => start,
                 };
                 let body = Body::new(target, bytes, parts, self.reader.clone(), on_change);
-                match self.settings.reading.compression.resolve(&key) {
-                    Compression::Auto => {
-                        let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
-                        let input = ByContentEncoding {
-                            name: name.clone(),
-                            first_byte,
-                            offset: start.offset,
-                            point: start.point().cloned().map(Box::new),
-                            points: None,
-                            encoding,
-                        };
-                        // The size after decompression is unknown before the first response.
-                        (name, None, Box::new(input))
-                    }
-                    Compression::None if start.point().is_none() => {
-                        let input = skip(&name, Box::new(body), first_byte, start.offset);
-                        (name, Some(size), input)
-                    }
-                    kind => {
-                        let input = kind.inflate_from(&name, Box::new(body), start.point());
-                        let begin = start.point().map_or(0, SeekPoint::inflated);
-                        (name.clone(), None, skip(&name, input, begin, start.offset))
-                    }
-                }
+                self.body_input(body, first_byte, start)
             }
         };
         if self.settings.reading.wrap { Box::new(Wrapped::new(name, input, size)) } else { input }
+    }
+
+    /// The input of a body that begins at `first_byte` of the object, from `start` on. Also returns
+    /// its name, and its size if that is known.
+    fn body_input(
+        &self,
+        body: Body,
+        first_byte: u64,
+        start: ObjectStart,
+    ) -> (String, Option<u64>, Box<dyn Input>) {
+        let Target { address, size, .. } = &*body.target;
+        let (name, key, size) = (address.to_string(), address.key.clone(), *size);
+        match self.settings.reading.compression.resolve(&key) {
+            Compression::Auto => {
+                let encoding = ObjectEncoding::Unknown(Some(Box::new(body)));
+                let input = ByContentEncoding {
+                    name: name.clone(),
+                    first_byte,
+                    offset: start.offset,
+                    point: start.point().cloned().map(Box::new),
+                    points: None,
+                    encoding,
+                };
+                // The size after decompression is unknown before the first response.
+                (name, None, Box::new(input))
+            }
+            Compression::None if start.point().is_none() => {
+                let input = skip(&name, Box::new(body), first_byte, start.offset);
+                (name, Some(size), input)
+            }
+            kind => {
+                let input = kind.inflate_from(&name, Box::new(body), start.point());
+                let begin = start.point().map_or(0, SeekPoint::inflated);
+                (name.clone(), None, skip(&name, input, begin, start.offset))
+            }
+        }
     }
 }
 
@@ -334,6 +353,30 @@ impl Input for ByContentEncoding {
         self.points = Some(points.clone());
         if let ObjectEncoding::Known(input) = &mut self.encoding {
             input.set_seek_points(points);
+        }
+    }
+
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        match &self.encoding {
+            ObjectEncoding::Unknown(body) => {
+                let body = body.as_ref()?;
+                let encoding = body.target.encoding.get().map_or("", String::as_str);
+                if compression(encoding) == Some(Compression::None) {
+                    body.range(range)
+                } else {
+                    None
+                }
+            }
+            ObjectEncoding::Known(input) => input.range(range),
+        }
+    }
+
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        match &self.encoding {
+            ObjectEncoding::Unknown(body) => {
+                body.as_ref().is_some_and(|body| body.has_room_ahead(bytes))
+            }
+            ObjectEncoding::Known(input) => input.has_room_ahead(bytes),
         }
     }
 

@@ -60,6 +60,8 @@ pub(super) struct PrefetchedObject {
 pub(super) enum PrefetchedPiece {
     /// A value of an augmented manifest.
     Text(Bytes),
+    /// An object of which nothing is requested.
+    OnDemand(Arc<Target>),
     Object {
         target: Arc<Target>,
         /// Stored bytes that the parts have.
@@ -166,6 +168,10 @@ async fn start_object(
             PlannedPiece::Object(target) => target,
         };
         let whole = first_byte(&planner.settings, &target, start)..target.size;
+        if planner.settings.reading.is_on_demand(&target.address.key) {
+            pieces.push(PrefetchedPiece::OnDemand(target));
+            continue;
+        }
         let ranges = planned.block.map_or(vec![whole], |block| ranges(block, target.size));
         for bytes in ranges {
             let (sender, parts) = mpsc::unbounded_channel();

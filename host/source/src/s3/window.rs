@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Initial size of the window in parts.
 const INITIAL_WINDOW_PARTS: u64 = 8;
@@ -51,6 +51,8 @@ pub(super) struct ReadWindow {
     max_requests: usize,
     state: Mutex<WindowState>,
     changed: Notify,
+    /// Permits for requests of bytes for which the reader waits.
+    at_once: Arc<Semaphore>,
 }
 
 struct WindowState {
@@ -97,7 +99,8 @@ impl ReadWindow {
             slowed_down_at: None,
         };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Arc::new(Self { budget, part_size, max_requests, state, changed })
+        let at_once = Arc::new(Semaphore::new(max_requests));
+        Arc::new(Self { budget, part_size, max_requests, state, changed, at_once })
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
@@ -121,9 +124,19 @@ impl ReadWindow {
         }
     }
 
-    /// Reserves bytes for which the reader already waits, regardless of the limits.
-    pub(super) fn force(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
-        self.reserve_now(&mut self.state(), bytes)
+    /// Reserves bytes for which the reader already waits, or soon does, regardless of the bytes
+    /// that are reserved. Waits while as many of these requests are in flight as the settings allow.
+    pub(super) async fn force(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
+        // The semaphore is never closed.
+        let permit = self.at_once.clone().acquire_owned().await.ok();
+        let (reservation, mut request) = self.reserve_now(&mut self.state(), bytes);
+        request.at_once = permit;
+        (reservation, request)
+    }
+
+    /// Whether there is room for these bytes beside those that are requested or fetched.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.state().reserved + bytes <= self.budget.share()
     }
 
     fn reserve_now(
@@ -133,7 +146,8 @@ impl ReadWindow {
     ) -> (Reservation, RequestPermit) {
         state.reserved += bytes;
         state.in_flight += 1;
-        (Reservation { window: self.clone(), bytes }, RequestPermit(self.clone()))
+        let permit = RequestPermit { window: self.clone(), at_once: None };
+        (Reservation { window: self.clone(), bytes }, permit)
     }
 
     /// Reports that the reader found no byte and waited for this time.
@@ -253,12 +267,16 @@ impl Drop for Reservation {
 }
 
 /// Permit for one request. It is in flight until the drop.
-pub(super) struct RequestPermit(Arc<ReadWindow>);
+pub(super) struct RequestPermit {
+    window: Arc<ReadWindow>,
+    /// The permit of a request for which the reader waits.
+    at_once: Option<OwnedSemaphorePermit>,
+}
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.0.state().in_flight -= 1;
-        self.0.changed.notify_one();
+        self.window.state().in_flight -= 1;
+        self.window.changed.notify_one();
     }
 }
 
@@ -281,7 +299,8 @@ mod tests {
             let size = window.state().size;
             let requests = (size / PART_SIZE).min(MAX_REQUESTS as u64);
             // The window is full, and as many requests as possible are in flight.
-            let full: Vec<_> = (0..requests).map(|_| window.force(PART_SIZE)).collect();
+            let full: Vec<_> =
+                (0..requests).map(|_| window.reserve_now(&mut window.state(), PART_SIZE)).collect();
             let wait = (seconds_per_byte(requests as f64) - consumer).max(0.0) * size as f64;
             window.state().read += size;
             if wait > 0.0 {

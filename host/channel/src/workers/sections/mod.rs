@@ -411,8 +411,11 @@ impl Sections {
         let come = state.sections.iter().filter(|section| section.is_there());
         let come = come.map(|section| section.at).max().unwrap_or(0);
         let start = (state.next_start + step).max(come.next_multiple_of(step));
-        // A short rest is not worth a section.
-        if start + step / 2 >= size || self.has_given_up(&state) {
+        let told = state.whole.as_ref().and_then(|whole| whole.next_start(start));
+        let start = told.unwrap_or(start);
+        // A short rest is not worth a section, unless it is known that it can be one.
+        let least = if told.is_some() { 0 } else { step / 2 };
+        if start.saturating_add(least) >= size || self.has_given_up(&state) {
             return NextSection::Done;
         }
         if state.sections.iter().any(|section| section.stage == SectionStage::Waiting) {
@@ -490,6 +493,13 @@ impl SectionPart {
         }
         let start = state.sections[self.index].start;
         is_waiting.then_some(start)
+    }
+
+    /// Whether the object tells that decoding can begin at this place.
+    pub(super) fn is_told(&self, start: u64) -> bool {
+        let state = self.sections.state();
+        let told = state.whole.as_ref().and_then(|whole| whole.next_start(start));
+        told == Some(start)
     }
 
     /// Sets the place at which the section begins, or that it has none. A place after the start of

@@ -1,0 +1,182 @@
+//! Reads the bytes of a plan: contexts from memory, ranges from the object. Ranges of objects in a
+//! store are requested before they are read.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pipemill_source::{Input, ReadOutcome, SourceError};
+
+use crate::ask::ended;
+use crate::plan::{Origin, Plan};
+
+/// Most bytes of one request.
+const REQUEST_BYTES: u64 = 8 << 20;
+/// Requests of one reader at a time.
+const MAX_REQUESTS: usize = 4;
+
+/// An object whose parts are read.
+pub(crate) struct PlannedObject {
+    /// For messages.
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+    /// The object as it is stored.
+    pub(crate) stored: Mutex<Box<dyn Input>>,
+}
+
+impl PlannedObject {
+    /// The bytes of the object in this range.
+    fn range(&self, range: Range<u64>) -> Result<Box<dyn Input>, SourceError> {
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.range(range.clone()).unwrap_or_else(|| {
+            Err(ended(range.start, 0, usize::try_from(range.end - range.start).unwrap_or(0)))
+        })
+    }
+
+    /// Whether this many bytes are worth requesting before they are read.
+    fn has_room_ahead(&self, bytes: u64) -> bool {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).has_room_ahead(bytes)
+    }
+
+    fn named(&self, error: SourceError) -> SourceError {
+        SourceError { object: error.object.or_else(|| Some(self.name.clone())), ..error }
+    }
+}
+
+/// The bytes of a plan, from one of them on.
+pub(crate) struct PlannedInput {
+    object: Arc<PlannedObject>,
+    /// The end of the header, and the byte that follows it, if not all bytes are read.
+    jump: Option<(u64, u64)>,
+    /// Byte of the plan that is read next.
+    at: u64,
+    /// Byte of the plan from which on nothing is requested yet.
+    requested: u64,
+    /// The requests for bytes of the object that are next, in order.
+    requests: VecDeque<Request>,
+}
+
+/// Bytes of an object that are being fetched.
+struct Request {
+    input: Box<dyn Input>,
+    /// Bytes of the object that are still to be read.
+    left: Range<u64>,
+}
+
+impl PlannedInput {
+    /// The bytes from this one on.
+    pub(crate) fn new(object: Arc<PlannedObject>, at: u64) -> Self {
+        Self { object, jump: None, at, requested: at, requests: VecDeque::new() }
+    }
+
+    /// The first `header` bytes, and then those from `at` on.
+    pub(crate) fn with_header(object: Arc<PlannedObject>, header: u64, at: u64) -> Self {
+        let jump = (header > 0).then_some((header, at));
+        Self { jump, ..Self::new(object, if header > 0 { 0 } else { at }) }
+    }
+
+    /// Requests bytes of the object: those that are read next, and as many after them as there is
+    /// room for.
+    fn request(&mut self) -> Result<(), SourceError> {
+        while self.requests.len() < MAX_REQUESTS
+            && let Some(run) = self.object.plan.run_with(self.requested)
+        {
+            let Origin::Object(offset) = run.from else {
+                self.requested = run.end();
+                continue;
+            };
+            let begin = offset + (self.requested - run.at);
+            let length = (run.end() - self.requested).min(REQUEST_BYTES);
+            if !self.requests.is_empty() && !self.object.has_room_ahead(length) {
+                break;
+            }
+            // A reader of a file reads to the end of the run by itself.
+            let is_ahead = self.object.has_room_ahead(0);
+            let length = if is_ahead { length } else { run.end() - self.requested };
+            let left = begin..begin + length;
+            self.requests.push_back(Request { input: self.object.range(left.clone())?, left });
+            self.requested += length;
+            if !is_ahead {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_next(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        if let Some((_, to)) = self.jump.take_if(|(header, _)| self.at >= *header) {
+            *self = Self::new(self.object.clone(), to);
+        }
+        let object = self.object.clone();
+        let Some(run) = object.plan.run_with(self.at) else {
+            self.check_unchanged()?;
+            return Ok(ReadOutcome::End);
+        };
+        let end = self.jump.map_or(run.end(), |(header, _)| header.min(run.end()));
+        let most = usize::try_from(end - self.at).map_or(buf.len(), |left| left.min(buf.len()));
+        let buf = &mut buf[..most];
+        if let Origin::Contexts(from) = run.from {
+            let from = from + (self.at - run.at) as usize;
+            buf.copy_from_slice(object.plan.context(from..from + most));
+            self.at += most as u64;
+            return Ok(ReadOutcome::Bytes(most));
+        }
+        self.request()?;
+        // There is one: the next byte is of the object.
+        let Some(request) = self.requests.front_mut() else { return Ok(ReadOutcome::Nothing) };
+        let left = usize::try_from(request.left.end - request.left.start).unwrap_or(usize::MAX);
+        let most = most.min(left);
+        let outcome = request.input.read(&mut buf[..most], timeout)?;
+        match outcome {
+            ReadOutcome::Bytes(count) => {
+                self.at += count as u64;
+                request.left.start += count as u64;
+                if request.left.is_empty() {
+                    self.requests.pop_front();
+                }
+            }
+            ReadOutcome::End => return Err(ended(request.left.start, 0, left)),
+            ReadOutcome::Nothing | ReadOutcome::Stopped => {}
+        }
+        Ok(outcome)
+    }
+}
+
+impl Input for PlannedInput {
+    fn is_stored(&self) -> bool {
+        true
+    }
+
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        self.object.stored.lock().unwrap_or_else(PoisonError::into_inner).check_unchanged()
+    }
+
+    fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
+        Some(Ok(Box::new(Self::new(self.object.clone(), offset))))
+    }
+
+    fn next_start(&self, offset: u64) -> Option<u64> {
+        Some(self.object.plan.next_start(offset))
+    }
+
+    fn read(
+        &mut self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<ReadOutcome, SourceError> {
+        let size = self.object.plan.size();
+        if self.at > size {
+            let message =
+                format!("was to be read from byte {} of its plan, which has {size} bytes", self.at);
+            let remedy = "it, or its decoder, has changed since the state was taken: bring it \
+                          back, or begin without the state";
+            return Err(SourceError::new(&self.object.name, message, remedy));
+        }
+        self.read_next(buf, timeout).map_err(|error| self.object.named(error))
+    }
+}

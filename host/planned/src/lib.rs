@@ -1,0 +1,20 @@
+//! Objects with a directory: the decoder chooses the bytes that it is shown.
+//!
+//! A decoder that makes plans (`wit/0.3`) names ranges of an object's bytes. The host reads them,
+//! and asks again, until the decoder names the parts of the plan. From then on, the parts are the
+//! object for all who read it: offsets, sections, states and indexes count the bytes of the parts.
+//!
+//! - `source`: [`Planned`], a source whose objects are planned.
+//! - `ask`: asks the decoder for the plan of an object, and checks the answers.
+//! - `plan`: a checked plan.
+//! - `input`: reads the bytes of a plan.
+
+#![forbid(unsafe_code)]
+
+mod ask;
+mod input;
+mod plan;
+mod source;
+
+pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
+pub use source::{Planned, Planner};

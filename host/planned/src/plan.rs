@@ -1,0 +1,165 @@
+//! A checked plan: which bytes follow each other, and where each part begins.
+
+use std::ops::Range;
+
+use pipemill_decode::PlanPart;
+
+/// The bytes of an object that its decoder is shown, in order.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The contexts of all parts.
+    contexts: Vec<u8>,
+    /// Not empty ones, in order and without a gap.
+    runs: Vec<Run>,
+    /// Where parts begin that have bytes.
+    starts: Vec<u64>,
+    size: u64,
+}
+
+/// Bytes that follow each other in the place where they come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Place of the first one in the plan.
+    pub(crate) at: u64,
+    pub(crate) length: u64,
+    pub(crate) from: Origin,
+}
+
+/// Where bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The contexts, from this place on.
+    Contexts(usize),
+    /// The object, from this byte on.
+    Object(u64),
+}
+
+impl Run {
+    pub(crate) fn end(&self) -> u64 {
+        self.at + self.length
+    }
+}
+
+impl Plan {
+    /// The plan of an object of `size` bytes. `None` if a range is not in it, or if all bytes
+    /// together are more than 64 bits can count.
+    pub(crate) fn of(parts: &[PlanPart], size: u64) -> Option<Self> {
+        let mut plan = Self { contexts: Vec::new(), runs: Vec::new(), starts: Vec::new(), size: 0 };
+        for part in parts {
+            let start = plan.size;
+            let context = plan.contexts.len();
+            plan.contexts.extend_from_slice(&part.context);
+            plan.push(part.context.len() as u64, Origin::Contexts(context))?;
+            for range in &part.ranges {
+                let range = range.within(size)?;
+                plan.push(range.end - range.start, Origin::Object(range.start))?;
+            }
+            if plan.size > start {
+                plan.starts.push(start);
+            }
+        }
+        Some(plan)
+    }
+
+    /// Adds bytes at the end.
+    fn push(&mut self, length: u64, from: Origin) -> Option<()> {
+        let at = self.size;
+        self.size = at.checked_add(length)?;
+        let last = self.runs.last_mut();
+        match (last, from) {
+            _ if length == 0 => {}
+            (
+                Some(Run { length: before, from: Origin::Object(offset), .. }),
+                Origin::Object(next),
+            ) if *offset + *before == next => {
+                *before += length;
+            }
+            _ => self.runs.push(Run { at, length, from }),
+        }
+        Some(())
+    }
+
+    /// Number of its bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The first start of a part at or after this byte, or the end.
+    pub(crate) fn next_start(&self, offset: u64) -> u64 {
+        let next = self.starts.partition_point(|start| *start < offset);
+        self.starts.get(next).copied().unwrap_or(self.size)
+    }
+
+    /// The run that has this byte; `None` at the end.
+    pub(crate) fn run_with(&self, offset: u64) -> Option<&Run> {
+        let run = self.runs.partition_point(|run| run.end() <= offset);
+        self.runs.get(run)
+    }
+
+    /// Bytes of the contexts.
+    pub(crate) fn context(&self, range: Range<usize>) -> &[u8] {
+        &self.contexts[range]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipemill_decode::PlanRange;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn part((context, ranges): (Vec<u8>, Vec<(u64, u64)>)) -> PlanPart {
+        let range = |(offset, length)| PlanRange { offset, length };
+        PlanPart { context, ranges: ranges.into_iter().map(range).collect() }
+    }
+
+    proptest! {
+        #[test]
+        fn runs_have_each_byte_of_the_parts_in_order(
+            parts in vec((vec(any::<u8>(), 0..4), vec((0_u64..60, 0_u64..40), 0..4)), 0..6),
+        ) {
+            let object: Vec<u8> = (0..100).collect();
+            let parts: Vec<_> = parts.into_iter().map(part).collect();
+            let (mut expected, mut starts) = (Vec::new(), Vec::new());
+            for part in &parts {
+                let start = expected.len();
+                expected.extend_from_slice(&part.context);
+                for range in &part.ranges {
+                    let from = range.offset as usize;
+                    expected.extend_from_slice(&object[from..from + range.length as usize]);
+                }
+                if expected.len() > start {
+                    starts.push(start as u64);
+                }
+            }
+            let plan = Plan::of(&parts, 100).expect("all ranges are in the object");
+            prop_assert_eq!(plan.size(), expected.len() as u64);
+            let (mut found, mut at) = (Vec::new(), 0);
+            while let Some(run) = plan.run_with(at) {
+                prop_assert_eq!(run.at, at);
+                let length = run.length as usize;
+                found.extend_from_slice(match run.from {
+                    Origin::Contexts(from) => plan.context(from..from + length),
+                    Origin::Object(from) => &object[from as usize..from as usize + length],
+                });
+                at = run.end();
+            }
+            prop_assert_eq!(&found, &expected);
+            for offset in 0..=plan.size() {
+                let next = starts.iter().copied().find(|start| *start >= offset);
+                prop_assert_eq!(plan.next_start(offset), next.unwrap_or(plan.size()));
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_outside_of_the_object_are_no_plan() {
+        for (offset, length) in [(0, 101), (100, 1), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {
+            assert!(Plan::of(&[part((vec![], vec![(offset, length)]))], 100).is_none());
+        }
+        let all = vec![(0, u64::MAX); 2];
+        assert!(Plan::of(&[part((vec![], all))], u64::MAX).is_none());
+    }
+}
