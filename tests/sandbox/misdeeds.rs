@@ -212,6 +212,19 @@ fn cases() -> Vec<Case> {
         plugin("unknown-codec", &["the codec `rar", "known are deflate, zlib", AUTHOR]),
         plugin("decompress-outside", &["a block at 16, outside its chunk", AUTHOR]),
         plugin("decompress-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
+        // What it says of its plan.
+        plugin("plan-panic", &["has no plan: ", "I lost the plan", AUTHOR]),
+        case("plan-spin", Limit, &[SPUN, "raise `limits.call_timeout`"]),
+        case("plan-refuse", Refused, &["the decoder refuses it: no", "plan for you", "`options`"]),
+        plugin("plan-endless", &["has no plan after 32 steps", AUTHOR]),
+        plugin("plan-nothing", &["wants 0 ranges in a step of a plan", AUTHOR]),
+        plugin("plan-many-ranges", &["wants 65 ranges in a step of a plan", AUTHOR]),
+        plugin("plan-outside", &["wants 2 bytes from byte 15 of an object of 16 bytes", AUTHOR]),
+        plugin("plan-overflow", &["wants 2 bytes from byte 18446744073709551615", AUTHOR]),
+        plugin("plan-part-outside", &["wants 0 bytes from byte 17 of an object of 16", AUTHOR]),
+        plugin("plan-large", &["has a plan of 9437248 bytes; expected at most 8388608", AUTHOR]),
+        plugin("plan-many-parts", &["has a plan of 8960000 bytes; expected at most", AUTHOR]),
+        plugin("plan-huge", &["has no plan: ", AUTHOR]),
         // What it says of errors.
         plugin("bad-at-open", &["reported bad bytes outside of `decode`", AUTHOR]),
         plugin("bad-outside", &["bad bytes from 15 to 17 in a chunk of 16", AUTHOR]),
@@ -346,6 +359,24 @@ fn check(case: &Case, read: &consumer::Read) -> Result<(), String> {
         return Err(format!("expected {expected} records before it, found {found} or others"));
     }
     Ok(())
+}
+
+/// Parts of any kind are shown as they are asked for; what is read for a plan has a limit.
+#[test]
+fn odd_plans_are_followed_as_far_as_they_go() {
+    let place = TestDir::new();
+    place.write("input", INPUT);
+    place.write("large", [b'x'; 64 << 10]);
+    let cat = |misdeed: &str, input: &str| {
+        let option = format!("do={misdeed}");
+        let mut command = Command::new(pipemill!());
+        command.current_dir(place.folder()).args(["cat", "--output", "raw", "-d", BAD_PLUGIN]);
+        command.args(["-o", &option, input]);
+        finish(&mut command)
+    };
+    assert_eq!(cat("plan-odd", "input").with_code(0).stdout, b"<89abcdef012345672345");
+    assert_eq!(cat("plan-empty", "input").with_code(0).stdout, b"");
+    cat("plan-much", "large").with_code(65).says(&["wants to see", "expected at most 33554432"]);
 }
 
 /// The misdeeds of decoders that fail after the stream has started.

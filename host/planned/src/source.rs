@@ -7,7 +7,7 @@ use pipemill_source::{
     Awaited, Object, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize,
     cache::CacheCounters, skip,
 };
-use pipemill_types::{ErrorKind, Fault, ListIdentity, StreamInfo};
+use pipemill_types::{Fault, ListIdentity, StreamInfo};
 
 use crate::ask::{Asked, NoPlan, ask};
 use crate::input::{PlannedInput, PlannedObject};
@@ -94,7 +94,7 @@ impl Planned {
         let error = match why {
             NoPlan::Source(error) => error,
             NoPlan::Decoder(Fault { kind, message, remedy, .. }) => SourceError {
-                refused: kind == ErrorKind::Refused,
+                kind,
                 ..SourceError::new(&object.name, format!("has no plan: {message}"), remedy)
             },
         };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use pipemill_types::Printable;
+use pipemill_types::{ErrorKind, Printable};
 
 /// Why a source can't continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,8 +19,9 @@ pub struct SourceError {
     pub epoch: Option<u32>,
     /// Whether the input does not exist. False if it exists but can't be read.
     pub missing: bool,
-    /// Whether the input can be read, but is not the input of the state.
-    pub refused: bool,
+    /// [`ErrorKind::Source`], unless the input can be read: it is not the input of the state, or its
+    /// decoder fails before the first byte.
+    pub kind: ErrorKind,
 }
 
 impl SourceError {
@@ -36,7 +37,7 @@ impl SourceError {
             remedy: remedy.into(),
             epoch: None,
             missing: false,
-            refused: false,
+            kind: ErrorKind::Source,
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_types::{ListIdentity, ObjectIdentity, is_same_content, split_identity};
+use pipemill_types::{ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_identity};
 
 use crate::file_identity::file_facts;
 use crate::file_version::FileVersion;
@@ -330,7 +330,7 @@ fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
         known.identity
     );
     let remedy = "bring the object back, or make the index again";
-    SourceError { refused: true, ..SourceError::new(&known.name, message, remedy) }
+    SourceError { kind: ErrorKind::Refused, ..SourceError::new(&known.name, message, remedy) }
 }
 
 impl Source for KnownFiles {

@@ -29,7 +29,7 @@ pub struct ReadSettings {
 }
 
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
-const PLANNED_ENDINGS: [&str; 1] = [".parquet"];
+const PLANNED_ENDINGS: [&str; 2] = [".parquet", ".parq"];
 
 impl Default for ReadSettings {
     fn default() -> Self {

@@ -2,7 +2,7 @@
 //! stopped.
 
 use pipemill_codecs::SeekPoint;
-use pipemill_types::ListIdentity;
+use pipemill_types::{ErrorKind, ListIdentity};
 
 use crate::SourceError;
 
@@ -104,6 +104,6 @@ pub(crate) fn check_list(
         let message = format!("`objects` differ: {why}");
         let remedy = "bring the objects back, begin without the state, or accept it: `objects`";
         let error = SourceError::new(name, message, remedy);
-        SourceError { epoch: Some(epoch), refused: true, ..error }
+        SourceError { epoch: Some(epoch), kind: ErrorKind::Refused, ..error }
     })
 }

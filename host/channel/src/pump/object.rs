@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{
-    AddedField, ErrorKind, Fault, ObjectIdentity, Position, StreamInfo, split_identity,
-};
+use pipemill_types::{AddedField, Fault, ObjectIdentity, Position, StreamInfo, split_identity};
 
 use crate::batch::builder::BatchBuilder;
 use crate::pump::added_values::AddedValues;
@@ -195,8 +193,7 @@ impl Decoding<'_> {
 
     /// The failure of a source that has no next object. `epoch` is the one of the last object.
     pub(crate) fn source_failure(&self, epoch: u32, error: SourceError) -> Failure {
-        let kind = if error.refused { ErrorKind::Refused } else { ErrorKind::Source };
-        let fault = Fault::new(kind, error.message, error.remedy);
+        let fault = Fault::new(error.kind, error.message, error.remedy);
         let epoch = error.epoch.unwrap_or(epoch);
         let position = Position { object: error.object, ..Position::epoch(epoch) };
         Failure { missing: error.missing, ..self.failure_at(position, fault) }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
-use pipemill_types::{ObjectFacts, ObjectIdentity};
+use pipemill_types::{ErrorKind, ObjectFacts, ObjectIdentity};
 
 use crate::host::{Bytes, Setup};
 
@@ -121,7 +121,7 @@ impl Input for Pieces {
                 remedy: "find it".to_owned(),
                 epoch: None,
                 missing: false,
-                refused: false,
+                kind: ErrorKind::Source,
             });
         }
         if rest.is_empty() {

@@ -151,6 +151,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             order,
             wrap,
             hidden: false,
+            on_demand: None,
         },
     )
 }

@@ -12,4 +12,6 @@ mod misdeeds;
 #[cfg(target_arch = "wasm32")]
 mod mix;
 #[cfg(target_arch = "wasm32")]
+mod plans;
+#[cfg(target_arch = "wasm32")]
 mod plugin;

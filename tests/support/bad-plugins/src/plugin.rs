@@ -7,10 +7,11 @@ use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     StreamInfo,
 };
 use pipemill_plugin::bindings::exports::pipemill::decoder0_2_0::window;
+use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::plan;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
-use crate::{framed, misdeeds};
+use crate::{framed, misdeeds, plans};
 
 struct Plugin;
 
@@ -41,6 +42,23 @@ impl window::Guest for Plugin {
 
     fn decode(_: StreamBorrow<'_>, _: u32, _: u32, _: bool) -> Result<Progress, DecodeError> {
         unreachable!("no window was set aside")
+    }
+}
+
+impl plan::Guest for Plugin {
+    fn plans() -> bool {
+        true
+    }
+
+    fn step(
+        options: Vec<(String, String)>,
+        info: StreamInfo,
+        seen: Vec<plan::Piece>,
+    ) -> Result<plan::Next, String> {
+        std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
+        let misdeed = options.into_iter().next().map_or_else(String::new, |(_, value)| value);
+        let next = plans::step(&misdeed, info.size.unwrap_or(0), &seen)?;
+        Ok(next.unwrap_or(plan::Next::Whole))
     }
 }
 
