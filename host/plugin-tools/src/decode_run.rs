@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use pipemill_channel::{
     OnPluginError, Outcome, Sink, StopReason, Workers,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
+use pipemill_planned::{Planned, Planner};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
 
@@ -28,6 +30,8 @@ pub struct PluginUnderTest {
     pub limits: Limits,
     /// Largest record, in bytes.
     pub max_record: u64,
+    /// Whether its streams are shown the parts of a plan.
+    pub(super) is_planned: bool,
     /// Whether its records are known to come from compressed blocks: several records have one
     /// start, and errors may follow inside of the block.
     pub(super) has_blocks: bool,
@@ -152,7 +156,44 @@ impl PluginUnderTest {
     pub fn new(plugin: Plugin, options: Vec<(String, String)>, max_record: u64) -> Self {
         let limits = Limits::for_records(max_record);
         let (work, whole_runs) = (Work::default(), WholeRuns::default());
-        Self { plugin, options, limits, max_record, has_blocks: false, work, whole_runs }
+        let (is_planned, has_blocks) = (false, false);
+        Self { plugin, options, limits, max_record, is_planned, has_blocks, work, whole_runs }
+    }
+
+    /// The same plugin, whose streams are shown the parts of a plan.
+    pub(super) fn planned(&self) -> Self {
+        Self { is_planned: true, ..self.clone() }
+    }
+
+    /// The bytes of the parts of its plan of an input. `None` if it makes none.
+    ///
+    /// # Errors
+    /// The plugin fails, breaks the contract, or refuses the input.
+    pub(super) fn plan(&self, input: &Arc<[u8]>) -> Result<Option<Vec<u8>>, String> {
+        let planner = Planner {
+            channel: "test".to_owned(),
+            plugin: self.plugin.clone(),
+            options: self.options.clone(),
+            limits: self.limits.clone(),
+            max_record: self.max_record,
+        };
+        let source = SingleObject {
+            input: Some(input.clone()),
+            pieces: Vec::new(),
+            is_planned: false,
+            has_ranges: true,
+        };
+        let failed = |error: SourceError| error.in_full();
+        let event = Planned::new(Box::new(source), planner).next().map_err(failed)?;
+        let SourceEvent::Object(mut object) = event else { return Ok(None) };
+        if !object.facts.is_planned {
+            return Ok(None);
+        }
+        let (mut bytes, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        while let ReadOutcome::Bytes(count) = object.input.read(&mut piece, None).map_err(failed)? {
+            bytes.extend_from_slice(&piece[..count]);
+        }
+        Ok(Some(bytes))
     }
 
     /// The same plugin with another largest record. Its limits stay.
@@ -213,7 +254,12 @@ impl PluginUnderTest {
         let on_error = if skip { OnError::Skip } else { OnError::Fail };
         let mut channel = Channel {
             name: "test".to_owned(),
-            source: Box::new(SingleObject { input: Some(input.clone()), pieces: pieces.to_vec() }),
+            source: Box::new(SingleObject {
+                input: Some(input.clone()),
+                pieces: pieces.to_vec(),
+                is_planned: self.is_planned,
+                has_ranges: false,
+            }),
             plugin,
             options: self.options.clone(),
             limits: self.limits.clone(),
@@ -281,7 +327,10 @@ impl PluginUnderTest {
             max_record: self.max_record,
             offsets: true,
             facts: ObjectFacts::default(),
-            extensions: extensions.to_vec(),
+            extensions: {
+                let planned = self.is_planned.then(planned_extension);
+                planned.into_iter().chain(extensions.iter().cloned()).collect()
+            },
         }
     }
 }
@@ -337,6 +386,10 @@ impl Observer for ErrorCollector {
 struct SingleObject {
     input: Option<Arc<[u8]>>,
     pieces: Vec<usize>,
+    /// Whether the bytes are those of a plan.
+    is_planned: bool,
+    /// Whether it can be read at any place.
+    has_ranges: bool,
 }
 
 impl Source for SingleObject {
@@ -344,17 +397,23 @@ impl Source for SingleObject {
         let Some(bytes) = self.input.take() else { return Ok(SourceEvent::End) };
         let size = Some(bytes.len() as u64);
         let pieces = std::mem::take(&mut self.pieces).into_iter();
-        let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true });
+        let has_ranges = self.has_ranges;
+        let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true, has_ranges });
         Ok(SourceEvent::Object(Object {
             epoch: 0,
             ordinal: 0,
             name: "input".to_owned(),
             identity: ObjectIdentity::default(),
-            facts: ObjectFacts { size, ..ObjectFacts::default() },
+            facts: ObjectFacts { size, is_planned: self.is_planned, ..ObjectFacts::default() },
             block: None,
             first_record: None,
             input,
         }))
+    }
+
+    fn is_planned(&self) -> bool {
+        // The kit itself makes plans, and shows their bytes in pieces.
+        true
     }
 
     fn end_epoch(&mut self) {}
@@ -368,9 +427,17 @@ struct InputInPieces {
     pieces: std::vec::IntoIter<usize>,
     /// Whether the next piece is available now.
     comes_next: bool,
+    has_ranges: bool,
 }
 
 impl Input for InputInPieces {
+    fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
+        let (bytes, pieces) = (self.bytes.clone(), Vec::new().into_iter());
+        let at = usize::try_from(range.start).unwrap_or(usize::MAX).min(bytes.len());
+        let input = Self { bytes, at, pieces, comes_next: true, has_ranges: true };
+        self.has_ranges.then(|| Ok(Box::new(input) as Box<dyn Input>))
+    }
+
     fn read(
         &mut self,
         buf: &mut [u8],

@@ -78,5 +78,7 @@ pub use memory_budget::{MemoryBudget, MemoryLimits, MemoryPart, OverBudget, Take
 pub use mode::Mode;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
-pub use stream_info::{ObjectFacts, StreamInfo, restart_extension, schema_extension};
+pub use stream_info::{
+    ObjectFacts, StreamInfo, planned_extension, restart_extension, schema_extension,
+};
 pub use suggest::nearest;

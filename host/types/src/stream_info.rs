@@ -47,6 +47,11 @@ pub fn restart_extension(header: u64, place: u64) -> (String, String) {
     ("restart".to_owned(), format!("{header} {place}"))
 }
 
+/// Tells a stream that it is shown the parts of a plan: the extension `planned`.
+pub fn planned_extension() -> (String, String) {
+    ("planned".to_owned(), String::new())
+}
+
 /// The facts that a source knows of an object before it reads it. A decoder may use it, but can't
 /// rely on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{AddedField, Fault, ObjectIdentity, Position, StreamInfo, split_identity};
+use pipemill_types::{
+    AddedField, Fault, ObjectIdentity, Position, StreamInfo, planned_extension, split_identity,
+};
 
 use crate::batch::builder::BatchBuilder;
 use crate::pump::added_values::AddedValues;
@@ -96,9 +98,7 @@ impl<'a> Decoder<'a> {
         for (_, schema) in extensions.iter_mut().filter(|(name, _)| name == "schema") {
             *schema = AddedField::removed_from(schema, self.decoding.added_fields);
         }
-        if object.facts.is_planned {
-            extensions.push(("planned".to_owned(), String::new()));
-        }
+        extensions.extend(object.facts.is_planned.then(planned_extension));
         let info = StreamInfo {
             channel: channel.to_owned(),
             epoch: object.epoch,

@@ -11,6 +11,7 @@
 //! - `expected`: the author's expectations of an input: its records, as `pipemill cat` prints them,
 //!   and its errors, as `pipemill cat --on-error quarantine` writes them.
 //! - `offsets`: checks whether errors begin with the framing of the bad record.
+//! - `plan`: makes the plan of an input, and tests its parts as an input of their own.
 //! - `random`: random pieces and random damage.
 //! - `run_check`: the properties of every run of any input: the decoder does not fail, starts and
 //!   errors are in order, and values have the type of their field.
@@ -24,6 +25,7 @@ mod gaps;
 mod max_record;
 mod needs;
 mod offsets;
+mod plan;
 mod positions;
 mod random;
 mod restart;
@@ -33,6 +35,7 @@ mod shrink;
 mod starts;
 mod structure;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::decode_run::{DecodeRun, PluginUnderTest};
@@ -104,7 +107,12 @@ impl ConformanceTest {
         expected: Expectations<'_>,
         report: &mut dyn FnMut(Report<'_>),
     ) -> Result<DecodeRun, Box<Finding>> {
-        Checks::new(tested, input.into(), self, report).run(expected)
+        let input: Arc<[u8]> = input.into();
+        let whole = Checks::new(tested, input.clone(), self, report).run(expected)?;
+        if tested.plugin.plans() {
+            plan::check(self, tested, &input, &whole, report)?;
+        }
+        Ok(whole)
     }
 }
 

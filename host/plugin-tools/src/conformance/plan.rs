@@ -1,0 +1,63 @@
+//! A plan of an input: every instance makes the same one, its parts have the records of the whole
+//! input, and all that holds for an input holds for the bytes of the parts.
+
+use std::sync::Arc;
+
+use super::checks::Checks;
+use super::compare::show_fields;
+use super::{ConformanceTest, Expectations, Finding, Report};
+use crate::decode_run::{DecodeRun, PluginUnderTest};
+
+const PLAN: &str = "the parts of its plan have the same records";
+
+/// Tests the plan of an input, whose run was `whole`.
+pub(super) fn check(
+    test: &ConformanceTest,
+    tested: &PluginUnderTest,
+    input: &Arc<[u8]>,
+    whole: &DecodeRun,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Result<(), Box<Finding>> {
+    let finding = |broken| Box::new(Finding { tried: PLAN, broken, case: None });
+    let Some(bytes) = tested.plan(input).map_err(finding)? else {
+        let note = "the plugin shows this input whole: its plans are not tested";
+        report(Report::Note(note.to_owned()));
+        return Ok(());
+    };
+    if tested.plan(input).map_err(finding)?.as_ref() != Some(&bytes) {
+        return Err(finding("a second instance makes another plan of the same input".to_owned()));
+    }
+    let (bytes, planned): (Arc<[u8]>, _) = (bytes.into(), tested.planned());
+    let found = planned.decode(&bytes, &[], test.skip_errors);
+    if whole.errors.is_empty() {
+        compare(whole, &found).map_err(finding)?;
+    }
+    report(Report::Passed(PLAN, format!("{} bytes of {}", bytes.len(), input.len())));
+    let mut of_parts = |line: Report<'_>| match line {
+        Report::Passed(name, details) => {
+            report(Report::Passed(name, format!("{details}, of the parts")));
+        }
+        Report::Note(note) => report(Report::Note(format!("of the parts: {note}"))),
+    };
+    Checks::new(&planned, bytes, test, &mut of_parts).run(Expectations::default()).map(|_| ())
+}
+
+/// Compares the records of the parts with those of the whole input.
+fn compare(whole: &DecodeRun, found: &DecodeRun) -> Result<(), String> {
+    if let Some(error) = found.errors.first() {
+        return Err(format!("the whole input has no error, and its parts have {error}"));
+    }
+    let (of_whole, of_parts) = (whole.records.len(), found.records.len());
+    if of_whole != of_parts {
+        return Err(format!("the whole input has {of_whole} records, and its parts {of_parts}"));
+    }
+    if whole.schema != found.schema {
+        let (before, now) = (show_fields(whole.fields()), show_fields(found.fields()));
+        return Err(format!("the whole input has the fields {before}, and its parts {now}"));
+    }
+    let mut pairs = whole.records.iter().zip(&found.records);
+    match pairs.position(|(before, now)| before.fields != now.fields) {
+        Some(number) => Err(format!("record {number} of the parts has other values")),
+        None => Ok(()),
+    }
+}
