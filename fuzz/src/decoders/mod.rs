@@ -5,6 +5,7 @@ mod case;
 mod check;
 mod compressed;
 mod mend;
+mod parts;
 mod presets;
 
 use case::Case;
@@ -71,6 +72,7 @@ pub(crate) fn npz(bytes: &[u8]) {
 pub(crate) fn parquet(bytes: &[u8]) {
     let case = Case::new(bytes, presets::PARQUET).decompressing();
     check::<pipemill_parquet::Parquet>(&case);
+    parts::compare(&case);
 }
 
 pub(crate) fn recordio(bytes: &[u8]) {

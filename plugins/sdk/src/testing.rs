@@ -11,8 +11,8 @@ use std::rc::Rc;
 pub use speed::{print_passes, print_speed, print_speed_with};
 
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, Options, Progress, Records, Resume,
-    StreamInfo, unpack,
+    Codec, DecodeError, Decoder, Field, Host, Level, Next, Options, Part, Piece, Progress, Records,
+    Resume, StreamInfo, unpack,
 };
 
 /// One record: its fields; `None` is an absent field.
@@ -79,6 +79,11 @@ impl Setup {
         self.decompress = Some(decompress);
         self
     }
+    /// The same setup, for a stream that is shown [`parts`] of a plan.
+    pub fn planned(mut self) -> Self {
+        self.extensions.push(("planned".to_owned(), String::new()));
+        self
+    }
     /// The same setup, but decoding continues after errors.
     pub fn skipping(mut self) -> Self {
         self.skip = true;
@@ -91,14 +96,56 @@ impl Setup {
 /// # Errors
 /// The text with which the decoder, or the check of its options, refuses the setup.
 pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
-    let info = StreamInfo {
+    D::open(&Options::new(&D::options(), &setup.options)?, &info(setup))
+}
+
+fn info(setup: &Setup) -> StreamInfo {
+    StreamInfo {
         channel: "test".into(),
         object: "test".into(),
         max_record: setup.max_record,
         extensions: setup.extensions.clone(),
         ..StreamInfo::default()
-    };
-    D::open(&Options::new(&D::options(), &setup.options)?, &info)
+    }
+}
+
+/// The bytes of each part of a decoder's plan of an object. `None` if the object is shown whole.
+/// Decode them with [`Setup::planned`].
+///
+/// # Errors
+/// The text with which the decoder refuses the object.
+///
+/// # Panics
+/// If the decoder breaks the contract: a range is not in the object, or a step has too many bytes
+/// or ranges.
+pub fn parts<D: Decoder>(setup: &Setup, object: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
+    let info = StreamInfo { size: Some(object.len() as u64), ..info(setup) };
+    let options = Options::new(&D::options(), &setup.options)?;
+    let bytes = |range: &Range<u64>| &object[range.start as usize..range.end as usize];
+    let mut seen: Vec<Piece> = Vec::new();
+    for _ in 0..32 {
+        match D::plan(&options, &info, &seen)? {
+            Next::Whole => return Ok(None),
+            Next::Read(ranges) => {
+                assert!((1..=64).contains(&ranges.len()), "{} ranges in a step", ranges.len());
+                let piece = |range: &Range<u64>| Piece {
+                    offset: range.start,
+                    bytes: bytes(range).to_vec(),
+                };
+                seen.extend(ranges.iter().map(piece));
+                let read: usize = seen.iter().map(|piece| piece.bytes.len()).sum();
+                assert!(read <= 32 << 20, "{read} bytes are read for a plan");
+            }
+            Next::Parts(parts) => {
+                let part = |part: &Part| {
+                    let ranges = part.ranges.iter().flat_map(|range| bytes(range));
+                    part.context.iter().chain(ranges).copied().collect()
+                };
+                return Ok(Some(parts.iter().map(part).collect()));
+            }
+        }
+    }
+    panic!("there is no plan after 32 steps");
 }
 
 /// Opens a decoder, passes it one chunk that is not the end of the input, and returns the result of

@@ -1,6 +1,7 @@
 //! Tests of the parquet decoder: files that pyarrow wrote, any split, options, damage. What pyarrow
 //! writes at random is compared in `tests/plugin/test_parquet.py`.
 
+mod parts;
 mod splits;
 
 use pipemill_parquet::Parquet;
