@@ -107,6 +107,17 @@ fn a_batch_that_a_consumer_asks_for() {
     host.wait().with_code(0);
 }
 
+/// As many bytes as may be read for a plan.
+#[test]
+fn bytes_that_a_plan_is_made_of() {
+    let place = TestDir::new();
+    let file = place.write("in", vec![b'x'; 32 << 20]);
+    let more = "options = { do = 'plan-all' }\nmax_record = '1MiB'";
+    let config = small(BAD_PLUGIN, &format!("file = {file:?}"), more);
+    let config = config.replace("memory = '34MiB'", "memory = '80MiB'");
+    assert_eq!(run_within_account(&place, &config, 0).expect("it is allowed"), 0);
+}
+
 /// Records whose fields share their bytes are small when they are decoded, and large when they are
 /// copied.
 #[test]

@@ -396,8 +396,8 @@ impl Input for Peek {
         self.input.range(range)
     }
 
-    fn has_room_ahead(&self, bytes: u64) -> bool {
-        self.input.has_room_ahead(bytes)
+    fn room_ahead(&self) -> Option<u64> {
+        self.input.room_ahead()
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
@@ -457,8 +457,8 @@ impl Input for Checked {
         self.peek.range(range)
     }
 
-    fn has_room_ahead(&self, bytes: u64) -> bool {
-        self.peek.has_room_ahead(bytes)
+    fn room_ahead(&self) -> Option<u64> {
+        self.peek.room_ahead()
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {

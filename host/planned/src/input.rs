@@ -13,6 +13,8 @@ use crate::plan::{Origin, Plan};
 
 /// Most bytes of one request.
 const REQUEST_BYTES: u64 = 8 << 20;
+/// The same, of bytes for which there is no room but that are read next.
+const LEAST_REQUEST_BYTES: u64 = 1 << 20;
 /// Requests of one reader at a time.
 const MAX_REQUESTS: usize = 4;
 
@@ -34,9 +36,9 @@ impl PlannedObject {
         })
     }
 
-    /// Whether this many bytes are worth requesting before they are read.
-    fn has_room_ahead(&self, bytes: u64) -> bool {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner).has_room_ahead(bytes)
+    /// See [`Input::room_ahead`].
+    fn room_ahead(&self) -> Option<u64> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).room_ahead()
     }
 
     fn named(&self, error: SourceError) -> SourceError {
@@ -87,17 +89,21 @@ impl PlannedInput {
                 continue;
             };
             let begin = offset + (self.requested - run.at);
-            let length = (run.end() - self.requested).min(REQUEST_BYTES);
-            if !self.requests.is_empty() && !self.object.has_room_ahead(length) {
-                break;
-            }
-            // A reader of a file reads to the end of the run by itself.
-            let is_ahead = self.object.has_room_ahead(0);
-            let length = if is_ahead { length } else { run.end() - self.requested };
-            let left = begin..begin + length;
-            self.requests.push_back(Request { input: self.object.range(left.clone())?, left });
+            let left = run.end() - self.requested;
+            let length = match self.object.room_ahead() {
+                // A file is read to the end of the run.
+                None => left,
+                Some(room) if self.requests.is_empty() => {
+                    left.min(room.clamp(LEAST_REQUEST_BYTES, REQUEST_BYTES))
+                }
+                Some(room) if room >= left.min(REQUEST_BYTES) => left.min(REQUEST_BYTES),
+                Some(_) => break,
+            };
+            let bytes = begin..begin + length;
+            let input = self.object.range(bytes.clone())?;
+            self.requests.push_back(Request { input, left: bytes });
             self.requested += length;
-            if !is_ahead {
+            if self.object.room_ahead().is_none() {
                 break;
             }
         }

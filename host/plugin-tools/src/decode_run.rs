@@ -13,7 +13,9 @@ use pipemill_channel::{
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
 use pipemill_planned::{Planned, Planner};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
-use pipemill_types::{ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo};
+use pipemill_types::{
+    ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo, planned_extension,
+};
 
 use super::slot_memories::SlotMemories;
 use super::work::Work;

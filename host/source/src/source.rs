@@ -68,11 +68,10 @@ pub trait Input: Send {
         None
     }
 
-    /// Whether this many bytes are worth requesting by [`range`](Self::range) before they are read,
-    /// and there is room for them.
-    fn has_room_ahead(&self, bytes: u64) -> bool {
-        let _ = bytes;
-        false
+    /// Number of bytes for which there is room before they are read, if it is worth requesting them
+    /// by [`range`](Self::range) that early.
+    fn room_ahead(&self) -> Option<u64> {
+        None
     }
 
     /// The first place at or after this one at which decoding can begin, if the object tells such

@@ -9,8 +9,8 @@ pub struct Builtin {
     pub name: &'static str,
     /// One line that says what it reads.
     pub about: &'static str,
-    /// This number grows when its records or fields change for the same input. States and indexes
-    /// name it.
+    /// This number grows when its records, its fields, or the parts of its plans change for the
+    /// same input. States and indexes name it.
     pub records_version: u32,
     /// Whether it makes plans of objects.
     pub plans: bool,

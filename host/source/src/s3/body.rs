@@ -319,8 +319,8 @@ impl Input for Body {
         Some(Ok(Box::new(body)))
     }
 
-    fn has_room_ahead(&self, bytes: u64) -> bool {
-        self.reader.planner.window.has_room(bytes)
+    fn room_ahead(&self) -> Option<u64> {
+        Some(self.reader.planner.window.room())
     }
 
     fn read(

@@ -371,12 +371,10 @@ impl Input for ByContentEncoding {
         }
     }
 
-    fn has_room_ahead(&self, bytes: u64) -> bool {
+    fn room_ahead(&self) -> Option<u64> {
         match &self.encoding {
-            ObjectEncoding::Unknown(body) => {
-                body.as_ref().is_some_and(|body| body.has_room_ahead(bytes))
-            }
-            ObjectEncoding::Known(input) => input.has_room_ahead(bytes),
+            ObjectEncoding::Unknown(body) => body.as_ref()?.room_ahead(),
+            ObjectEncoding::Known(input) => input.room_ahead(),
         }
     }
 

@@ -134,9 +134,9 @@ impl ReadWindow {
         (reservation, request)
     }
 
-    /// Whether there is room for these bytes beside those that are requested or fetched.
-    pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.state().reserved + bytes <= self.budget.share()
+    /// Number of bytes that may be requested beside those that are requested or fetched.
+    pub(super) fn room(&self) -> u64 {
+        self.budget.share().saturating_sub(self.state().reserved)
     }
 
     fn reserve_now(

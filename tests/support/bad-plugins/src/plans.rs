@@ -33,7 +33,8 @@ pub fn step(misdeed: &str, size: u64, seen: &[Piece]) -> Result<Option<Next>, St
         "plan-much" if seen.len() < 2_000 => Next::Read(vec![range(0, size); 64]),
         // Bytes twice, backwards, and some of its own.
         "plan-odd" => part(b"<".to_vec(), vec![range(8, 8), range(0, 8), range(8, 0), range(2, 4)]),
-        "plan-empty" => Next::Parts(Vec::new()),
+        "plan-all" if seen.is_empty() => Next::Read(vec![range(0, size)]),
+        "plan-all" | "plan-empty" => Next::Parts(Vec::new()),
         _ => return Ok(None),
     };
     Ok(Some(next))
