@@ -1911,6 +1911,9 @@ pub mod exports {
             /// if they were the object: of each part the `context`, and then the bytes of its `ranges`. Chunks,
             /// offsets, `need`, `more`, errors and restarts are those of any other stream, and count these bytes.
             ///
+            /// `stream-info.extensions` of such a stream has the key "planned", with an empty value, and
+            /// `stream-info.size` is the number of all bytes that the parts have.
+            ///
             /// A plan is made only of objects that can be read at any place: uncompressed files and objects in
             /// S3. Streams of all other objects (pipes, compressed objects) are shown the whole object.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -1959,11 +1962,9 @@ pub mod exports {
                 /// context has all that decoding needs to know of the directory.
                 #[derive(Clone)]
                 pub struct Part {
-                    /// Bytes of the decoder's own, with a mark by which it knows them. All contexts of an object
-                    /// have at most 64 MiB.
+                    /// Bytes of the decoder's own, with a mark by which it knows them.
                     pub context: _rt::Vec<u8>,
-                    /// Bytes of the object, in the order in which they are shown. All parts of an object have at
-                    /// most 1,048,576 ranges.
+                    /// Bytes of the object, in the order in which they are shown.
                     pub ranges: _rt::Vec<Range>,
                 }
                 impl ::core::fmt::Debug for Part {
@@ -1980,10 +1981,11 @@ pub mod exports {
                 /// The decoder's next step.
                 #[derive(Clone)]
                 pub enum Next {
-                    /// Call `step` again, and show these ranges, too: at most 64 of them, 64 MiB in all steps of an
-                    /// object, and 32 steps.
+                    /// Call `step` again, and show these ranges, too: at most 64 of them in a step, 32 MiB in all
+                    /// steps of an object, and 32 steps.
                     Read(_rt::Vec<Range>),
-                    /// The plan. It may be empty: then the object has no records.
+                    /// The plan. It may be empty: then the object has no records. All contexts of it, with 16 bytes
+                    /// for each range and 64 for each part, have at most 8 MiB.
                     Parts(_rt::Vec<Part>),
                     /// Show the object as without a plan.
                     Whole,

@@ -54,6 +54,7 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/lib.rs",
     "src/map.rs",
     "src/options.rs",
+    "src/plan.rs",
     "src/records.rs",
     "src/testing.rs",
     "src/testing/speed.rs",
