@@ -244,7 +244,9 @@ fn framed_report(mistake: &str, args: &[&str], code: i32) -> String {
 #[test]
 fn a_sound_decoder_of_framed_records_passes() {
     let report = framed_report("framed", &["--strict-end"], 0);
-    assert!(!report.contains("note"), "{report}");
+    // It makes plans of other inputs.
+    assert!(report.contains("the plugin shows this input whole"), "{report}");
+    assert_eq!(report.matches("note").count(), 1, "{report}");
     assert!(report.contains("12 of 12 records; decoding can begin at 11 of them"), "{report}");
     assert!(report.contains("the largest has 40; tried [40, 39, 20, 41]"), "{report}");
 }

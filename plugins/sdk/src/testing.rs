@@ -138,8 +138,8 @@ pub fn parts<D: Decoder>(setup: &Setup, object: &[u8]) -> Result<Option<Vec<Vec<
             }
             Next::Parts(parts) => {
                 let part = |part: &Part| {
-                    let ranges = part.ranges.iter().flat_map(|range| bytes(range));
-                    part.context.iter().chain(ranges).copied().collect()
+                    let ranges: Vec<_> = part.ranges.iter().map(bytes).collect();
+                    [&part.context, &ranges.concat()[..]].concat()
                 };
                 return Ok(Some(parts.iter().map(part).collect()));
             }
