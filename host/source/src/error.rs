@@ -19,8 +19,8 @@ pub struct SourceError {
     pub epoch: Option<u32>,
     /// Whether the input does not exist. False if it exists but can't be read.
     pub missing: bool,
-    /// [`ErrorKind::Source`], unless the input can be read: it is not the input of the state, or its
-    /// decoder fails before the first byte.
+    /// [`ErrorKind::Source`], unless the input can be read: then it is not the input of the state,
+    /// or its decoder fails before the first byte.
     pub kind: ErrorKind,
 }
 

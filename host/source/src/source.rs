@@ -61,8 +61,8 @@ pub trait Input: Send {
     }
 
     /// These bytes of the object as it is stored, to be read concurrently with this input. More
-    /// bytes may follow. A store that is asked for bytes begins to fetch them at once. `None` if the
-    /// object can't be read at several places concurrently, or is inflated.
+    /// bytes may follow. A store that is asked for bytes begins to fetch them at once. `None` if
+    /// the object can't be read at several places concurrently, or is inflated.
     fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
         let _ = range;
         None

@@ -125,7 +125,8 @@ impl ReadWindow {
     }
 
     /// Reserves bytes for which the reader already waits, or soon does, regardless of the bytes
-    /// that are reserved. Waits while as many of these requests are in flight as the settings allow.
+    /// that are reserved. Waits while as many of these requests are in flight as the settings
+    /// allow.
     pub(super) async fn force(self: &Arc<Self>, bytes: u64) -> (Reservation, RequestPermit) {
         // The semaphore is never closed.
         let permit = self.at_once.clone().acquire_owned().await.ok();
