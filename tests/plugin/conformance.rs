@@ -119,7 +119,7 @@ fn decoders_of_arrays_pass() {
 
 #[test]
 fn decoders_of_columns_pass() {
-    for file in ["none", "gzip", "snappy", "zstd", "v2"] {
+    for file in ["none", "gzip", "snappy", "zstd", "lz4", "brotli", "v2"] {
         passes_with_heads(
             "parquet",
             &[],

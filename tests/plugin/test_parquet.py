@@ -142,7 +142,7 @@ def write(path, data, rng):
         "data_page_size": rng.choice([1, 1000, 2**20]),
         "write_batch_size": rng.choice([1, 100, 1024]),
         "data_page_version": rng.choice(["1.0", "2.0"]),
-        "compression": rng.choice(["none", "snappy", "gzip", "zstd"]),
+        "compression": rng.choice(["none", "snappy", "gzip", "zstd", "lz4", "brotli"]),
         "version": "2.6",
         "write_page_checksum": rng.random() < 0.5,
         "write_page_index": rng.random() < 0.5,
@@ -176,7 +176,7 @@ def rows_of(con):
     )
 
 
-@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "uncompressed"])
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "lz4_raw", "brotli", "uncompressed"])
 def test_files_of_duckdb_and_polars_are_read(tmp_path, codec):
     con = duckdb.connect()
     rows = rows_of(con)

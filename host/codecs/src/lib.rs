@@ -3,6 +3,7 @@
 //! Sources use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 //!
 //! - `block_start`: the state between two blocks of deflate data.
+//! - `brotli`: a Brotli stream, from its bytes in memory.
 //! - `first_bytes`: the first inflated bytes after a seek point, which are compared with it.
 //! - `gzip_members`: gzip members (RFC 1952), from compressed bytes that come in pieces of any
 //!   size.
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod block_start;
+mod brotli;
 mod first_bytes;
 mod gzip_members;
 mod seek_point;
@@ -26,6 +28,8 @@ use std::io::{self, Cursor, Read};
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
+
+use brotli::Brotli;
 
 pub use gzip_members::GzipMembers;
 pub use seek_point::{SeekPoint, WrongSeekPoint, is_wrong_seek_point};
@@ -48,12 +52,30 @@ pub enum Codec {
     Lz4,
     /// One Snappy block, without framing.
     Snappy,
+    /// One LZ4 block, without framing. It does not say its size, and has no end mark: who knows the
+    /// size compares it.
+    Lz4Block,
+    /// A Brotli stream (RFC 7932).
+    Brotli,
 }
 
 impl Codec {
     /// All codecs.
-    pub const ALL: [Self; 6] =
-        [Self::Deflate, Self::Zlib, Self::Gzip, Self::Zstd, Self::Lz4, Self::Snappy];
+    pub const ALL: [Self; 8] = [
+        Self::Deflate,
+        Self::Zlib,
+        Self::Gzip,
+        Self::Zstd,
+        Self::Lz4,
+        Self::Snappy,
+        Self::Lz4Block,
+        Self::Brotli,
+    ];
+
+    /// Whether a block has no parts: it is decompressed as a whole.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Snappy | Self::Lz4Block)
+    }
 
     /// The codec's name in the decoder interface.
     pub fn word(self) -> &'static str {
@@ -64,6 +86,8 @@ impl Codec {
             Self::Zstd => "zstd",
             Self::Lz4 => "lz4",
             Self::Snappy => "snappy",
+            Self::Lz4Block => "lz4-block",
+            Self::Brotli => "brotli",
         }
     }
 
@@ -77,6 +101,10 @@ impl Codec {
 const ZSTD_WINDOW_LOG: u32 = 27;
 /// The same size in bytes.
 pub const ZSTD_WINDOW_BYTES: u64 = 1 << ZSTD_WINDOW_LOG;
+/// Largest window of a Brotli stream. Its ring buffer has twice as many bytes.
+const BROTLI_WINDOW_BYTES: u64 = 16 << 20;
+/// A byte of an LZ4 block becomes at most this many.
+const LZ4_RATIO: u64 = 255;
 /// Largest block of an LZ4 frame.
 const LZ4_BLOCK_BYTES: u64 = 4 << 20;
 /// Number of bytes that are decompressed at a time while some are skipped.
@@ -103,8 +131,8 @@ pub struct BlockReader {
 }
 
 impl BlockReader {
-    /// Begins a block. A Snappy block has no parts: it must have at most `max_whole` bytes after
-    /// decompression. [`held`](Self::held) returns the memory that it needs.
+    /// Begins a block. One [without parts](Codec::is_whole) must have at most `max_whole` bytes
+    /// after decompression. [`held`](Self::held) returns the memory that it needs.
     ///
     /// # Errors
     /// The text says what is wrong with the start of the block.
@@ -112,9 +140,10 @@ impl BlockReader {
         if block.is_empty() {
             return Err(format!("the {} data is cut short: it has no bytes", codec.word()));
         }
-        // A Snappy block is decompressed here, into its place: the stream after it has no bytes.
+        // A whole block is decompressed here, into its place: the stream after it has no bytes.
         let (block, decompressed) = match codec {
             Codec::Snappy => (Vec::new(), unsnap(block, max_whole)?),
+            Codec::Lz4Block => (Vec::new(), lz4_block(block, max_whole)?),
             _ => (block.to_vec(), Vec::new()),
         };
         let compressed = block.len() as u64;
@@ -125,13 +154,14 @@ impl BlockReader {
             Codec::Gzip => Box::new(MultiGzDecoder::new(block)),
             Codec::Zstd => Box::new(ZstdFrames::new(block).map_err(|why| describe(codec, &why))?),
             Codec::Lz4 => Box::new(FrameDecoder::new(Lz4Frame { block, ran_out: false })),
-            Codec::Snappy => Box::new(block),
+            Codec::Snappy | Codec::Lz4Block => Box::new(block),
+            Codec::Brotli => Box::new(Brotli::new(block.into_inner())),
         };
         Ok(Self {
             codec,
             compressed,
             reader,
-            is_last: codec == Codec::Snappy,
+            is_last: codec.is_whole(),
             decompressed,
             window_at: 0,
             window_start: 0,
@@ -146,7 +176,8 @@ impl BlockReader {
             Codec::Deflate | Codec::Zlib | Codec::Gzip => 0,
             Codec::Lz4 => self.decompressed_end().min(2 * LZ4_BLOCK_BYTES),
             Codec::Zstd => self.decompressed_end().min(ZSTD_WINDOW_BYTES),
-            Codec::Snappy => self.decompressed.len() as u64,
+            Codec::Snappy | Codec::Lz4Block => self.decompressed.len() as u64,
+            Codec::Brotli => self.decompressed_end().min(2 * BROTLI_WINDOW_BYTES),
         };
         self.compressed + kept
     }
@@ -330,7 +361,7 @@ impl Stream for FrameDecoder<Lz4Frame> {
     }
 }
 
-/// The rest of a Snappy block: nothing.
+/// The rest of a block that was decompressed as a whole: nothing.
 impl Stream for Cursor<Vec<u8>> {
     fn unread(&self) -> u64 {
         left(self)
@@ -350,6 +381,25 @@ fn unsnap(block: &[u8], max: u64) -> Result<Vec<u8>, String> {
     snap::raw::Decoder::new()
         .decompress_vec(block)
         .map_err(|why| format!("the snappy data is damaged: {why}"))
+}
+
+/// Decompresses an LZ4 block of at most `max` decompressed bytes.
+fn lz4_block(block: &[u8], max: u64) -> Result<Vec<u8>, String> {
+    use lz4_flex::block::{DecompressError, decompress_into};
+    let most = max.min((block.len() as u64).saturating_mul(LZ4_RATIO));
+    // The kernel gives pages of zeros when they are written, so the rest takes no memory.
+    let mut bytes = vec![0; usize::try_from(most).unwrap_or(usize::MAX)];
+    match decompress_into(block, &mut bytes) {
+        Ok(size) => {
+            bytes.truncate(size);
+            bytes.shrink_to_fit();
+            Ok(bytes)
+        }
+        Err(DecompressError::OutputTooSmall { .. }) => Err(format!(
+            "the lz4 block has more than the {max} bytes that can be decompressed at a time"
+        )),
+        Err(why) => Err(format!("the lz4 data is damaged: {why}")),
+    }
 }
 
 fn describe(codec: Codec, why: &io::Error) -> String {
@@ -390,6 +440,15 @@ mod tests {
                 to.finish().unwrap()
             }
             Codec::Snappy => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+            Codec::Lz4Block => lz4_flex::block::compress(bytes),
+            Codec::Brotli => {
+                let mut to = Vec::new();
+                // The default is the slowest quality.
+                let quality = 4;
+                let params = ::brotli::enc::BrotliEncoderParams { quality, ..Default::default() };
+                ::brotli::BrotliCompress(&mut &*bytes, &mut to, &params).unwrap();
+                to
+            }
         }
     }
 
@@ -451,10 +510,15 @@ mod tests {
         }
     }
 
+    /// All but one that has no end mark.
+    fn with_end() -> impl Iterator<Item = Codec> {
+        Codec::ALL.into_iter().filter(|codec| *codec != Codec::Lz4Block)
+    }
+
     #[test]
     fn a_block_that_is_cut_short_is_an_error_at_every_length() {
         let bytes = sample(1, 2000);
-        for codec in Codec::ALL {
+        for codec in with_end() {
             let block = compress(codec, &bytes);
             for size in 0..block.len() {
                 let read = in_windows(codec, &block[..size], 512, |window| window);
@@ -465,7 +529,7 @@ mod tests {
 
     #[test]
     fn bytes_after_the_end_are_an_error() {
-        for codec in Codec::ALL {
+        for codec in with_end() {
             for end in [&b"x"[..], &[0; 40]] {
                 let block = [&compress(codec, &sample(1, 2000)), end].concat();
                 let read = in_windows(codec, &block, 512, |window| window);
@@ -487,6 +551,14 @@ mod tests {
         let mut reader = BlockReader::new(Codec::Deflate, &compress(Codec::Deflate, b"abc"), 0);
         let after = reader.as_mut().unwrap().window(4, 1, || true);
         assert_eq!(after, Err("the block has 3 bytes, not 4".to_owned()));
+    }
+
+    #[test]
+    fn an_lz4_block_that_is_too_large_is_refused() {
+        let block = compress(Codec::Lz4Block, &[7; 2000]);
+        assert!(BlockReader::new(Codec::Lz4Block, &block, 2000).is_ok());
+        let refused = BlockReader::new(Codec::Lz4Block, &block, 1999).map(|_| ());
+        assert!(refused.unwrap_err().contains("more than the 1999 bytes"));
     }
 
     #[test]

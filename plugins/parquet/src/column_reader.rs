@@ -450,38 +450,84 @@ impl ColumnReader {
             0 => None,
             1 => Some(Codec::Snappy),
             2 => Some(Codec::Gzip),
+            4 => Some(Codec::Brotli),
+            5 | 7 => Some(Codec::Lz4Block),
             6 => Some(Codec::Zstd),
             other => {
-                let name = match other {
-                    3 => "LZO",
-                    4 => "BROTLI",
-                    5 => "LZ4",
-                    7 => "LZ4_RAW",
-                    _ => "an unknown codec",
-                };
+                let name = if other == 3 { "LZO" } else { "an unknown codec" };
                 return Err(Stop::Refused(format!(
-                    "it is compressed with {name}; supported are SNAPPY, GZIP and ZSTD: write the \
-                     file again with one of them"
+                    "it is compressed with {name}; supported are SNAPPY, GZIP, ZSTD, LZ4 and \
+                     BROTLI: write the file again with one of them"
                 )));
             }
         };
-        let bytes = match codec {
-            None => input.chunk[stored].to_vec(),
+        let mut bytes = Vec::new();
+        match codec {
+            None => bytes.extend_from_slice(&input.chunk[stored]),
             Some(codec) => {
-                let block = out.decompress(codec, stored)?;
-                if !block.last {
-                    return Err(format!(
-                        "a page has {size} bytes, more than one call may produce; raise limits.output"
-                    )
-                    .into());
+                let blocks = match self.codec {
+                    5 => hadoop_blocks(input.chunk, stored, size),
+                    _ => vec![stored],
+                };
+                for block in blocks {
+                    let block = out.decompress(codec, block)?;
+                    if !block.last {
+                        return Err(format!(
+                            "a page has {size} bytes, more than one call may produce; raise \
+                             limits.output"
+                        )
+                        .into());
+                    }
+                    bytes.extend_from_slice(&block.bytes);
                 }
-                block.bytes
             }
-        };
+        }
         if bytes.len() != size as usize {
             let found = bytes.len();
             return Err(format!("expected a page of {size} bytes, found {found}").into());
         }
         Ok(bytes)
+    }
+}
+
+/// The LZ4 blocks of a page of the older kind `LZ4`. Hadoop wrote before each block its size before
+/// and after it was compressed, other writers wrote one block and nothing else.
+fn hadoop_blocks(chunk: &[u8], page: Range<usize>, size: i32) -> Vec<Range<usize>> {
+    let (mut blocks, mut at, mut bytes) = (Vec::new(), page.start, 0u64);
+    let number = |at: usize| {
+        let bytes = chunk.get(at..page.end.min(at + 4))?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    while let (Some(whole), Some(stored)) = (number(at), number(at + 4)) {
+        let block = at + 8..(at + 8).saturating_add(stored as usize);
+        if block.end > page.end {
+            break;
+        }
+        bytes += u64::from(whole);
+        at = block.end;
+        blocks.push(block);
+    }
+    let is_hadoop = at == page.end && bytes == size as u64;
+    if is_hadoop { blocks } else { vec![page] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_hadoop_are_found_and_others_are_one_block() {
+        let block = |whole: u32, stored: &[u8]| {
+            [&whole.to_be_bytes()[..], &(stored.len() as u32).to_be_bytes(), stored].concat()
+        };
+        let page = [&[9; 3], &block(10, b"abc")[..], &block(7, b"defgh")].concat();
+        assert_eq!(hadoop_blocks(&page, 3..page.len(), 17), [11..14, 22..27]);
+        // Another size, or bytes that are left.
+        let whole = 3..page.len();
+        assert_eq!(hadoop_blocks(&page, whole.clone(), 18), [whole]);
+        assert_eq!(hadoop_blocks(&page, 3..page.len() - 1, 17), [3..page.len() - 1]);
+        for page in [&b""[..], b"abc", &[0xff; 40]] {
+            assert_eq!(hadoop_blocks(page, 0..page.len(), 40), [0..page.len()]);
+        }
     }
 }

@@ -32,6 +32,11 @@ pub enum Codec {
     Lz4,
     /// One Snappy block, without framing. It must fit into `limits.output`.
     Snappy,
+    /// One LZ4 block, without framing. It must fit into `limits.output`. It does not say its size:
+    /// compare it with the one that your format has.
+    Lz4Block,
+    /// A Brotli stream (RFC 7932).
+    Brotli,
 }
 
 impl Codec {
@@ -44,6 +49,8 @@ impl Codec {
             Self::Zstd => "zstd",
             Self::Lz4 => "lz4",
             Self::Snappy => "snappy",
+            Self::Lz4Block => "lz4-block",
+            Self::Brotli => "brotli",
         }
     }
 }

@@ -38,9 +38,10 @@ pub(crate) fn decompress(
     let account = &mut state.account;
     if !is_open {
         state.block = None;
-        // A Snappy block is not copied. It is decompressed at once, to at most this many bytes.
+        // A block without parts is not copied. It is decompressed at once, to at most this many
+        // bytes.
         let max = account.max_block();
-        let reader = if codec != Codec::Snappy && length as u64 > max {
+        let reader = if !codec.is_whole() && length as u64 > max {
             Err(too_large(length as u64))
         } else {
             BlockReader::new(codec, block, max)
