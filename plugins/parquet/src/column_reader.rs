@@ -310,56 +310,14 @@ impl ColumnReader {
 
     /// Reads the next page. A dictionary is kept.
     fn next_page(&mut self, column: &Column, input: Input, out: &mut Records) -> Result<(), Stop> {
-        let at = self.left.start.checked_sub(input.base).and_then(|at| usize::try_from(at).ok());
-        let end = self.left.end.saturating_sub(input.base).min(input.chunk.len() as u64) as usize;
-        let head = at.and_then(|at| input.chunk.get(at..end)).filter(|bytes| !bytes.is_empty());
-        let (Some(at), Some(head)) = (at, head) else {
-            return Err(format!(
-                "expected {} more values, found the end of its pages",
-                self.values_left
-            )
-            .into());
-        };
-        let (header, size) = PageHeader::read(head).map_err(|what| {
-            format!("expected {} in the header of a page, found something else", what.0)
-        })?;
-        let body = at + size..at + size + header.stored as usize;
-        if body.end > end {
-            let (most, found) = (end - body.start, header.stored);
-            return Err(format!("expected a page of at most {most} bytes, found {found}").into());
-        }
-        self.left.start = input.base + body.end as u64;
-        if let Some(crc) = header.crc.filter(|_| input.verify)
-            && out.check_crc32(&[pack(body.clone())], &[crc as u32]).is_some()
-        {
-            let expected = format!("expected a page with the CRC-32 {:08x}", crc as u32);
-            return Err(format!("{expected}, found another one; it is damaged").into());
-        }
+        let (header, body) = self.next_body(input, out)?;
         match header.form {
             PageForm::Other => Ok(()),
             PageForm::Dictionary => self.read_dictionary(column, input, &header, body, out),
             PageForm::Data { definition, repetition } => {
                 self.begin(&header)?;
                 let bytes = self.decompressed(input, body, header.size, out)?;
-                let mut at = 0;
-                let mut levels = |encoding: i32, most: u32| match most {
-                    0 => Ok(None),
-                    _ if encoding != 3 => Err(Stop::Refused(format!(
-                        "its levels have the encoding {}, which is not supported; write the file \
-                         again with a newer library",
-                        encoding_name(encoding)
-                    ))),
-                    _ => {
-                        let size =
-                            sized(&bytes, at).ok_or("its levels are cut short".to_owned())?.len();
-                        let range = at + 4..at + 4 + size;
-                        at = range.end;
-                        Ok(Some(Hybrid::new(range, Hybrid::width_of(most))?))
-                    }
-                };
-                let repetition = levels(repetition, u32::from(column.list.is_some()))?;
-                let definition = levels(definition, column.present)?;
-                self.open(column, &header, bytes, at, (definition, repetition))
+                self.open_data(column, &header, bytes, (definition, repetition))
             }
             PageForm::Data2 { definition, repetition, is_compressed } => {
                 self.begin(&header)?;
@@ -385,6 +343,68 @@ impl ColumnReader {
                 self.open(column, &header, bytes, at, levels)
             }
         }
+    }
+
+    /// The header of the next page, and the place of its body in the chunk.
+    fn next_body(
+        &mut self,
+        input: Input,
+        out: &mut Records,
+    ) -> Result<(PageHeader, Range<usize>), Stop> {
+        let at = self.left.start.checked_sub(input.base).and_then(|at| usize::try_from(at).ok());
+        let end = self.left.end.saturating_sub(input.base).min(input.chunk.len() as u64) as usize;
+        let head = at.and_then(|at| input.chunk.get(at..end)).filter(|bytes| !bytes.is_empty());
+        let (Some(at), Some(head)) = (at, head) else {
+            return Err(format!(
+                "expected {} more values, found the end of its pages",
+                self.values_left
+            )
+            .into());
+        };
+        let (header, size) = PageHeader::read(head).map_err(|what| {
+            format!("expected {} in the header of a page, found something else", what.0)
+        })?;
+        let body = at + size..at + size + header.stored as usize;
+        if body.end > end {
+            let (most, found) = (end - body.start, header.stored);
+            return Err(format!("expected a page of at most {most} bytes, found {found}").into());
+        }
+        self.left.start = input.base + body.end as u64;
+        if let Some(crc) = header.crc.filter(|_| input.verify)
+            && out.check_crc32(&[pack(body.clone())], &[crc as u32]).is_some()
+        {
+            let expected = format!("expected a page with the CRC-32 {:08x}", crc as u32);
+            return Err(format!("{expected}, found another one; it is damaged").into());
+        }
+        Ok((header, body))
+    }
+
+    /// Opens a page of version 1, whose levels are before the values, with these encodings.
+    fn open_data(
+        &mut self,
+        column: &Column,
+        header: &PageHeader,
+        bytes: Vec<u8>,
+        (definition, repetition): (i32, i32),
+    ) -> Result<(), Stop> {
+        let mut at = 0;
+        let mut levels = |encoding: i32, most: u32| match most {
+            0 => Ok(None),
+            _ if encoding != 3 => Err(Stop::Refused(format!(
+                "its levels have the encoding {}, which is not supported; write the file again \
+                 with a newer library",
+                encoding_name(encoding)
+            ))),
+            _ => {
+                let size = sized(&bytes, at).ok_or("its levels are cut short".to_owned())?.len();
+                let range = at + 4..at + 4 + size;
+                at = range.end;
+                Ok(Some(Hybrid::new(range, Hybrid::width_of(most))?))
+            }
+        };
+        let repetition = levels(repetition, u32::from(column.list.is_some()))?;
+        let definition = levels(definition, column.present)?;
+        self.open(column, header, bytes, at, (definition, repetition))
     }
 
     /// Counts the values of a page.
