@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use pipemill_decode::{Limits, Plugin};
-use pipemill_planned::{Planned, Planner};
+use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{NoSource, Source, SourceEvent};
 use pipemill_types::{AddedField, BatchSize, ErrorKind, Fault, Position, schema_extension};
 
@@ -103,7 +103,7 @@ impl Channel {
         if !self.plugin.plans() {
             return;
         }
-        let planner = || Planner {
+        let maker = || PlanMaker {
             channel: self.name.clone(),
             plugin: self.plugin.clone(),
             options: self.options.clone(),
@@ -117,7 +117,7 @@ impl Channel {
         for source in first.into_iter().chain([&mut self.source]) {
             if !source.is_planned() {
                 let inner = std::mem::replace(source, Box::new(NoSource));
-                *source = Box::new(Planned::new(inner, planner()));
+                *source = Box::new(Planned::new(inner, maker()));
             }
         }
     }

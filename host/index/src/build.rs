@@ -109,24 +109,14 @@ pub fn build(
 /// The facts that are known before the first record.
 fn header(channel: &Channel, settings: &BuildSettings) -> Header {
     Header {
-        version: 0,
-        objects_only: false,
         decoder: settings.decoder.clone(),
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
-        fields: Vec::new(),
-        lengths: Vec::new(),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,
         sources: settings.sources.clone(),
-        part: None,
-        root: String::new(),
-        objects: 0,
-        records: 0,
-        bytes: 0,
-        digest: String::new(),
-        places_digest: String::new(),
+        ..Header::default()
     }
 }
 

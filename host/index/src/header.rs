@@ -18,7 +18,7 @@ const OBJECTS_VERSION: u32 = 2;
 pub(crate) const VERSIONS: RangeInclusive<u32> = VERSION..=OBJECTS_VERSION;
 
 /// The facts about the whole index. In the file, they are JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the format.
     pub version: u32,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pipemill_source::s3::{
     Address, LazyS3Runtime, ListedObject, Selection, Settings, list_objects,
 };
-use pipemill_source::{Compression, LeftOut, Pattern, SourceError, Stop, file_identity};
+use pipemill_source::{LeftOut, Pattern, SourceError, Stop, file_identity};
 
 use crate::objects::Objects;
 use crate::root::Root;
@@ -84,32 +84,9 @@ impl Index {
                 places: &[],
             });
         }
-        Ok(Self::new(Header { sources, root: root.0, ..Header::of_objects() }, objects))
-    }
-}
-
-impl Header {
-    /// The facts about an index of objects alone.
-    fn of_objects() -> Self {
-        Self {
-            version: 0,
-            objects_only: true,
-            decoder: String::new(),
-            decoder_identity: String::new(),
-            options: Vec::new(),
-            fields: Vec::new(),
-            lengths: Vec::new(),
-            compression: Compression::Auto,
-            skips_errors: false,
-            max_record: 0,
-            sources: Vec::new(),
-            part: None,
-            root: String::new(),
-            objects: 0,
-            records: 0,
-            bytes: 0,
-            digest: String::new(),
-            places_digest: String::new(),
-        }
+        Ok(Self::new(
+            Header { objects_only: true, sources, root: root.0, ..Header::default() },
+            objects,
+        ))
     }
 }

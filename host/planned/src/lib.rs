@@ -17,4 +17,4 @@ mod plan;
 mod source;
 
 pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
-pub use source::{Planned, Planner};
+pub use source::{PlanMaker, Planned};

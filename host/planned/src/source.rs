@@ -13,7 +13,7 @@ use crate::ask::{Asked, NoPlan, ask};
 use crate::input::{PlannedInput, PlannedObject};
 
 /// The decoder that makes the plans of a channel, and what it is told.
-pub struct Planner {
+pub struct PlanMaker {
     /// Name of the channel.
     pub channel: String,
     /// The decoder.
@@ -30,15 +30,15 @@ pub struct Planner {
 /// the decoder makes no plan, are shown whole.
 pub struct Planned {
     inner: Box<dyn Source>,
-    planner: Planner,
+    maker: PlanMaker,
     /// The start of the next object. `None`: its first byte.
     start: Option<Start>,
 }
 
 impl Planned {
     /// The objects of this source, planned by this decoder.
-    pub fn new(inner: Box<dyn Source>, planner: Planner) -> Self {
-        Self { inner, planner, start: None }
+    pub fn new(inner: Box<dyn Source>, maker: PlanMaker) -> Self {
+        Self { inner, maker, start: None }
     }
 
     /// The object as its plan has it, from this byte on. `None` if a stop was requested.
@@ -64,7 +64,7 @@ impl Planned {
     }
 
     fn ask(&self, object: &Object, size: u64) -> Result<Asked, NoPlan> {
-        let Planner { channel, plugin, options, limits, max_record } = &self.planner;
+        let PlanMaker { channel, plugin, options, limits, max_record } = &self.maker;
         let info = StreamInfo {
             channel: channel.clone(),
             epoch: object.epoch,

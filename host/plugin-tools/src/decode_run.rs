@@ -11,7 +11,7 @@ use pipemill_channel::{
     OnPluginError, Outcome, Sink, StopReason, Workers,
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
-use pipemill_planned::{Planned, Planner};
+use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
     ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo, planned_extension,
@@ -172,7 +172,7 @@ impl PluginUnderTest {
     /// # Errors
     /// The plugin fails, breaks the contract, or refuses the input.
     pub(super) fn plan(&self, input: &Arc<[u8]>) -> Result<Option<Vec<u8>>, String> {
-        let planner = Planner {
+        let maker = PlanMaker {
             channel: "test".to_owned(),
             plugin: self.plugin.clone(),
             options: self.options.clone(),
@@ -186,7 +186,7 @@ impl PluginUnderTest {
             has_ranges: true,
         };
         let failed = |error: SourceError| error.in_full();
-        let event = Planned::new(Box::new(source), planner).next().map_err(failed)?;
+        let event = Planned::new(Box::new(source), maker).next().map_err(failed)?;
         let SourceEvent::Object(mut object) = event else { return Ok(None) };
         if !object.facts.is_planned {
             return Ok(None);
