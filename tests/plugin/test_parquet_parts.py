@@ -119,6 +119,25 @@ def test_an_index_has_places_inside_of_files(folder, tmp_path):
             assert int(dataset[at]["id"]) == at
 
 
+def test_an_index_of_objects_in_s3_has_places_inside_of_them(counted, folder, tmp_path):  # noqa: F811
+    source, count = folder
+    shutil.copytree(source, tmp_path / "buckets/data/rows")
+    index = tmp_path / "train.index"
+    pipemill.index(counted.bucket.replace("train", "rows"), index, distance="64KiB")
+    shuffle = {"seed": 3, "blocks": "64KiB"}
+    for workers in [1, 2]:
+        with pipemill.open(index, batch=50, workers=workers, shuffle=shuffle, add_fields=["__index__"]) as stream:
+            both = [(int(one), int(at)) for batch in stream for one, at in zip(batch["id"], batch["__index__"])]
+        assert all(one == at for one, at in both)
+        assert sorted(one for one, _ in both) == list(range(count))
+    with pipemill.Dataset(index) as dataset:
+        counted.taken()
+        assert int(dataset[9001]["id"]) == 9001
+        # A row group and its footer, of a file of several.
+        _, fetched = counted.taken()
+        assert fetched < (source / "3.parquet").stat().st_size
+
+
 def test_only_the_wanted_columns_are_fetched_from_s3(counted, tmp_path):  # noqa: F811
     rng = random.Random(1)
     columns = {f"c{i}": pa.array([rng.random() for _ in range(300_000)]) for i in range(9)}

@@ -55,6 +55,8 @@ pub(crate) struct PlannedInput {
     at: u64,
     /// Byte of the plan from which on nothing is requested yet.
     requested: u64,
+    /// Byte of the plan from which on nothing is requested before it is read.
+    ahead_to: u64,
     /// The requests for bytes of the object that are next, in order.
     requests: VecDeque<Request>,
 }
@@ -69,7 +71,8 @@ struct Request {
 impl PlannedInput {
     /// The bytes from this one on.
     pub(crate) fn new(object: Arc<PlannedObject>, at: u64) -> Self {
-        Self { object, jump: None, at, requested: at, requests: VecDeque::new() }
+        let (requested, requests, ahead_to) = (at, VecDeque::new(), u64::MAX);
+        Self { object, jump: None, at, requested, ahead_to, requests }
     }
 
     /// The first `header` bytes, and then those from `at` on.
@@ -89,13 +92,16 @@ impl PlannedInput {
                 continue;
             };
             let begin = offset + (self.requested - run.at);
-            let left = run.end() - self.requested;
+            let is_ahead = !self.requests.is_empty();
+            if is_ahead && self.requested >= self.ahead_to {
+                break;
+            }
+            let end = if self.requested < self.ahead_to { self.ahead_to } else { u64::MAX };
+            let left = run.end().min(end) - self.requested;
             let length = match self.object.room_ahead() {
                 // A file is read to the end of the run.
                 None => left,
-                Some(room) if self.requests.is_empty() => {
-                    left.min(room.clamp(LEAST_REQUEST_BYTES, REQUEST_BYTES))
-                }
+                Some(room) if !is_ahead => left.min(room.clamp(LEAST_REQUEST_BYTES, REQUEST_BYTES)),
                 Some(room) if room >= left.min(REQUEST_BYTES) => left.min(REQUEST_BYTES),
                 Some(_) => break,
             };
@@ -116,7 +122,7 @@ impl PlannedInput {
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
         if let Some((_, to)) = self.jump.take_if(|(header, _)| self.at >= *header) {
-            *self = Self::new(self.object.clone(), to);
+            *self = Self { ahead_to: self.ahead_to, ..Self::new(self.object.clone(), to) };
         }
         let object = self.object.clone();
         let Some(run) = object.plan.run_with(self.at) else {
@@ -164,6 +170,10 @@ impl Input for PlannedInput {
 
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
         Some(Ok(Box::new(Self::new(self.object.clone(), offset))))
+    }
+
+    fn read_ahead_to(&mut self, end: u64) {
+        self.ahead_to = end;
     }
 
     fn next_start(&self, offset: u64) -> Option<u64> {

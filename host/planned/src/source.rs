@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use pipemill_decode::{Limits, PlanInstance, Plugin};
 use pipemill_source::{
-    Awaited, Object, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize,
+    Awaited, Input, Object, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize,
     cache::CacheCounters, skip,
 };
 use pipemill_types::{Fault, ListIdentity, StreamInfo};
@@ -56,10 +56,11 @@ impl Planned {
         (facts.size, facts.is_planned) = (Some(plan.size()), true);
         let planned = PlannedObject { name: name.clone(), plan, stored: Mutex::new(input) };
         let planned = Arc::new(planned);
-        let input = Box::new(match block {
+        let mut input = Box::new(match block {
             Some(block) => PlannedInput::with_header(planned, block.header.into(), block.offset),
             None => PlannedInput::new(planned, offset),
         });
+        input.read_ahead_to(block.and_then(|block| block.end).unwrap_or(u64::MAX));
         Ok(Some(Object { name, facts, input, ..object }))
     }
 

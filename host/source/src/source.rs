@@ -74,6 +74,12 @@ pub trait Input: Send {
         None
     }
 
+    /// Says that the bytes from this place on will most likely not be read: they are not requested
+    /// before they are.
+    fn read_ahead_to(&mut self, end: u64) {
+        let _ = end;
+    }
+
     /// The first place at or after this one at which decoding can begin, if the object tells such
     /// places. The object's end, if there is none.
     fn next_start(&self, offset: u64) -> Option<u64> {

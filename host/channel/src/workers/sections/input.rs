@@ -53,6 +53,7 @@ impl SectionInput {
         };
         drop(state);
         let most = buf.len().min(usize::try_from(limit - at).unwrap_or(usize::MAX));
+        input.read_ahead_to(limit);
         let outcome = input.read(&mut buf[..most], timeout)?;
         if let (ReadOutcome::Bytes(len), Some((own_at, _))) = (outcome, &mut self.own) {
             *own_at += len as u64;
