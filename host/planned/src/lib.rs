@@ -6,6 +6,7 @@
 //!
 //! - `source`: [`Planned`], a source whose objects are planned.
 //! - `ask`: asks the decoder for the plan of an object, and checks the answers.
+//! - `memory`: a small object, all of whose bytes are in memory.
 //! - `plan`: a checked plan.
 //! - `input`: reads the bytes of a plan.
 
@@ -13,6 +14,7 @@
 
 mod ask;
 mod input;
+mod memory;
 mod plan;
 mod source;
 

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use pipemill_decode::{Limits, PlanInstance, Plugin};
 use pipemill_source::{
-    Awaited, Input, Object, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize,
-    cache::CacheCounters, skip,
+    Awaited, Input, Object, SMALL_OBJECT, SeekPoint, Source, SourceError, SourceEvent, Start,
+    TotalSize, cache::CacheCounters, skip,
 };
 use pipemill_types::{Fault, ListIdentity, StreamInfo};
 
 use crate::ask::{Asked, NoPlan, ask};
 use crate::input::{PlannedInput, PlannedObject};
+use crate::memory::InMemory;
 
 /// The decoder that makes the plans of a channel, and what it is told.
 pub struct PlanMaker {
@@ -42,10 +43,18 @@ impl Planned {
     }
 
     /// The object as its plan has it, from this byte on. `None` if a stop was requested.
-    fn planned(&self, object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
-        let Some(size) = object.facts.size.filter(|_| object.input.range(0..0).is_some()) else {
+    fn planned(&self, mut object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
+        let Some(mut size) = object.facts.size.filter(|_| object.input.range(0..0).is_some())
+        else {
             return self.whole(object, offset).map(Some);
         };
+        // A store has sent all of a small object.
+        if object.input.room_ahead().is_some() && size <= SMALL_OBJECT && object.block.is_none() {
+            let Some(whole) = InMemory::read(object.input)? else { return Ok(None) };
+            size = whole.size();
+            object.facts.size = Some(size);
+            object.input = Box::new(whole);
+        }
         let asked = self.ask(&object, size).map_err(|why| self.error(&object, why))?;
         let plan = match asked {
             Asked::Stopped => return Ok(None),

@@ -12,7 +12,7 @@ use pipemill_planned::{MAX_PLAN_BYTES, MAX_READ_BYTES};
 use pipemill_ring::host::{Remedies, ServerConfig};
 use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
-use pipemill_source::{Pattern, s3};
+use pipemill_source::{Pattern, SMALL_OBJECT, s3};
 use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
 use pipemill_types::{MemoryLimits, MemoryPart};
 
@@ -267,7 +267,7 @@ impl DecoderResources {
     /// so has the thread that distributes them, and the instance that makes their plans.
     fn plans(&self, channel: &Channel) -> u64 {
         let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
-        channel.limits.memory + MAX_READ_BYTES + open * 2 * MAX_PLAN_BYTES
+        channel.limits.memory + MAX_READ_BYTES + open * (2 * MAX_PLAN_BYTES + SMALL_OBJECT)
     }
 
     /// Largest number of bytes for inflating its objects. Each worker has one open object, and so

@@ -28,6 +28,10 @@ pub struct ReadSettings {
     pub on_demand: Option<bool>,
 }
 
+/// An object in a store of at most this many bytes is fetched as a whole, before it is read: one
+/// request costs less than several that wait for each other.
+pub const SMALL_OBJECT: u64 = 1 << 20;
+
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
 const PLANNED_ENDINGS: [&str; 2] = [".parquet", ".parq"];
 
@@ -39,8 +43,12 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// Whether the bytes of this object are requested when they are read, and not before.
-    pub(super) fn is_on_demand(&self, name: &str) -> bool {
+    /// Whether the bytes of this object of `size` bytes are requested when they are read, and not
+    /// before. A block of an object is counted in the bytes that its decoder chooses.
+    pub(super) fn is_on_demand(&self, name: &str, size: u64, is_block: bool) -> bool {
+        if size <= SMALL_OBJECT && !is_block {
+            return false;
+        }
         let by_name = || PLANNED_ENDINGS.iter().any(|ending| name.ends_with(ending));
         self.on_demand.unwrap_or_else(by_name) && !self.wrap
     }

@@ -168,7 +168,8 @@ async fn start_object(
             PlannedPiece::Object(target) => target,
         };
         let whole = first_byte(&planner.settings, &target, start)..target.size;
-        if planner.settings.reading.is_on_demand(&target.address.key) {
+        let (reading, is_block) = (&planner.settings.reading, planned.block.is_some());
+        if reading.is_on_demand(&target.address.key, target.size, is_block) {
             pieces.push(PrefetchedPiece::OnDemand(target));
             continue;
         }
