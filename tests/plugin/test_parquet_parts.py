@@ -152,8 +152,9 @@ def test_only_the_wanted_columns_are_fetched_from_s3(counted, tmp_path):  # noqa
             f"{counted.bucket}/in.parquet", batch=512, workers=workers, options={"columns": "id,c2,c3,c7"}, **options
         ) as stream:
             assert ids(stream) == list(range(300_000))
+        # The first records are read before, too: to find the decoder, and to fit the slots.
         _, fetched = counted.taken()
-        assert fetched < 1.1 * wanted, f"{workers} workers, {options}: {fetched} of {path.stat().st_size} bytes"
+        assert fetched < 1.1 * wanted + (1 << 20), f"{workers} workers, {options}: {fetched} of {path.stat().st_size} bytes"
 
 
 def test_many_objects_and_states_in_s3(counted, folder, tmp_path):  # noqa: F811

@@ -53,7 +53,9 @@ impl SectionInput {
         };
         drop(state);
         let most = buf.len().min(usize::try_from(limit - at).unwrap_or(usize::MAX));
-        input.read_ahead_to(limit);
+        // Another section may begin at each place that the object tells.
+        let told = if limit == u64::MAX { input.next_start(at + 1) } else { None };
+        input.read_ahead_to(told.unwrap_or(limit));
         let outcome = input.read(&mut buf[..most], timeout)?;
         if let (ReadOutcome::Bytes(len), Some((own_at, _))) = (outcome, &mut self.own) {
             *own_at += len as u64;
