@@ -66,6 +66,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
 }
 
 /// Misdeeds with a chunk, which is not empty.
+#[inline(never)] // Messages name it.
 pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progress, DecodeError>> {
     let size = chunk.len() as u32;
     let all = progress(size, 1);
