@@ -99,7 +99,8 @@ impl PlannedInput {
             let end = if self.requested < self.ahead_to { self.ahead_to } else { u64::MAX };
             let left = run.end().min(end) - self.requested;
             let length = match self.object.room_ahead() {
-                // A file is read to the end of the run.
+                // A file is read to the end of the run, and opened for the next one then.
+                None if is_ahead => break,
                 None => left,
                 Some(room) if !is_ahead => left.min(room.clamp(LEAST_REQUEST_BYTES, REQUEST_BYTES)),
                 Some(room) if room >= left.min(REQUEST_BYTES) => left.min(REQUEST_BYTES),
@@ -109,9 +110,6 @@ impl PlannedInput {
             let input = self.object.range(bytes.clone())?;
             self.requests.push_back(Request { input, left: bytes });
             self.requested += length;
-            if self.object.room_ahead().is_none() {
-                break;
-            }
         }
         Ok(())
     }
