@@ -16,7 +16,7 @@ const MAX_RANGES: usize = 64;
 pub const MAX_READ_BYTES: u64 = 32 << 20;
 /// Bytes that a plan may take.
 pub const MAX_PLAN_BYTES: u64 = 8 << 20;
-/// Bytes of a plan for each range and each part, beside its contexts.
+/// Bytes of a plan that count for each range and each part, in addition to its contexts.
 const RANGE_BYTES: u64 = 16;
 const PART_BYTES: u64 = 64;
 

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use pipemill_channel::{BACKGROUND_INFLATE_BYTES, MAX_FRAMING, Workers};
 use pipemill_config::{Channel, Config, DecoderRef, Source, WorkerCount};
-use pipemill_decode::Builtins;
+use pipemill_decode::{Builtin, Builtins};
 use pipemill_delivery::state_bytes;
 use pipemill_planned::{MAX_PLAN_BYTES, MAX_READ_BYTES};
 use pipemill_ring::host::{Remedies, ServerConfig};
@@ -303,28 +303,22 @@ fn is_mix(channel: &Channel) -> bool {
     matches!(channel.source, Source::Mix(_))
 }
 
-/// Whether a decoder may choose the bytes of objects that it is shown: that is possible for a
-/// user's plugin, which may also be found by its name, or when the source is read.
-fn may_plan(channel: &Channel, builtins: Builtins) -> bool {
-    let plans = |name: &str| {
-        let found = builtins.iter().find(|builtin| builtin.name == name);
-        found.is_none_or(|builtin| builtin.plans)
-    };
-    let can_seek = matches!(channel.source, Source::Files { .. } | Source::S3(_));
-    can_seek
-        && match &channel.decoder {
-            Some(DecoderRef::Name(name)) => plans(name),
-            Some(DecoderRef::File(_)) | None => true,
-        }
+/// The built-in decoder of a channel. `None` for a user's plugin, which may also be found by its
+/// name, or when the source is read.
+fn builtin_of(channel: &Channel, builtins: Builtins) -> Option<&'static Builtin> {
+    let Some(DecoderRef::Name(name)) = &channel.decoder else { return None };
+    builtins.iter().find(|builtin| builtin.name == *name)
 }
 
-/// Whether a decoder may write into its window: that is possible for a user's plugin, which may
-/// also be found by its name, or when the source is read.
+/// Whether a decoder may choose the bytes of objects that it is shown.
+fn may_plan(channel: &Channel, builtins: Builtins) -> bool {
+    let builtin = builtin_of(channel, builtins);
+    channel.source.can_reread() && builtin.is_none_or(|builtin| builtin.plans)
+}
+
+/// Whether a decoder may write into its window: a user's plugin may.
 fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
-    match &channel.decoder {
-        Some(DecoderRef::Name(name)) => !builtins.iter().any(|builtin| builtin.name == *name),
-        Some(DecoderRef::File(_)) | None => true,
-    }
+    builtin_of(channel, builtins).is_none()
 }
 
 /// The advice when the server refuses a consumer.

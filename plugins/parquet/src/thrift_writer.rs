@@ -1,4 +1,4 @@
-//! Writes Thrift's compact protocol, as far as a footer needs it.
+//! Writes the values of Thrift's compact protocol that a footer has.
 
 use crate::thrift::Kind;
 

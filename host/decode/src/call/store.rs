@@ -36,10 +36,9 @@ pub(crate) fn new_store(
     store
 }
 
-/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns to
-/// this number of bytes.
-/// The functions of the host need no such limit: they get lists and texts as references to that
-/// memory, and charge what they copy.
+/// Limits what Wasmtime copies out of the guest's memory when a function of the decoder returns: to
+/// `most` bytes. The functions of the host need no such limit: they get lists and texts as
+/// references to that memory, and charge what they copy.
 pub(crate) fn limit_returned(
     mut store: StoreContextMut<'_, HostState>,
     transition: CallHook,

@@ -135,7 +135,7 @@ impl ReadWindow {
         (reservation, request)
     }
 
-    /// Number of bytes that may be requested beside those that are requested or fetched.
+    /// Number of bytes that may be requested in addition to those that are requested or fetched.
     pub(super) fn room(&self) -> u64 {
         self.budget.share().saturating_sub(self.state().reserved)
     }
