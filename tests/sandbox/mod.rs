@@ -4,6 +4,7 @@
 mod compiling;
 mod good_channel;
 mod misdeeds;
+mod prepare;
 
 use pipemill_tests::test_dir::TestDir;
 

@@ -193,7 +193,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zlib => Compression::Zlib,
         CompressionArg::Zstd => Compression::Zstd,
     };
-    let on_demand = plugin.as_ref().map(|plugin| plugin.plans());
+    let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
     let reading = ReadSettings { compression, on_demand, ..ReadSettings::default() };
     let mut source: Box<dyn Source> =
         Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
@@ -202,7 +202,7 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
     }
     let inflate = compression == Compression::Auto;
     let found = match plugin {
-        Some(plugin) => Ok(DecodedSource { plugin, options: args.options, source }),
+        Some(ready) => Ok(DecodedSource::new(ready, source)),
         None => find_decoder(&engine, source, &args.options, inflate),
     };
     let DecodedSource { plugin, options, source } = match found {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 
-use pipemill_decode::{Builtins, Engine, Plugin};
+use pipemill_decode::{Builtins, Engine, Plugin, ReadyPlugin};
 use pipemill_source::{SourceError, Stop};
 
 use super::exit::{self, Refusal};
@@ -183,7 +183,7 @@ const SHOWN_CHARS: usize = 400;
 fn try_channels(
     config: &Config,
     engine: &Engine,
-    plugins: Vec<Option<Plugin>>,
+    plugins: Vec<Option<ReadyPlugin>>,
 ) -> Result<(), ExitCode> {
     let stop = Stop::new()
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;

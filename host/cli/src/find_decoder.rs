@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pipemill_decode::{Engine, Plugin};
+use pipemill_decode::{Engine, Plugin, ReadyPlugin};
 use pipemill_source::Source;
 use pipemill_types::Printable;
 
@@ -13,9 +13,16 @@ use pipemill_telemetry::progress::is_watched;
 /// A source with a decoder for it.
 pub(super) struct DecodedSource {
     pub(super) plugin: Plugin,
-    /// The decoder's options.
+    /// The decoder's options, as its streams get them.
     pub(super) options: Vec<(String, String)>,
     pub(super) source: Box<dyn Source>,
+}
+
+impl DecodedSource {
+    pub(super) fn new(ready: ReadyPlugin, source: Box<dyn Source>) -> Self {
+        let ReadyPlugin { plugin, options } = ready;
+        Self { plugin, options, source }
+    }
 }
 
 /// Finds the decoder of a source, logs it, and loads it. Nothing of the source is lost. An error is
@@ -42,7 +49,6 @@ pub(super) fn find_decoder(
         })?;
     let object = Printable::name(&choice.object);
     log::info!("{object}: {}", choice.explanation(given));
-    let options = choice.options(given);
-    let plugin = load(engine, choice.decoder(), &options, exit::USAGE)?;
-    Ok(DecodedSource { plugin, options, source })
+    let ready = load(engine, choice.decoder(), &choice.options(given), exit::USAGE)?;
+    Ok(DecodedSource::new(ready, source))
 }

@@ -67,7 +67,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
 
-use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Plugin, compile_stdin};
+use pipemill_decode::{
+    Builtins, COMPILE_STDIN, Engine, Limits, Plugin, ReadyPlugin, compile_stdin,
+};
 use pipemill_types::Printable;
 
 use pipemill_telemetry::log::{self, Format};
@@ -109,22 +111,20 @@ fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
-/// Loads a decoder and checks its options. If something is wrong it reports that and returns the
-/// exit code: `unusable` if the decoder can't be loaded.
+/// Loads a decoder and makes it ready for its options. If something is wrong it reports that and
+/// returns the exit code: `unusable` if the decoder can't be loaded.
 fn load(
     engine: &Engine,
     name: &str,
     options: &[(String, String)],
     unusable: u8,
-) -> Result<Plugin, ExitCode> {
+) -> Result<ReadyPlugin, ExitCode> {
     let plugin =
         Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
-    let faults: Vec<_> =
-        plugin.check_options(options).into_iter().map(|(_, fault)| fault).collect();
-    if faults.is_empty() {
-        return Ok(plugin);
-    }
-    Err(exit::because_all(exit::USAGE, &faults))
+    plugin.with_options(options, &Limits::default()).map_err(|faults| {
+        let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
+        exit::because_all(exit::USAGE, &faults)
+    })
 }
 
 fn printable_word(word: &OsStr) -> OsString {

@@ -117,7 +117,7 @@ pub(super) fn sample(
     let source =
         Box::new(Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop));
     let DecodedSource { plugin, mut options, source } = match plugin {
-        Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
+        Some(ready) => DecodedSource::new(ready, source),
         None => find_decoder(engine, source, &args.options, true)?,
     };
     let decoder = args.decoder.clone().unwrap_or_else(|| plugin.name().to_owned());

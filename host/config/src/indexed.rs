@@ -13,6 +13,8 @@ pub struct Indexed {
     pub file: String,
     /// The identity of the decoder that the index was made with.
     pub decoder: String,
+    /// The decoder's options that the index was made with.
+    pub options: Vec<(String, String)>,
     /// The fields of the records, with those that are added. Empty if there is no record.
     pub fields: Vec<Field>,
     /// Bytes of all values of all records, with those that are added.

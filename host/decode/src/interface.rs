@@ -25,6 +25,10 @@ pub const WINDOW: &str = "pipemill:decoder/window@0.2.0";
 /// Name of the interface that a decoder may also export, to choose the bytes that it is shown.
 pub const PLAN: &str = "pipemill:decoder/plan@0.3.0";
 
+/// Name of the interface that a decoder may also export, to make once what its streams have in
+/// common.
+pub const PREPARING: &str = "pipemill:decoder/preparing@0.3.0";
+
 /// Converts the field that a decoder declares.
 ///
 /// # Errors

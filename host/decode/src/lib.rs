@@ -5,15 +5,17 @@
 //! - `compile`: from a file to checked machine code, in a process of its own.
 //! - `call`: one decoder at work on one object: its input, its output, and the checks.
 //!
-//! `interface` is the WIT of all versions, `engine` links, and `plugin` is a compiled decoder with
-//! its options.
+//! `interface` is the WIT of all versions, `engine` links, `plugin` is a compiled decoder, and
+//! `with_options` makes it ready for a channel. `files` reads files of the operator.
 
 mod call;
 mod compile;
 mod engine;
+mod files;
 mod interface;
 mod plugin;
 mod sandbox;
+mod with_options;
 
 pub use call::decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use call::host_state::Bytes;
@@ -29,9 +31,10 @@ pub use compile::load::PluginError;
 pub use compile::machine_code::wrap;
 pub use compile::precompiler::Precompiler;
 pub use engine::{Engine, PLUGIN_PATH};
-pub use interface::{INTERFACE, INTERFACE_VERSION, PLAN, WINDOW};
+pub use interface::{INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, WINDOW};
 pub use plugin::{DetectionRule, OptionSpec, Plugin};
 pub use sandbox::call_profiler::CallProfiler;
 pub use sandbox::limits::Limits;
 /// Why the engine can't be started.
 pub use wasmtime::Error as EngineError;
+pub use with_options::{OptionFaults, ReadyPlugin};

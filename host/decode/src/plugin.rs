@@ -12,10 +12,12 @@ use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem
 
 use crate::call::host_state::{HostState, LogContext};
 use crate::call::plan::PlanExports;
+use crate::call::prepare::{PrepareExports, Prepared};
 use crate::call::store::{begin_call, new_store};
 use crate::call::window::{WINDOW_FROM, WindowExports};
 use crate::compile::cache::Cache;
 use crate::compile::digest::Digest;
+use crate::compile::state_in_memory::is_state_in_memory;
 use crate::engine::Engine;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
 use crate::interface::wit::{DecoderPlugin, DecoderPluginIndices};
@@ -35,7 +37,7 @@ const MAX_OPTIONS: usize = 1000;
 pub struct OptionSpec {
     /// Its name.
     pub name: String,
-    /// `string`, `bool`, `int`, `choice:a|b|c` or `list`.
+    /// `string`, `bool`, `int`, `choice:a|b|c`, `list` or `file`.
     pub kind: String,
     /// The value that is used if the operator sets none.
     pub default: Option<String>,
@@ -76,6 +78,8 @@ pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
     /// Number of bytes after which an instance uses its window, if it has one.
     pub(super) window_from: usize,
+    /// `None` if its instances are not prepared.
+    pub(super) prepared: Option<Arc<Prepared>>,
 }
 
 pub(super) struct PluginInner {
@@ -88,6 +92,10 @@ pub(super) struct PluginInner {
     pub(super) window: Option<WindowExports>,
     /// `None` if the decoder makes no plans.
     pub(super) plan: Option<PlanExports>,
+    /// `None` if the decoder prepares nothing.
+    pub(super) prepare: Option<PrepareExports>,
+    /// Whether a copy of an instance's memory is a copy of the instance. Known if it prepares.
+    pub(super) is_state_in_memory: bool,
     options: Vec<OptionSpec>,
     detection: DetectionRule,
     log_budget: Arc<LogBudget>,
@@ -105,6 +113,7 @@ impl Plugin {
         digest: Digest,
         component: &Component,
         origin: Origin,
+        wasm: &[u8],
     ) -> Result<Self, String> {
         check_interface(engine, component)?;
         let (pre, indices) = engine
@@ -122,6 +131,7 @@ impl Plugin {
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
         let (window, plan) = (WindowExports::of(component), PlanExports::of(component));
+        let prepare = PrepareExports::of(component);
         let mut inner = PluginInner {
             name,
             digest,
@@ -131,15 +141,20 @@ impl Plugin {
             indices,
             window,
             plan,
+            prepare,
+            is_state_in_memory: false,
             options,
             detection,
             log_budget: Arc::default(),
         };
-        let (options, plans) = inner.ask()?;
+        let Answers { options, plans, prepares } = inner.ask()?;
         inner.options = options;
         inner.plan = inner.plan.filter(|_| plans);
+        inner.prepare = inner.prepare.filter(|_| prepares);
+        inner.is_state_in_memory = prepares && is_state_in_memory(wasm);
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
-        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM })
+        inner.check_files()?;
+        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM, prepared: None })
     }
 
     /// Whether its decoder has a window: memory in which the host can show it chunks without a
@@ -307,11 +322,17 @@ impl DetectionRule {
 }
 
 impl OptionSpec {
+    /// Whether its value is the path of a file, whose content the decoder gets.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == "file"
+    }
+
     /// The reason why the option refuses this value; `None` if it accepts it.
     pub fn refusal(&self, value: &str) -> Option<String> {
         let wants = match self.kind.as_str() {
             "bool" if !matches!(value, "true" | "false") => "true or false".to_owned(),
             "int" if value.parse::<u64>().is_err() => "a whole number".to_owned(),
+            "file" if value.is_empty() => "the path of a file".to_owned(),
             "list" if value.split(',').any(|word| word.trim().is_empty()) => {
                 "words with commas between them".to_owned()
             }
@@ -344,16 +365,29 @@ impl PluginInner {
         Ok((instance, bindings))
     }
 
-    /// Asks the decoder for its options, and whether it makes plans.
-    fn ask(&self) -> Result<(Vec<OptionSpec>, bool), String> {
+    /// Checks that the decoder gets the files that its options name.
+    fn check_files(&self) -> Result<(), String> {
+        let file = self.options.iter().find(|spec| spec.is_file());
+        match file.filter(|_| self.prepare.is_none()) {
+            Some(OptionSpec { name, .. }) => Err(format!(
+                "declares the option `{name}` of the kind \"file\", but prepares nothing: files \
+                 are passed to `prepare`"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the decoder for its options, whether it makes plans, and whether it prepares anything.
+    fn ask(&self) -> Result<Answers, String> {
         let mut store = self.store(None, &OPTIONS_LIMITS);
         let answers = self.instantiate(&mut store).and_then(|(instance, bindings)| {
             begin_call(&mut store, 0);
             let options = bindings.pipemill_decoder_decoder().call_options(&mut store)?;
             let plans = self.plan.map(|plan| plan.ask(&mut store, &instance)).transpose()?;
-            Ok((options, plans.unwrap_or(false)))
+            let prepares = self.prepare.map(|it| it.ask(&mut store, &instance)).transpose()?;
+            Ok((options, plans.unwrap_or(false), prepares.unwrap_or(false)))
         });
-        let (specs, plans) =
+        let (specs, plans, prepares) =
             answers.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
         if specs.len() > MAX_OPTIONS {
             let count = specs.len();
@@ -366,8 +400,15 @@ impl PluginInner {
             required: spec.required,
             help: printable(&spec.help),
         };
-        Ok((specs.into_iter().map(spec).collect(), plans))
+        Ok(Answers { options: specs.into_iter().map(spec).collect(), plans, prepares })
     }
+}
+
+/// What a decoder says of itself.
+struct Answers {
+    options: Vec<OptionSpec>,
+    plans: bool,
+    prepares: bool,
 }
 
 /// Checks that the component implements the interface and imports nothing else.

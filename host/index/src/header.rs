@@ -118,6 +118,32 @@ impl Header {
         Path::new(root.unwrap_or(&self.root)).join(name).to_string_lossy().into_owned()
     }
 
+    /// The decoder's options for reading the objects again. The index knows the files that options
+    /// name by their digests alone, so `given` names their paths; of other options it has all that
+    /// the index has, or none.
+    ///
+    /// # Errors
+    /// Other options differ: both, as texts.
+    pub fn options_with(
+        &self,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, (String, String)> {
+        let path = |(name, value): &(String, String)| {
+            let is_file = value.starts_with("sha256:");
+            let path = given.iter().find(|(other, _)| is_file && name == other);
+            (name.clone(), path.map_or(value, |(_, path)| path).clone())
+        };
+        let options: Vec<_> = self.options.iter().map(path).collect();
+        let is_path =
+            |one: &&(String, String)| options.contains(one) && !self.options.contains(one);
+        let same = |one: &(String, String)| options.contains(one);
+        let only_paths = given.iter().filter(is_path).count() == given.len();
+        if only_paths || given.len() == options.len() && given.iter().all(same) {
+            return Ok(options);
+        }
+        Err((show(given), show(&self.options)))
+    }
+
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
         self.version = if self.objects_only { OBJECTS_VERSION } else { VERSION };
@@ -127,6 +153,14 @@ impl Header {
         self.digest = digest(self, objects);
         self.places_digest = digest_of_places(objects);
     }
+}
+
+/// The options, sorted, as a text.
+fn show(options: &[(String, String)]) -> String {
+    let mut options = options.to_vec();
+    options.sort();
+    let words = options.iter().map(|(name, value)| format!("{name} = {value:?}"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// The digest of the content.

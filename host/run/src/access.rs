@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 pub use pipemill_access::AccessLimits;
 use pipemill_access::{Access, MakeChannel, serve};
 use pipemill_config::{self as config, Config, Indexed, Source, WorkerCount};
-use pipemill_decode::{Engine, Plugin};
+use pipemill_decode::{Engine, ReadyPlugin};
 use pipemill_ring::protocol;
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Order, Pattern, ReadSettings, Stop};
@@ -94,7 +94,11 @@ fn chosen(fields: &[Field], names: &[String]) -> Result<Vec<usize>, Vec<String>>
 }
 
 /// Makes channels that decode blocks of the index's objects.
-fn maker(config: &Config, channel: &config::Channel, plugin: Plugin) -> io::Result<MakeChannel> {
+fn maker(
+    config: &Config,
+    channel: &config::Channel,
+    plugin: ReadyPlugin,
+) -> io::Result<MakeChannel> {
     let sources = Mutex::new(Sources::new(config.s3_budget, Stop::new()?));
     let channel = channel.clone();
     Ok(Box::new(move |list| {

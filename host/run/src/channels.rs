@@ -8,7 +8,7 @@ use pipemill_channel::{
     Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, RecordBytes, Resume,
     Workers,
 };
-use pipemill_decode::{DetectionRule, Engine, Plugin};
+use pipemill_decode::{DetectionRule, Engine, Plugin, ReadyPlugin};
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::{MemoryBudget, TakenMemory};
@@ -79,7 +79,7 @@ pub fn prepare(
             let opened = match opened {
                 Some(opened) => Ok(opened),
                 None => {
-                    let plans = plugin.as_ref().is_ok_and(Plugin::plans);
+                    let plans = plugin.as_ref().is_ok_and(|ready| ready.plugin.plans());
                     Opened::new(one, &mut sources, &stop, Some(plans))
                 }
             };
@@ -113,7 +113,8 @@ pub fn prepare(
 }
 
 /// The plugins of all channels that decode, and the rings of all that are served.
-type PluginsAndRings = (Vec<Result<Plugin, Vec<Fault>>>, Vec<Result<RingAndMemory, RingError>>);
+type PluginsAndRings =
+    (Vec<Result<ReadyPlugin, Vec<Fault>>>, Vec<Result<RingAndMemory, RingError>>);
 
 /// Loads the plugins, and makes the rings. The rings are made while the plugins compile, because
 /// getting memory from the kernel takes about as long; but slots that are to fit batches are made
@@ -341,7 +342,7 @@ pub(super) fn find_decoder(
     Ok(opened)
 }
 
-/// Loads a channel's plugin and checks the channel's options with it. Reading the configuration
+/// Loads a channel's plugin and makes it ready for the channel's options. Reading the configuration
 /// can't check them, because only the plugin knows its options.
 ///
 /// # Errors
@@ -350,7 +351,7 @@ pub(super) fn load(
     config: &Config,
     channel: &config::Channel,
     engine: &Engine,
-) -> Result<Plugin, Vec<Fault>> {
+) -> Result<ReadyPlugin, Vec<Fault>> {
     let fault = |place: config::TextPosition, message: String| Fault {
         file: config.file.clone(),
         place,
@@ -374,15 +375,32 @@ pub(super) fn load(
         );
         return Err(vec![fault(channel.decoder_place, message)]);
     }
-    let faults = plugin.check_options(&channel.options);
-    if faults.is_empty() {
-        return Ok(plugin);
-    }
+    let faults = match plugin.with_options(&channel.options, &channel.limits) {
+        Ok(ready) => match channel.indexed.as_ref().and_then(|one| other_files(one, &ready)) {
+            None => return Ok(ready),
+            Some(why) => vec![(None, why)],
+        },
+        Err(faults) => faults,
+    };
     let place = |index: Option<usize>| match index {
         Some(index) => channel.option_places.get(index).copied().unwrap_or_default(),
         None => channel.decoder_place,
     };
     Err(faults.into_iter().map(|(index, message)| fault(place(index), message)).collect())
+}
+
+/// Why the channel's records are not those of its index: files that its options name have another
+/// content. All other options were compared before.
+fn other_files(indexed: &config::Indexed, ready: &ReadyPlugin) -> Option<String> {
+    let find = |(name, value): &&(String, String)| {
+        ready.options.iter().any(|(other, now)| name == other && value != now)
+    };
+    let (name, made_with) = indexed.options.iter().find(find)?;
+    let file = &indexed.file;
+    Some(format!(
+        "the file of option `{name}` is not the one with which the index {file} was made, whose \
+         digest is {made_with}: name that file, or make the index again"
+    ))
 }
 
 /// A ring, and the reserved part of its budget.
@@ -428,14 +446,15 @@ fn more_errors(on_error: &OnError) -> String {
 pub(super) fn new_channel(
     channel: &config::Channel,
     source: Box<dyn Source>,
-    plugin: Plugin,
+    ready: ReadyPlugin,
     workers: usize,
 ) -> Channel {
+    let ReadyPlugin { plugin, options } = ready;
     Channel {
         name: channel.name.clone(),
         source,
         plugin,
-        options: channel.options.clone(),
+        options,
         limits: channel.limits.clone(),
         policy: ErrorPolicy::new(
             channel.on_error.clone(),

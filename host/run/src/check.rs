@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, StopReason};
-use pipemill_decode::{Engine, Plugin, Stream};
+use pipemill_decode::{Engine, ReadyPlugin, Stream};
 use pipemill_types::{ABSENT, Field, StreamInfo};
 
 use super::channels::{find_decoder, load, new_channel};
@@ -24,21 +24,21 @@ pub fn check(
     config: &Config,
     channel: &config::Channel,
     engine: &Engine,
-) -> Result<Option<Plugin>, Vec<Fault>> {
+) -> Result<Option<ReadyPlugin>, Vec<Fault>> {
     if channel.decoder.is_none() {
         return Ok(None);
     }
-    let plugin = load(config, channel, engine)?;
+    let ready = load(config, channel, engine)?;
     let info = StreamInfo {
         channel: channel.name.clone(),
         object: "(config check)".to_owned(),
         max_record: channel.max_record,
         ..StreamInfo::default()
     };
-    match Stream::open(&plugin, &channel.options, &info, &channel.limits) {
-        Ok(_) => Ok(Some(plugin)),
+    match Stream::open(&ready.plugin, &ready.options, &info, &channel.limits) {
+        Ok(_) => Ok(Some(ready)),
         Err(fault) => {
-            let decoder = plugin.name();
+            let decoder = ready.plugin.name();
             Err(vec![Fault {
                 file: config.file.clone(),
                 place: channel.decoder_place,
@@ -84,7 +84,7 @@ pub enum TryError {
 pub fn try_channel(
     config: &Config,
     channel: &config::Channel,
-    plugin: Option<Plugin>,
+    plugin: Option<ReadyPlugin>,
     engine: &Engine,
     sources: &mut Sources,
 ) -> Result<Tried, TryError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pipemill_channel::RecordBytes;
-use pipemill_decode::Plugin;
+use pipemill_decode::ReadyPlugin;
 use pipemill_ring::host::{Ring, RingConfig, RingError, slots_of_ranks};
 use pipemill_ring::layout::{index_room, views_room};
 use pipemill_source::{LeftOut, Order, Pattern, ReadSettings, Source, Stop, s3};
@@ -169,7 +169,7 @@ pub(super) fn measure(
     of: &config::Channel,
     channel: &config::Channel,
     resources: &DecoderResources,
-    plugin: &Plugin,
+    plugin: &ReadyPlugin,
     source: Option<Box<dyn Source>>,
 ) -> Option<RecordBytes> {
     let records = of.batch.filter(|_| of.ring.fits_batches)?.records;

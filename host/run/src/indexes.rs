@@ -58,12 +58,12 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     };
     let index = Arc::new(index);
     let (header, file) = (&index.header, file.to_string());
-    check(channel, header, &file)?;
+    let options = check(channel, header, &file)?;
     if !header.objects_only {
         if channel.decoder.is_none() {
             channel.decoder = Some(DecoderRef::of(&header.decoder));
         }
-        channel.options = header.options.clone();
+        channel.options = options;
         channel.option_places.resize(channel.options.len(), channel.decoder_place);
     }
     let reading = ReadSettings { compression: header.compression, ..settings.reading };
@@ -76,6 +76,7 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
         Some(Arc::new(Indexed {
             file: file.clone(),
             decoder: header.decoder_identity.clone(),
+            options: header.options.clone(),
             fields: fields(channel, header)?,
             value_bytes: value_bytes(channel, &index),
             places: header.places_digest.clone(),
@@ -139,8 +140,12 @@ fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
     own + channel.added_fields.iter().map(added).sum::<u64>()
 }
 
-/// Checks that the channel decodes as the index was made.
-fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), Wrong> {
+/// Checks that the channel decodes as the index was made. Returns the decoder's options.
+fn check(
+    channel: &config::Channel,
+    header: &Header,
+    file: &str,
+) -> Result<Vec<(String, String)>, Wrong> {
     if header.objects_only {
         let blocks = channel.shuffle.and_then(|shuffle| shuffle.blocks);
         let (lacks, key) = if blocks.is_some() {
@@ -148,25 +153,18 @@ fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), W
         } else if channel.added_fields.contains(&AddedField::Index) {
             ("how many records they have", "`__index__`")
         } else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let message = format!("the index {file} has objects only, and does not know {lacks}");
         let remedy = format!("make it again without `--objects-only`, or leave out {key}");
         return Err((message, remedy));
     }
-    let options = |options: &[(String, String)]| {
-        let mut options = options.to_vec();
-        options.sort();
-        let words = options.iter().map(|(name, value)| format!("{name} = {value:?}"));
-        words.collect::<Vec<_>>().join(", ")
-    };
-    let (own, indexed) = (options(&channel.options), options(&header.options));
-    if !channel.options.is_empty() && own != indexed {
+    let options = header.options_with(&channel.options).map_err(|(own, indexed)| {
         let message = format!(
             "its `options` are {{ {own} }}, and the index {file} was made with {{ {indexed} }}"
         );
-        return Err((message, "leave `options` out, or make the index again".to_owned()));
-    }
+        (message, "leave `options` out, or make the index again".to_owned())
+    })?;
     // Records above the limit are skipped as errors, so the limit is part of what was counted.
     if header.skips_errors && channel.max_record != header.max_record {
         let (own, limit) = (show_size(channel.max_record), show_size(header.max_record));
@@ -177,5 +175,5 @@ fn check(channel: &config::Channel, header: &Header, file: &str) -> Result<(), W
         let remedy = format!("set max_record = \"{limit}\", or make the index again");
         return Err((message, remedy));
     }
-    Ok(())
+    Ok(options)
 }

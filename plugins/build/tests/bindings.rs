@@ -21,7 +21,7 @@ fn generate() -> String {
     let mut push = |file: &str| resolve.push_file(wit.join(file)).expect("it can be parsed");
     push("0.1/decoder.wit");
     push("0.2/window.wit");
-    let package = push("0.3/plan.wit");
+    let package = push("0.3/decoder.wit");
     let world = resolve.select_world(&[package], None).expect("the interface has one world");
     let options = wit_bindgen_rust::Opts {
         format: true,

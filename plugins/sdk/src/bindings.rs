@@ -2485,6 +2485,213 @@ pub mod exports {
                         * ::core::mem::size_of::<*const u8>()],
                 );
             }
+            /// Optional: a decoder that exports it makes once what all streams of a channel have in common: a
+            /// parsed schema, a vocabulary, a table. It is also the way to the content of files that the operator
+            /// names in options of the kind "file".
+            ///
+            /// The host calls `prepare` once for a channel. It keeps the memory of that instance as an image, and
+            /// each instance of the channel begins with a copy of it, which shares all pages that are not
+            /// written to. If the decoder's state is not in its linear memory alone, `prepare` is called in each
+            /// instance: if the code sets more than one global (that one is the stack pointer), or changes
+            /// tables.
+            ///
+            /// The records depend on the options and the content of the files, and on nothing else: `prepare`
+            /// returns the same in each instance.
+            #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+            pub mod preparing {
+                #[used]
+                #[doc(hidden)]
+                static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
+                use super::super::super::super::_rt;
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_prepares_cabi<T_: Guest>() -> i32 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result0 = { T_::prepares() };
+                        match result0 {
+                            true => 1,
+                            false => 0,
+                        }
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_prepare_cabi<T_: Guest>(
+                    arg0: *mut u8,
+                    arg1: usize,
+                    arg2: *mut u8,
+                    arg3: usize,
+                ) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result14 = {
+                            let base6 = arg0;
+                            let len6 = arg1;
+                            let mut result6 = _rt::Vec::with_capacity(len6);
+                            for i in 0..len6 {
+                                let base = base6
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e6 = {
+                                    let l0 = *base.add(0).cast::<*mut u8>();
+                                    let l1 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len2 = l1;
+                                    let bytes2 = _rt::Vec::from_raw_parts(
+                                        l0.cast(),
+                                        len2,
+                                        len2,
+                                    );
+                                    let l3 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l4 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len5 = l4;
+                                    let bytes5 = _rt::Vec::from_raw_parts(
+                                        l3.cast(),
+                                        len5,
+                                        len5,
+                                    );
+                                    (_rt::string_lift(bytes2), _rt::string_lift(bytes5))
+                                };
+                                result6.push(e6);
+                            }
+                            _rt::cabi_dealloc(
+                                base6,
+                                len6 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let base13 = arg2;
+                            let len13 = arg3;
+                            let mut result13 = _rt::Vec::with_capacity(len13);
+                            for i in 0..len13 {
+                                let base = base13
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e13 = {
+                                    let l7 = *base.add(0).cast::<*mut u8>();
+                                    let l8 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len9 = l8;
+                                    let bytes9 = _rt::Vec::from_raw_parts(
+                                        l7.cast(),
+                                        len9,
+                                        len9,
+                                    );
+                                    let l10 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l11 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len12 = l11;
+                                    (
+                                        _rt::string_lift(bytes9),
+                                        <_ as From<
+                                            _rt::Vec<_>,
+                                        >>::from(_rt::Vec::from_raw_parts(l10.cast(), len12, len12)),
+                                    )
+                                };
+                                result13.push(e13);
+                            }
+                            _rt::cabi_dealloc(
+                                base13,
+                                len13 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            T_::prepare(result6, result13)
+                        };
+                        let ptr15 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result14 {
+                            Ok(_) => {
+                                *ptr15.add(0).cast::<u8>() = (0i32) as u8;
+                            }
+                            Err(e) => {
+                                *ptr15.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec16 = (e.into_bytes()).into_boxed_slice();
+                                let ptr16 = vec16.as_ptr().cast::<u8>();
+                                let len16 = vec16.len();
+                                ::core::mem::forget(vec16);
+                                *ptr15
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len16;
+                                *ptr15
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr16.cast_mut();
+                            }
+                        };
+                        ptr15
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_prepare<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {}
+                            _ => {
+                                let l1 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l1, l2, 1);
+                            }
+                        }
+                    }
+                }
+                pub trait Guest {
+                    /// Whether the decoder prepares anything. Asked once, when the plugin is loaded.
+                    #[allow(async_fn_in_trait)]
+                    fn prepares() -> bool;
+                    /// Called at most once in an instance, before everything else but `options` and `prepares`.
+                    /// `options` are those that the streams get. The value of an option of the kind "file" is
+                    /// "sha256:" and the digest of the file, in hexadecimal; `files` has the content of these files
+                    /// by the name of the option. `prepare` may log, and call nothing else. It has as much CPU time as
+                    /// one call of `decode`. The error is a text for the operator.
+                    #[allow(async_fn_in_trait)]
+                    fn prepare(
+                        options: _rt::Vec<(_rt::String, _rt::String)>,
+                        files: _rt::Vec<(_rt::String, _rt::Vec<u8>)>,
+                    ) -> Result<(), _rt::String>;
+                }
+                #[doc(hidden)]
+                #[macro_export]
+                macro_rules! __export_pipemill_decoder_preparing_0_3_0_cabi {
+                    ($ty:ident with_types_in $($path_to_types:tt)*) => {
+                        const _ : () = { #[unsafe (export_name =
+                        "pipemill:decoder/preparing@0.3.0#prepares")] unsafe extern "C"
+                        fn export_prepares() -> i32 { unsafe { $($path_to_types)*::
+                        _export_prepares_cabi::<$ty > () } } #[unsafe (export_name =
+                        "pipemill:decoder/preparing@0.3.0#prepare")] unsafe extern "C" fn
+                        export_prepare(arg0 : * mut u8, arg1 : usize, arg2 : * mut u8,
+                        arg3 : usize,) -> * mut u8 { unsafe { $($path_to_types)*::
+                        _export_prepare_cabi::<$ty > (arg0, arg1, arg2, arg3) } }
+                        #[unsafe (export_name =
+                        "cabi_post_pipemill:decoder/preparing@0.3.0#prepare")] unsafe
+                        extern "C" fn _post_return_prepare(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_prepare::<$ty > (arg0) } } };
+                    };
+                }
+                #[doc(hidden)]
+                pub use __export_pipemill_decoder_preparing_0_3_0_cabi;
+                #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                struct _RetArea(
+                    [::core::mem::MaybeUninit<
+                        u8,
+                    >; 3 * ::core::mem::size_of::<*const u8>()],
+                );
+                static mut _RET_AREA: _RetArea = _RetArea(
+                    [::core::mem::MaybeUninit::uninit(); 3
+                        * ::core::mem::size_of::<*const u8>()],
+                );
+            }
         }
     }
 }
@@ -2722,16 +2929,19 @@ macro_rules! __export_decoder_plugin_impl {
         exports::pipemill::decoder0_3_0::plan::__export_pipemill_decoder_plan_0_3_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_3_0::plan);
         $($path_to_types_root)*::
+        exports::pipemill::decoder0_3_0::preparing::__export_pipemill_decoder_preparing_0_3_0_cabi!($ty
+        with_types_in $($path_to_types_root)*::
+        exports::pipemill::decoder0_3_0::preparing); $($path_to_types_root)*::
         exports::pipemill::decoder0_2_0::window::__export_pipemill_decoder_window_0_2_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_2_0::window);
         const _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1849] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1964] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb4\x0d\x01A\x02\x01\
-A\x10\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa7\x0e\x01A\x02\x01\
+A\x12\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\
 \x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\
 \0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\x05level\x02\x03\0\
@@ -2764,15 +2974,18 @@ bytes\x04\x04\0\x05piece\x03\0\x05\x01p\x03\x01r\x02\x07context\x04\x06ranges\x0
 \x04\0\x04part\x03\0\x08\x01p\x09\x01q\x03\x04read\x01\x07\0\x05parts\x01\x0a\0\x05\
 whole\0\0\x04\0\x04next\x03\0\x0b\x01@\0\0\x7f\x04\0\x05plans\x01\x0d\x01o\x02ss\
 \x01p\x0e\x01p\x06\x01j\x01\x0c\x01s\x01@\x03\x07options\x0f\x04info\x01\x04seen\
-\x10\0\x11\x04\0\x04step\x01\x12\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x06\x02\
-\x03\0\x02\x06stream\x02\x03\0\x02\x08progress\x02\x03\0\x02\x0cdecode-error\x01\
-B\x0c\x02\x03\x02\x01\x07\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x08\x04\0\x08p\
-rogress\x03\0\x02\x02\x03\x02\x01\x09\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04\
-sizey\0y\x04\0\x09set-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06st\
-ream\x07\x02aty\x06lengthy\x0cend-of-input\x7f\0\x08\x04\0\x06decode\x01\x09\x04\
-\0\x1dpipemill:decoder/window@0.2.0\x05\x0a\x04\0%pipemill:decoder/decoder-plugi\
-n@0.3.0\x04\0\x0b\x14\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cpro\
-cessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x10\0\x11\x04\0\x04step\x01\x12\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x06\x01\
+B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02s\x03\
+\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\0\x06\x04\0\x07prepar\
+e\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x07\x02\x03\0\x02\x06str\
+eam\x02\x03\0\x02\x08progress\x02\x03\0\x02\x0cdecode-error\x01B\x0c\x02\x03\x02\
+\x01\x08\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x09\x04\0\x08progress\x03\0\x02\
+\x02\x03\x02\x01\x0a\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09\
+set-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06\
+lengthy\x0cend-of-input\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:deco\
+der/window@0.2.0\x05\x0b\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\
+\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-\
+component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }

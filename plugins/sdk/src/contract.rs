@@ -1,6 +1,9 @@
 //! The contract of a decoder: a resumable function of a chunk. Nothing here depends on WebAssembly.
 
-use crate::{Field, Next, OptionSpec, Options, Piece, Records, Scalar};
+use std::any::Any;
+use std::rc::Rc;
+
+use crate::{Field, Next, OptionFiles, OptionSpec, Options, Piece, Records, Scalar};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
@@ -12,6 +15,28 @@ pub trait Decoder: Sized + 'static {
     /// stream.
     fn options() -> Vec<OptionSpec> {
         Vec::new()
+    }
+
+    /// Whether [`prepare`](Self::prepare) makes anything. The default is that it does not.
+    fn prepares() -> bool {
+        false
+    }
+
+    /// Makes what all streams of a channel have in common: a parsed schema, a vocabulary, a table.
+    /// It is called once for a channel, and streams find the result in [`Options::prepared`]. So
+    /// its work is not done again for each object.
+    ///
+    /// `files` has the content of the files that options of the kind
+    /// [`OptionKind::File`](crate::OptionKind::File) name. The values of these options are digests
+    /// of the files.
+    ///
+    /// The result depends on nothing but the arguments. Streams only read it.
+    ///
+    /// # Errors
+    /// The error is a message for the operator: what is wrong and what would be right.
+    fn prepare(options: &Options, files: OptionFiles<'_>) -> Result<Rc<dyn Any>, String> {
+        let _ = (options, files);
+        Ok(Rc::new(()))
     }
 
     /// Starts a stream.

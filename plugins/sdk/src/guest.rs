@@ -1,15 +1,17 @@
 //! Inside the sandbox: makes a [`Decoder`] the exports of a component. Used by [`crate::export!`].
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Once;
 
 use crate::bindings::exports::pipemill::decoder0_1_0::decoder as wit;
 use crate::bindings::exports::pipemill::decoder0_3_0::plan as wit_plan;
 use crate::bindings::pipemill::decoder0_1_0::{host, types};
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionKind, OptionSpec, Options, Piece,
-    Records, Resume, StreamInfo,
+    Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, OptionKind, OptionSpec,
+    Options, Piece, Records, Resume, StreamInfo,
 };
 
 /// The allocator of std takes all memory by growing the module's memory. For each object, which has
@@ -76,6 +78,7 @@ fn option_spec(spec: OptionSpec) -> wit::OptionSpec {
         OptionKind::Int => "int".to_owned(),
         OptionKind::Choice(words) => format!("choice:{}", words.join("|")),
         OptionKind::List => "list".to_owned(),
+        OptionKind::File => "file".to_owned(),
     };
     wit::OptionSpec {
         name: spec.name.to_owned(),
@@ -119,7 +122,7 @@ struct StreamState<D> {
 impl<D: Decoder> wit::GuestStream for Stream<D> {
     fn open(given: Vec<(String, String)>, info: wit::StreamInfo) -> Result<wit::Stream, String> {
         log_panics();
-        let options = Options::new(&D::options(), &given)?;
+        let options = prepared_options::<D>(&given)?;
         let mut records = Records::new(Box::new(Imports), info.offsets);
         let decoder = D::open(&options, &stream_info(info))?;
         if let Some(fields) = decoder.schema() {
@@ -199,6 +202,39 @@ fn stream_info(info: wit::StreamInfo) -> StreamInfo {
     }
 }
 
+thread_local! {
+    /// What the decoder has prepared.
+    static PREPARED: RefCell<Option<Rc<dyn Any>>> = const { RefCell::new(None) };
+}
+
+/// The exported function `prepare`.
+pub fn prepare<D: Decoder>(
+    given: &[(String, String)],
+    files: &[(String, Vec<u8>)],
+) -> Result<(), String> {
+    log_panics();
+    let options = Options::new(&D::options(), given)?;
+    let made = D::prepare(&options, OptionFiles::new(files))?;
+    PREPARED.set(Some(made));
+    Ok(())
+}
+
+/// The options of a stream. A host that knows only an earlier version of the interface has not
+/// called `prepare`.
+fn prepared_options<D: Decoder>(given: &[(String, String)]) -> Result<Options, String> {
+    let options = Options::new(&D::options(), given)?;
+    if !D::prepares() {
+        return Ok(options);
+    }
+    if PREPARED.with_borrow(Option::is_none) {
+        prepare::<D>(given, &[])?;
+    }
+    Ok(match PREPARED.with_borrow(Clone::clone) {
+        Some(made) => options.and_prepared(made),
+        None => options,
+    })
+}
+
 /// The exported function `step` of plans.
 pub fn step<D: Decoder>(
     given: &[(String, String)],
@@ -206,7 +242,7 @@ pub fn step<D: Decoder>(
     seen: Vec<wit_plan::Piece>,
 ) -> Result<wit_plan::Next, String> {
     log_panics();
-    let options = Options::new(&D::options(), given)?;
+    let options = prepared_options::<D>(given)?;
     let piece = |piece: wit_plan::Piece| Piece { offset: piece.offset, bytes: piece.bytes };
     let seen: Vec<_> = seen.into_iter().map(piece).collect();
     let next = D::plan(&options, &stream_info(info), &seen)?;

@@ -44,7 +44,7 @@ pub use contract::{DecodeError, Decoder, Progress, Restart, Resume, Resync, Stre
 pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
 pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};
-pub use options::{OptionKind, OptionSpec, Options};
+pub use options::{OptionFiles, OptionKind, OptionSpec, Options};
 pub use plan::{Next, Part, Piece};
 pub use records::{Block, Records, pack, unpack};
 
@@ -100,6 +100,17 @@ macro_rules! export {
                     seen: Vec<decoder0_3_0::plan::Piece>,
                 ) -> Result<decoder0_3_0::plan::Next, String> {
                     $crate::guest::step::<$decoder>(&options, info, seen)
+                }
+            }
+            impl decoder0_3_0::preparing::Guest for Plugin {
+                fn prepares() -> bool {
+                    <$decoder as $crate::Decoder>::prepares()
+                }
+                fn prepare(
+                    options: Vec<(String, String)>,
+                    files: Vec<(String, Vec<u8>)>,
+                ) -> Result<(), String> {
+                    $crate::guest::prepare::<$decoder>(&options, &files)
                 }
             }
     $crate::bindings::export!(Plugin with_types_in $crate::bindings);

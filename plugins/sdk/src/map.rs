@@ -1,14 +1,15 @@
 //! Decoders made of decoders: [`Map`] passes each record of an inner decoder through a function,
 //! [`Tap`] observes each.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
 use crate::records::SharedHost;
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, OptionSpec, Options, Progress, Records,
-    Resync, StreamInfo, pack, unpack,
+    Codec, DecodeError, Decoder, Field, Host, Level, OptionFiles, OptionSpec, Options, Progress,
+    Records, Resync, StreamInfo, pack, unpack,
 };
 
 /// A function from the records of an inner decoder to other records.
@@ -65,6 +66,21 @@ pub trait MapRecords: Sized + 'static {
     fn inner_options(own: &Options) -> Vec<(&'static str, String)> {
         let _ = own;
         Vec::new()
+    }
+
+    /// Like [`Decoder::prepares`], for what [`prepare`](Self::prepare) makes.
+    fn prepares() -> bool {
+        false
+    }
+
+    /// Like [`Decoder::prepare`]: makes what all streams have in common, a vocabulary for example.
+    /// They find it in [`Options::prepared`].
+    ///
+    /// # Errors
+    /// The error is a message for the operator.
+    fn prepare(options: &Options, files: OptionFiles<'_>) -> Result<Rc<dyn Any>, String> {
+        let _ = (options, files);
+        Ok(Rc::new(()))
     }
 
     /// Starts a stream. `options` are its own options and the inner decoder's options that the
@@ -225,6 +241,12 @@ pub struct Map<M: MapRecords> {
     has_ended: bool,
 }
 
+/// What a map and its inner decoder have prepared.
+struct PreparedMap {
+    inner: Rc<dyn Any>,
+    map: Rc<dyn Any>,
+}
+
 impl<M: MapRecords> Decoder for Map<M> {
     fn options() -> Vec<OptionSpec> {
         let mut options = M::options();
@@ -237,10 +259,30 @@ impl<M: MapRecords> Decoder for Map<M> {
         options
     }
 
+    fn prepares() -> bool {
+        M::prepares() || M::Inner::prepares()
+    }
+
+    fn prepare(options: &Options, files: OptionFiles<'_>) -> Result<Rc<dyn Any>, String> {
+        let inner = options.for_inner(&M::Inner::options(), M::inner_options(options))?;
+        let prepared = PreparedMap {
+            inner: M::Inner::prepare(&inner, files)?,
+            map: M::prepare(options, files)?,
+        };
+        Ok(Rc::new(prepared))
+    }
+
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
+        let mut own = options.clone();
         let set = M::inner_options(options);
-        let inner = M::Inner::open(&options.for_inner(&M::Inner::options(), set)?, info)?;
-        let map = M::open(options, info)?;
+        let mut of_inner = options.for_inner(&M::Inner::options(), set)?;
+        if Self::prepares() {
+            let prepared = options.prepared::<PreparedMap>();
+            own = own.and_prepared(prepared.map.clone());
+            of_inner = of_inner.and_prepared(prepared.inner.clone());
+        }
+        let inner = M::Inner::open(&of_inner, info)?;
+        let map = M::open(&own, info)?;
         let captured = Rc::new(RefCell::new(Captured::default()));
         if let Some(fields) = inner.schema() {
             map.schema(&fields)?;

@@ -1,7 +1,9 @@
 //! The options of a decoder: the decoder declares them, the operator sets them, the host checks
 //! them.
 
+use std::any::{Any, type_name};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The values that an option accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,9 @@ pub enum OptionKind {
     Choice(Vec<&'static str>),
     /// Words, separated by commas.
     List,
+    /// The path of a file. The host reads the file and passes its content to
+    /// [`Decoder::prepare`](crate::Decoder::prepare).
+    File,
 }
 
 /// The declaration of an option.
@@ -60,6 +65,11 @@ impl OptionSpec {
     pub fn list(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
         Self::new(name, OptionKind::List, default, help)
     }
+    /// An option that accepts the path of a file: see
+    /// [`Decoder::prepare`](crate::Decoder::prepare).
+    pub fn file(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, OptionKind::File, None, help)
+    }
     /// Not an option, but the name endings of this decoder's own objects, such as
     /// `".pstr,.pstring"`. They select the decoder for channels that name none, if the plugin is on
     /// the search path.
@@ -92,6 +102,7 @@ impl OptionSpec {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     values: BTreeMap<String, String>,
+    prepared: Option<Rc<dyn Any>>,
 }
 
 impl Options {
@@ -117,8 +128,23 @@ impl Options {
         }
         match specs.iter().find(|spec| spec.required && !values.contains_key(spec.name)) {
             Some(spec) => Err(format!("option `{}` must be set: {}", spec.name, spec.help)),
-            None => Ok(Self { values }),
+            None => Ok(Self { values, prepared: None }),
         }
+    }
+
+    /// The same options, with what [`Decoder::prepare`](crate::Decoder::prepare) has made.
+    pub(crate) fn and_prepared(self, prepared: Rc<dyn Any>) -> Self {
+        Self { prepared: Some(prepared), ..self }
+    }
+
+    /// What [`Decoder::prepare`](crate::Decoder::prepare) has made.
+    ///
+    /// # Panics
+    /// It makes a value of another type, or [`Decoder::prepares`](crate::Decoder::prepares) is
+    /// `false`.
+    pub fn prepared<T: 'static>(&self) -> Rc<T> {
+        let prepared = self.prepared.clone().and_then(|made| made.downcast().ok());
+        prepared.unwrap_or_else(|| panic!("`prepare` has made no {}", type_name::<T>()))
     }
 
     /// The options of a decoder inside of this one: those of these that it has, and `set` over them.
@@ -135,7 +161,7 @@ impl Options {
         let own = self.values.iter().filter(|(name, _)| is_known(name) && !is_set(name));
         let mut values: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
         values.extend(set.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        Self::new(specs, &values)
+        Ok(Self { prepared: self.prepared.clone(), ..Self::new(specs, &values)? })
     }
 
     /// The value of an option; `None` if it was not set and has no default.
@@ -164,6 +190,7 @@ impl Options {
 fn check(spec: &OptionSpec, value: &str) -> Result<(), String> {
     let wants = match &spec.kind {
         OptionKind::String => return Ok(()),
+        OptionKind::File if !value.is_empty() => return Ok(()),
         OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
         OptionKind::Int if value.parse::<u64>().is_ok() => return Ok(()),
         OptionKind::Choice(words) if words.contains(&value) => return Ok(()),
@@ -171,7 +198,27 @@ fn check(spec: &OptionSpec, value: &str) -> Result<(), String> {
         OptionKind::Bool => "true or false".to_owned(),
         OptionKind::Int => "a whole number".to_owned(),
         OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
+        OptionKind::File => "the path of a file".to_owned(),
         OptionKind::List => "words with commas between them".to_owned(),
     };
     Err(format!("option `{}` takes {wants}, not {value:?}", spec.name))
+}
+
+/// The content of files that the operator has named in options of the kind [`OptionKind::File`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OptionFiles<'a> {
+    files: &'a [(String, Vec<u8>)],
+}
+
+impl<'a> OptionFiles<'a> {
+    /// These files: the names of their options, and their content.
+    pub fn new(files: &'a [(String, Vec<u8>)]) -> Self {
+        Self { files }
+    }
+
+    /// The content of the file that the option `name` names; `None` if it is not set, or if the host
+    /// passes no files because it knows only an earlier version of the interface.
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.files.iter().find(|(other, _)| other == name).map(|(_, bytes)| bytes.as_slice())
+    }
 }

@@ -11,8 +11,8 @@ use std::rc::Rc;
 pub use speed::{print_passes, print_speed, print_speed_with};
 
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, Next, Options, Part, Piece, Progress, Records,
-    Resume, StreamInfo, unpack,
+    Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, Options, Part, Piece,
+    Progress, Records, Resume, StreamInfo, unpack,
 };
 
 /// One record: its fields; `None` is an absent field.
@@ -50,6 +50,8 @@ pub struct Setup {
     pub decompress: Option<Decompress>,
     /// The extensions of the stream info: keys and values.
     pub extensions: Vec<(String, String)>,
+    /// Files that options name: the names of the options, and the content.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 /// Decompresses a whole block. The error says what is wrong with it.
@@ -72,7 +74,13 @@ impl Setup {
             max_record: 64 << 20,
             decompress: None,
             extensions: Vec::new(),
+            files: Vec::new(),
         }
+    }
+    /// The same setup, with a file of this content in the option `name`.
+    pub fn with_file(mut self, name: &str, content: &[u8]) -> Self {
+        self.files.push((name.to_owned(), content.to_vec()));
+        self
     }
     /// The same setup, with this function to decompress blocks.
     pub fn decompressing(mut self, decompress: Decompress) -> Self {
@@ -96,7 +104,19 @@ impl Setup {
 /// # Errors
 /// The text with which the decoder, or the check of its options, refuses the setup.
 pub fn open<D: Decoder>(setup: &Setup) -> Result<D, String> {
-    D::open(&Options::new(&D::options(), &setup.options)?, &info(setup))
+    D::open(&options::<D>(setup)?, &info(setup))
+}
+
+/// The options of the setup, with what the decoder has prepared with them.
+fn options<D: Decoder>(setup: &Setup) -> Result<Options, String> {
+    let mut given = setup.options.clone();
+    given.extend(setup.files.iter().map(|(name, _)| (name.clone(), "sha256:".to_owned())));
+    let options = Options::new(&D::options(), &given)?;
+    if !D::prepares() {
+        return Ok(options);
+    }
+    let made = D::prepare(&options, OptionFiles::new(&setup.files))?;
+    Ok(options.and_prepared(made))
 }
 
 fn info(setup: &Setup) -> StreamInfo {
@@ -120,7 +140,7 @@ fn info(setup: &Setup) -> StreamInfo {
 /// or ranges.
 pub fn parts<D: Decoder>(setup: &Setup, object: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
     let info = StreamInfo { size: Some(object.len() as u64), ..info(setup) };
-    let options = Options::new(&D::options(), &setup.options)?;
+    let options = options::<D>(setup)?;
     let bytes = |range: &Range<u64>| &object[range.start as usize..range.end as usize];
     let mut seen: Vec<Piece> = Vec::new();
     for _ in 0..32 {

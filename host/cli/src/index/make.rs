@@ -11,7 +11,7 @@ use pipemill_channel::{
     Channel, ChannelStats, DecodeErrorLog, ErrorPolicy, Learning, OnError, OnPluginError, Workers,
 };
 use pipemill_config::parse_size;
-use pipemill_decode::{Builtins, Limits, Plugin};
+use pipemill_decode::{Builtins, Limits, Plugin, ReadyPlugin};
 use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_run::Machine;
 use pipemill_source::s3::Address;
@@ -35,9 +35,9 @@ pub(super) struct MakeArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "update")]
     out: Option<OsString>,
     /// Update this index: list its sources again, and read only the objects that are new or have
-    /// changed, with its decoder and its options
+    /// changed, with its decoder and its options. Name files of options again, with --option
     #[arg(long, value_name = "INDEX", conflicts_with_all = [
-        "sources", "decoder", "options", "skip_errors", "max_record",
+        "sources", "decoder", "skip_errors", "max_record",
     ])]
     update: Option<OsString>,
     /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
@@ -112,12 +112,12 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let stop = Stop::new().map_err(system)?;
     let first = sources.clone();
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let on_demand = plugin.as_ref().map(|plugin| plugin.plans());
+    let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
     let reading = ReadSettings { on_demand, ..ReadSettings::default() };
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
     let found = match plugin {
-        Some(plugin) => DecodedSource { plugin, options: args.options.clone(), source },
+        Some(ready) => DecodedSource::new(ready, source),
         None => find_decoder(&engine, source, &args.options, true)?,
     };
     let progress = match older {
@@ -182,11 +182,18 @@ fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Olde
         None => true,
     };
     let header = &older.header;
+    let options = header.options_with(&args.options).map_err(|(own, indexed)| {
+        let why = format!(
+            "the options are {{ {own} }}, and the index was made with {{ {indexed} }}: leave them \
+             out, except for files, or make a new index of all objects"
+        );
+        exit::because(exit::USAGE, why)
+    })?;
     let args = MakeArgs {
         sources: header.sources.iter().map(OsString::from).collect(),
         out: Some(args.out.clone().unwrap_or_else(|| name.to_owned())),
         decoder: Some(header.decoder.clone()),
-        options: header.options.clone(),
+        options,
         skip_errors: header.skips_errors,
         max_record: header.max_record,
         ..args.clone()
@@ -213,10 +220,15 @@ fn objects_alone(args: &MakeArgs, sources: &[OsString]) -> Result<Index, ExitCod
 }
 
 /// An index has the records of one decoder.
-fn check_decoder(older: &Index, plugin: &Plugin) -> Result<(), ExitCode> {
-    let (then, now) = (&older.header.decoder_identity, plugin.identity());
-    if *then == now {
+fn check_decoder(older: &Index, ready: &ReadyPlugin) -> Result<(), ExitCode> {
+    let (then, now) = (&older.header.decoder_identity, ready.plugin.identity());
+    if *then == now && older.header.options == ready.options {
         return Ok(());
+    }
+    if *then == now {
+        let why = "a file that an option names is not the one with which the index was made: name \
+                   that one, or make a new index of all objects";
+        return Err(exit::because(exit::USAGE, why));
     }
     let why = format!(
         "the index was made with the decoder {then}, and this one is {now}: its records may be \

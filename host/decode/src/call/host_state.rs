@@ -233,6 +233,11 @@ impl HostState {
         Ok(true)
     }
 
+    /// Whether the decoder has declared its schema, or set metadata.
+    pub(crate) fn has_output(&self) -> bool {
+        self.schema.is_some() || self.metadata.is_set()
+    }
+
     /// Checks that the running call was not told to return its error.
     pub(crate) fn check_not_ended(&self) -> Result<(), Fault> {
         if self.must_return {

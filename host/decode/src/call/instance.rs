@@ -15,8 +15,7 @@ use crate::call::trap::explain;
 use crate::call::window::Window;
 use crate::interface::wit::DecoderPlugin;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
-use crate::plugin::{Plugin, PluginInner};
-use crate::sandbox::guest_memory::take_made;
+use crate::plugin::Plugin;
 use crate::sandbox::limits::Limits;
 
 /// An instance that holds more memory than this is not kept for another stream.
@@ -38,7 +37,7 @@ impl DecoderInstance {
     /// The decoder fails, or exceeds a limit.
     pub(crate) fn new(plugin: &Plugin, info: &StreamInfo, limits: &Limits) -> Result<Self, Fault> {
         let mut store = plugin.inner.store(Some(info), limits);
-        match new_instance(&mut store, &plugin.inner) {
+        match new_instance(&mut store, plugin) {
             Ok((window, bindings)) => {
                 let (plugin, limits) = (plugin.clone(), limits.clone());
                 Ok(Self { store, bindings, window, plugin, limits })
@@ -115,10 +114,9 @@ pub(crate) fn wit_info(info: &StreamInfo) -> exports::StreamInfo {
 /// An instance of a decoder, with its window.
 fn new_instance(
     store: &mut Store<HostState>,
-    plugin: &PluginInner,
+    plugin: &Plugin,
 ) -> wasmtime::Result<(Window, DecoderPlugin)> {
-    take_made();
-    let (instance, bindings) = plugin.instantiate(store)?;
-    let window = Window::new(store, &instance, plugin.window, take_made())?;
+    let (instance, bindings, memory) = plugin.instantiate(store)?;
+    let window = Window::new(store, &instance, plugin.inner.window, memory)?;
     Ok((window, bindings))
 }

@@ -57,6 +57,11 @@ impl Metadata {
         Ok(())
     }
 
+    /// Whether the decoder has set any.
+    pub(crate) fn is_set(&self) -> bool {
+        self.restart.is_some() || !self.facts.is_empty()
+    }
+
     /// The value of `pipemill.restart`.
     pub(crate) fn restart(&self) -> Option<u64> {
         self.restart

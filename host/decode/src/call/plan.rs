@@ -130,8 +130,8 @@ impl PlanInstance {
             limit_returned(store, transition, MAX_RETURNED_BYTES);
             Ok(())
         });
-        let made = plugin.inner.instantiate(&mut store);
-        let step = made.and_then(|(made, _)| made.get_typed_func(&mut store, plan.step));
+        let made = plugin.instantiate(&mut store);
+        let step = made.and_then(|(made, _, _)| made.get_typed_func(&mut store, plan.step));
         match step {
             Ok(step) => Ok(Self { store, step, info: wit_info(info), limits: limits.clone() }),
             Err(error) => Err(explain(&error, store.data(), limits)),

@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -17,6 +15,7 @@ use crate::compile::compiler_process;
 use crate::compile::digest::Digest;
 use crate::compile::machine_code::machine_code;
 use crate::engine::Engine;
+use crate::files::read_regular;
 use crate::plugin::{Origin, Plugin};
 
 /// Why a plugin can't be used.
@@ -119,7 +118,8 @@ fn read_decoder(
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;
-    let bytes = read_file(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
+    let bytes = read_regular(&path, MAX_PLUGIN_BYTES, "plugins")
+        .map_err(|why| error(unreadable(name, &path, &why)))?;
     Ok((Cow::Owned(bytes), None))
 }
 
@@ -155,29 +155,6 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
     format!("its file {} can't be read: {why}", path.display())
 }
 
-/// Reads a plugin's file.
-///
-/// # Errors
-/// It can't be read, is not a regular file, or is larger than [`MAX_PLUGIN_BYTES`].
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a FIFO would wait for its writer.
-    let no_wait = nix::fcntl::OFlag::O_NONBLOCK.bits();
-    let file = File::options().read(true).custom_flags(no_wait).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is a folder, pipe or device, not a regular file"));
-    }
-    let mut bytes = Vec::with_capacity(found.len().min(MAX_PLUGIN_BYTES) as usize);
-    // The file may have grown since its size was read.
-    let read = file.take(MAX_PLUGIN_BYTES + 1).read_to_end(&mut bytes)? as u64;
-    if read > MAX_PLUGIN_BYTES {
-        let size = found.len().max(read);
-        let why = format!("it has {size} bytes; plugins may have {MAX_PLUGIN_BYTES}");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-    }
-    Ok(bytes)
-}
-
 /// Checks the digest of a plugin's bytes, and loads or compiles them.
 fn load(
     engine: &Engine,
@@ -197,12 +174,12 @@ fn load(
     }
     match builtin.and_then(|builtin| load_precompiled(engine, builtin)) {
         Some(component) => {
-            Plugin::of_component(engine, name, digest, &component, Origin::Precompiled)
+            Plugin::of_component(engine, name, digest, &component, Origin::Precompiled, wasm)
         }
         None => {
             let component = cached_or_compiled(engine, &digest, wasm, builtin.is_some())?;
             let origin = if builtin.is_some() { Origin::Builtin } else { Origin::File };
-            Plugin::of_component(engine, name, digest, &component, origin)
+            Plugin::of_component(engine, name, digest, &component, origin, wasm)
         }
     }
 }

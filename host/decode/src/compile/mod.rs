@@ -14,3 +14,4 @@ pub mod function_names;
 pub mod load;
 pub mod machine_code;
 pub mod precompiler;
+pub mod state_in_memory;

@@ -19,7 +19,7 @@
 //! for a small object that takes longer than decoding it. So a thread keeps the memory of its last
 //! instance. It clears the pages that were touched, which the kernel reports, and unmaps the rest.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -182,6 +182,15 @@ impl GuestMemory {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// All bytes that the decoder has.
+    ///
+    /// # Safety
+    /// No code of the decoder runs as long as they are in use.
+    pub(crate) unsafe fn content(&self) -> &[u8] {
+        // SAFETY: the decoder has these bytes, and the caller vouches that it does not write now.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.size()) }
+    }
+
     /// Whether the decoder has these bytes, and they begin at a page of WebAssembly.
     pub(crate) fn has(&self, at: u32, bytes: u64) -> bool {
         (at as usize).is_multiple_of(WASM_PAGE) && u64::from(at) + bytes <= self.size() as u64
@@ -270,6 +279,16 @@ thread_local! {
     static MADE: RefCell<Option<Arc<GuestMemory>>> = const { RefCell::new(None) };
     /// Memory for the next instance of this thread. It is in its initial state.
     static SPARE: RefCell<Option<Reservation>> = const { RefCell::new(None) };
+    /// Bytes that the next memory of this thread has at least.
+    static LEAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs `make`, which makes an instance, and gives its memory at least this many bytes.
+pub(crate) fn with_least<T>(bytes: usize, make: impl FnOnce() -> T) -> T {
+    LEAST.set(bytes);
+    let made = make();
+    LEAST.set(0);
+    made
 }
 
 /// Takes the last memory that this thread made: it belongs to the thread's last instance, provided
@@ -293,9 +312,10 @@ unsafe impl MemoryCreator for GuestMemories {
     ) -> Result<Box<dyn LinearMemory>, String> {
         let capacity = reserved.unwrap_or(maximum.unwrap_or(minimum)).max(minimum);
         let layout = Layout { minimum, capacity: capacity.next_multiple_of(PAGE), guard };
+        let least = LEAST.take().max(minimum);
         let memory = GuestMemory::new(layout)
+            .and_then(|memory| memory.grow_to(least).map(|()| Arc::new(memory)))
             .map_err(|error| format!("no memory for an instance: {error}"))?;
-        let memory = Arc::new(memory);
         MADE.set(Some(memory.clone()));
         Ok(Box::new(InstanceMemory(memory)))
     }

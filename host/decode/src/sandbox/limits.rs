@@ -63,6 +63,18 @@ impl Limiter {
         self.window = bytes;
     }
 
+    /// Whether the instance's memory may begin with this many bytes. If not, they are remembered as
+    /// refused.
+    pub(crate) fn begins_with(&mut self, bytes: u64) -> bool {
+        let fits = bytes <= self.memory;
+        if fits {
+            self.held = self.held.max(bytes);
+        } else {
+            self.refused = Some(bytes);
+        }
+        fits
+    }
+
     /// Bytes of linear memory that the instance has, without its window.
     pub(crate) fn held(&self) -> u64 {
         self.held.saturating_sub(self.window)

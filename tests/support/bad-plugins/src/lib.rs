@@ -15,3 +15,5 @@ mod mix;
 mod plans;
 #[cfg(target_arch = "wasm32")]
 mod plugin;
+#[cfg(target_arch = "wasm32")]
+mod prepare;

@@ -7,11 +7,11 @@ use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     StreamInfo,
 };
 use pipemill_plugin::bindings::exports::pipemill::decoder0_2_0::window;
-use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::plan;
+use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::{plan, preparing};
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
-use crate::{framed, misdeeds, plans};
+use crate::{framed, misdeeds, plans, prepare};
 
 struct Plugin;
 
@@ -28,6 +28,11 @@ impl Guest for Plugin {
         };
         vec![
             option("do", "nothing", "the misdeed"),
+            OptionSpec {
+                kind: "file".to_owned(),
+                default: None,
+                ..option("file", "", "a file whose content is emitted by `prepare-tells`")
+            },
             option("detect.endings", ".deed", "endings of names that this decoder reads"),
             option("detect.magic", "a0dEED", "first bytes of what this decoder reads"),
         ]
@@ -56,10 +61,39 @@ impl plan::Guest for Plugin {
         seen: Vec<plan::Piece>,
     ) -> Result<plan::Next, String> {
         std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
-        let misdeed = options.into_iter().next().map_or_else(String::new, |(_, value)| value);
+        let (misdeed, _) = deed(options);
         let next = plans::step(&misdeed, info.size.unwrap_or(0), &seen)?;
         Ok(next.unwrap_or(plan::Next::Whole))
     }
+}
+
+impl preparing::Guest for Plugin {
+    fn prepares() -> bool {
+        true
+    }
+
+    fn prepare(
+        options: Vec<(String, String)>,
+        files: Vec<(String, Vec<u8>)>,
+    ) -> Result<(), String> {
+        std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
+        let (misdeed, file) = deed(options);
+        assert_eq!(file.is_empty(), files.is_empty(), "a file, if and only if its option is set");
+        prepare::prepare(&misdeed, &file, files)
+    }
+}
+
+/// The values of the options: the misdeed, and the file.
+fn deed(options: Vec<(String, String)>) -> (String, String) {
+    let mut deed = (String::new(), String::new());
+    for (name, value) in options {
+        match name.as_str() {
+            "do" => deed.0 = value,
+            "file" => deed.1 = value,
+            _ => panic!("the option {name} is unknown"),
+        }
+    }
+    deed
 }
 
 /// An open stream.
@@ -73,7 +107,7 @@ pub struct Bad {
 impl GuestStream for Bad {
     fn open(options: Vec<(String, String)>, info: StreamInfo) -> Result<Stream, String> {
         std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
-        let misdeed = options.into_iter().next().map_or_else(String::new, |(_, value)| value);
+        let (misdeed, _) = deed(options);
         misdeeds::at_open(&misdeed)?;
         if !misdeed.ends_with("-schema") {
             host::set_schema(&[field("byte")]);
@@ -86,6 +120,7 @@ impl GuestStream for Bad {
         assert!(!self.busy.replace(true), "called again after it died");
         let answer = match chunk.as_slice() {
             [] if self.misdeed != framed::COUNTS_AT_END => Ok(progress(0, 1)),
+            chunk if prepare::knows(&self.misdeed) => Ok(prepare::tell(chunk)),
             chunk if framed::knows(&self.misdeed) => framed::decode(&self.framed, chunk, end),
             chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
                 .unwrap_or_else(|| Ok(every_byte(chunk))),
