@@ -101,6 +101,24 @@ fn the_guides_blocks_in_rust_work() {
     assert_eq!(count.text(), "records=53 bytes=2500003\n");
 }
 
+/// A list that is prepared, in an option that is a file.
+#[test]
+fn the_guides_list_in_rust_works() {
+    let place = TestDir::new();
+    make(&place, "known", "rust");
+    place.write("list", "b\nd");
+    place.write("letters.txt", "a\nb\nc\nd\n");
+    let (file, option) = ("known/known.wasm", "list=list");
+    let cat = run(&place, &["cat", "--decoder", file, "--option", option, "letters.txt"]);
+    assert_eq!(cat.with_code(0).text(), "{\"line\":\"b\"}\n{\"line\":\"d\"}\n");
+    let test = ["test", file, "--data", "letters.txt", "--option", option, "--cases", "50"];
+    let tested = plugin(&place, &test).with_code(0).text();
+    assert!(tested.contains("a copy of the prepared memory has the same records"), "{tested}");
+    plugin(&place, &["test", file, "--data", "letters.txt"])
+        .with_code(64)
+        .says(&["needs its option `list`, which is not set"]);
+}
+
 #[test]
 fn the_guides_quads_in_c_work() {
     if has_clang("the_guides_quads_in_c_work") {

@@ -93,6 +93,85 @@ fn the_content_of_a_file_is_passed_and_its_path_is_not() {
     assert_eq!(told("file=empty"), line(format!("{of_none} file=")));
 }
 
+/// A configuration with this source; its decoder has the options `do` and these.
+fn config(place: &TestDir, source: &str, options: &str) -> Command {
+    let config = format!(
+        "[[channel]]\nname = 'train'\nsource = {source}\nmax_record = '64KiB'\nbatch = 1\n\
+         decoder = {BAD_PLUGIN:?}\noptions = {{ {options} }}\n"
+    );
+    place.write("pipemill.toml", config);
+    let mut command = Command::new(pipemill!());
+    command.current_dir(place.folder()).env_remove("PIPEMILL_SOCKET");
+    command
+}
+
+const TELLS: &str = "do = 'prepare-tells'";
+
+/// An index and its reader, at two times: with the same file under another name, and with another
+/// file under the same name.
+#[test]
+fn an_index_is_read_with_the_file_that_it_was_made_with() {
+    let place = TestDir::new();
+    place.write("words", b"one two");
+    place.write("data/a", b"x");
+    let pipemill = |arguments: &[&str]| {
+        let mut command = Command::new(pipemill!());
+        finish(command.current_dir(place.folder()).arg("index").args(arguments))
+    };
+    let options = ["-d", BAD_PLUGIN, "-o", "do=prepare-tells", "-o", "file=words"];
+    pipemill(&[&options[..], &["data", "--out", "train.index"]].concat()).with_code(0);
+    place.write("same", b"one two");
+    place.write("words", b"one three");
+    let check = |options: &str| {
+        finish(config(&place, "{ index = 'train.index' }", options).args(["config", "check"]))
+    };
+    check("file = 'same'").with_code(0);
+    check(&format!("{TELLS}, file = 'same'")).with_code(0);
+    let other = ["the file of option `file` is not the one with which the index", "8ab63e29a4ba"];
+    check("file = 'words'").with_code(64).says(&other);
+    let digest = ["option `file`: the file \"sha256:8ab63e29a4ba", "give the path of the file"];
+    check("").with_code(64).says(&digest);
+    check("do = 'nothing', file = 'same'").with_code(64).says(&["its `options` are { do ="]);
+    check(TELLS).with_code(64).says(&["its `options` are { do ="]);
+
+    place.write("data/b", b"x");
+    let update = |file: &str| pipemill(&["--update", "train.index", "-o", file]);
+    update("file=words").with_code(64).says(&["a file that an option names is not the one"]);
+    pipemill(&["--update", "train.index"]).with_code(64).says(&digest);
+    update("do=nothing").with_code(64).says(&["the options are { do =", "was made with"]);
+    update("file=same").with_code(0).says(&["2 objects"]);
+}
+
+/// A run and its restart: the state has the digest of the file.
+#[test]
+fn a_state_is_refused_with_another_file() {
+    let name = "a_state_is_refused_with_another_file";
+    let Some(python) = pipemill_tests::python(name) else { return };
+    let place = TestDir::new();
+    place.write("data/a", b"xy");
+    place.write("words", b"one two");
+    let run = |resume: &[&str], file: &str| {
+        let script = "\
+import json, pipemill
+with pipemill.connect('train') as stream:
+    batch = next(stream)
+    print(bytes(batch.records()[0]).decode(), end='')
+    json.dump(stream.state_dict(), open('state.json', 'w'))
+";
+        let options = format!("{TELLS}, file = '{file}'");
+        let mut command = config(&place, "{ folder = 'data', epochs = 9 }", &options);
+        command.arg("run").args(resume).arg("--").arg(&python).args(["-c", script]);
+        finish(&mut command)
+    };
+    let told = run(&[], "words").with_code(0).text();
+    assert!(told.contains("8ab63e29a4ba") && told.ends_with("file=one two\n"), "{told}");
+    place.write("same", b"one two");
+    assert_eq!(run(&["--resume", "state.json"], "same").with_code(0).text(), told);
+    place.write("words", b"one three");
+    let refused = run(&["--resume", "state.json"], "words").with_code(64);
+    refused.says(&["`options` was", "8ab63e29a4ba", "when the state was taken, and is"]);
+}
+
 #[test]
 fn a_file_that_can_not_be_read_is_named() {
     let place = TestDir::new();
@@ -141,20 +220,13 @@ fn a_decoder_that_does_wrong_in_it_is_refused_at_the_start() {
 fn the_limits_of_the_channel_hold() {
     let place = TestDir::new();
     place.write("input", b"x");
-    let check = |misdeed: &str, limits: &str| {
-        let config = format!(
-            "[[channel]]\nname = 'train'\nsource = {{ files = {:?} }}\n\
-             decoder = {BAD_PLUGIN:?}\noptions = {{ do = {misdeed:?} }}\nlimits = {limits}\nmax_record = '64KiB'\n",
-            place.path("input"),
-        );
-        place.write("pipemill.toml", config);
-        let mut command = Command::new(pipemill!());
-        command.current_dir(place.folder()).args(["config", "check", "pipemill.toml"]);
-        finish(&mut command)
+    let check = |misdeed: &str, limit: &str| {
+        let options = format!("do = '{misdeed}' }}\nlimits = {{ {limit}");
+        finish(config(&place, "{ file = 'input' }", &options).args(["config", "check"]))
     };
-    check("prepare-large", "{ memory = '128MiB' }").with_code(0);
-    check("prepare-large", "{ memory = '32MiB' }")
+    check("prepare-large", "memory = '128MiB'").with_code(0);
+    check("prepare-large", "memory = '32MiB'")
         .says(&["bytes of memory; its limit is 33554432", "raise `limits.memory`"]);
-    check("prepare-spin", "{ call_timeout = '300ms' }")
+    check("prepare-spin", "call_timeout = '300ms'")
         .says(&["used more than 300ms of CPU time in one call", "raise `limits.call_timeout`"]);
 }

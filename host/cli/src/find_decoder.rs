@@ -20,7 +20,7 @@ pub(super) struct DecodedSource {
 
 impl DecodedSource {
     pub(super) fn new(ready: ReadyPlugin, source: Box<dyn Source>) -> Self {
-        let ReadyPlugin { plugin, options } = ready;
+        let ReadyPlugin { plugin, options, .. } = ready;
         Self { plugin, options, source }
     }
 }

@@ -2,7 +2,9 @@
 //! what the streams have in common is prepared.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::call::prepare::Files;
 use crate::compile::digest::Digest;
 use crate::files::read_regular;
 use crate::plugin::Plugin;
@@ -19,6 +21,21 @@ pub struct ReadyPlugin {
     /// The options that its streams get: names and values. In place of the path of a file they have
     /// its digest, so the records do not depend on the path, and equal options mean equal records.
     pub options: Vec<(String, String)>,
+    /// The content of the files, by the name of their option.
+    pub(crate) files: Arc<Files>,
+}
+
+impl ReadyPlugin {
+    /// The plugin without options.
+    pub fn without_options(plugin: Plugin) -> Self {
+        Self { plugin, options: Vec::new(), files: Arc::default() }
+    }
+
+    /// The same plugin, but each of its instances calls `prepare` for itself, so that the result can
+    /// be compared. `None` if the decoder prepares nothing.
+    pub fn prepared_each_time(&self) -> Option<Plugin> {
+        self.plugin.clone().prepare_each_time(&self.options, self.files.clone())
+    }
 }
 
 /// What is wrong with the options: the index of the one that is wrong, if it is one, and why.
@@ -57,10 +74,11 @@ impl Plugin {
             return Err(faults);
         }
         let name = self.name().to_owned();
-        let plugin = self.prepare(&options, files.into(), limits).map_err(|fault| {
+        let files: Arc<Files> = files.into();
+        let plugin = self.prepare(&options, &files, limits).map_err(|fault| {
             vec![(None, format!("decoder `{name}`: {}; {}", fault.message, fault.remedy))]
         })?;
-        Ok(ReadyPlugin { plugin, options })
+        Ok(ReadyPlugin { plugin, options, files })
     }
 }
 

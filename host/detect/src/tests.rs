@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 use std::time::Duration;
 
+use pipemill_decode::{Engine, Plugin};
 use pipemill_source::{
     Files, Input, Object, Pattern, ReadOutcome, ReadSettings, SeekPoints, Source, SourceError,
-    SourceEvent, Start, Stop,
+    SourceEvent, Start, Stop, is_planned_name,
 };
 use pipemill_types::{ObjectFacts, ObjectIdentity};
 use proptest::collection::vec;
@@ -125,6 +126,22 @@ fn chosen(name: &str, bytes: &[u8]) -> Result<String, String> {
     let sniffed = sniff(bytes, true, &Dialect::default()).expect("it is whole");
     let choice = choose(name, &sniffed, bytes, &[]);
     choice.map(|choice| choice.decoder().to_owned()).map_err(|refusal| refusal.of(name).in_full())
+}
+
+/// Which decoders choose the bytes that they are shown is known before they are loaded, and which
+/// objects are theirs before their bytes are read.
+#[test]
+fn the_names_and_the_table_tell_which_decoders_make_plans() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    for builtin in &pipemill_builtin::BUILTINS {
+        let plugin = Plugin::load(&engine, builtin.name, None).expect("it is built in");
+        assert_eq!(builtin.plans, plugin.plans(), "{}", builtin.name);
+    }
+    for (ending, decoder) in ENDINGS {
+        let builtin = pipemill_builtin::BUILTINS.iter().find(|one| one.name == *decoder);
+        let plans = builtin.is_some_and(|one| one.plans);
+        assert_eq!(is_planned_name(&format!("a{ending}")), plans, "{ending}");
+    }
 }
 
 #[test]

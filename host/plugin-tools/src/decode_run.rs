@@ -10,7 +10,7 @@ use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Learning, Observer, OnError,
     OnPluginError, Outcome, Sink, StopReason, Workers,
 };
-use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, Stream};
+use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, ReadyPlugin, Stream};
 use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
@@ -26,6 +26,8 @@ use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
 pub struct PluginUnderTest {
     /// The plugin.
     pub plugin: Plugin,
+    /// Both, as they were made ready.
+    ready: ReadyPlugin,
     /// Its options.
     pub options: Vec<(String, String)>,
     /// The limits of its instances.
@@ -155,11 +157,28 @@ const NOTHING_DELIVERED: &str = "no record was delivered";
 
 impl PluginUnderTest {
     /// A plugin with options, and with the limits that records of up to `max_record` bytes need.
-    pub fn new(plugin: Plugin, options: Vec<(String, String)>, max_record: u64) -> Self {
+    pub fn new(ready: ReadyPlugin, max_record: u64) -> Self {
+        let ReadyPlugin { plugin, options, .. } = ready.clone();
         let limits = Limits::for_records(max_record);
         let (work, whole_runs) = (Work::default(), WholeRuns::default());
         let (is_planned, has_blocks) = (false, false);
-        Self { plugin, options, limits, max_record, is_planned, has_blocks, work, whole_runs }
+        Self {
+            plugin,
+            ready,
+            options,
+            limits,
+            max_record,
+            is_planned,
+            has_blocks,
+            work,
+            whole_runs,
+        }
+    }
+
+    /// The same plugin, each of whose instances calls `prepare`. `None` if it prepares nothing.
+    pub(super) fn prepared_each_time(&self) -> Option<Self> {
+        let plugin = self.ready.prepared_each_time()?;
+        Some(Self { plugin, ..self.clone() })
     }
 
     /// The same plugin, whose streams are shown the parts of a plan.
@@ -306,7 +325,7 @@ impl PluginUnderTest {
 
     /// Number of instructions that a new stream takes before its first bytes.
     pub(super) fn set_up_instructions(&self) -> u64 {
-        let count = self.plugin.set_up_instructions(&self.options, &self.info(&[]), &self.limits);
+        let count = self.ready.set_up_instructions(&self.info(&[]), &self.limits);
         // A decoder that refuses is reported by the first run.
         count.unwrap_or_default()
     }

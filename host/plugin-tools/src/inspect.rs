@@ -139,10 +139,10 @@ fn check_option(spec: &OptionSpec) -> Vec<Remark> {
         fatal("its name is not of lower-case letters, digits and `_`".into());
     }
     match spec.kind.split_once(':') {
-        None if matches!(spec.kind.as_str(), "string" | "bool" | "int" | "list") => {}
+        None if matches!(spec.kind.as_str(), "string" | "bool" | "int" | "list" | "file") => {}
         Some(("choice", words)) if words.split('|').all(|word| !word.is_empty()) => {}
         _ => fatal(format!(
-            "its kind is {:?}; known are \"string\", \"bool\", \"int\", \"list\" and \
+            "its kind is {:?}; known are \"string\", \"bool\", \"int\", \"list\", \"file\" and \
              \"choice:a|b|c\"",
             spec.kind
         )),

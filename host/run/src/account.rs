@@ -130,7 +130,7 @@ mod tests {
         let lines = plan(&config, 1 << 40).describe();
         assert!(lines[0].starts_with("train: takes at most "), "{lines:?}");
         assert!(
-            lines[0].contains("1GiB for decoders (limits.memory), 512MiB for what"),
+            lines[0].contains("1536MiB for decoders (limits.memory), 512MiB for what"),
             "{lines:?}"
         );
         assert!(!lines[1].contains("workers"), "{lines:?}");

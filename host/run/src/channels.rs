@@ -449,7 +449,7 @@ pub(super) fn new_channel(
     ready: ReadyPlugin,
     workers: usize,
 ) -> Channel {
-    let ReadyPlugin { plugin, options } = ready;
+    let ReadyPlugin { plugin, options, .. } = ready;
     Channel {
         name: channel.name.clone(),
         source,

@@ -232,7 +232,9 @@ impl ChannelResources {
         let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
         // An input of a mix has its own memory instead of the ring.
         let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { self.fitted_ring };
-        let copies = |one: &Channel| if may_copy(one, builtins) { seen } else { 0 };
+        let copies = |one: &Channel| if is_users(one, builtins) { seen } else { 0 };
+        let prepared = decoded().filter(|(_, one)| is_users(one, builtins));
+        let prepared: u64 = prepared.map(|(_, one)| one.limits.memory).sum();
         let mixed = |one: &Channel| MIX_INPUT_BYTES + 2 * one.max_record;
         let mixed = if is_mix(channel) { channel.decoded().map(mixed).sum() } else { 0 };
         let workers = self.decoders.iter().map(|one| Workers::bytes(one.workers)).sum();
@@ -243,7 +245,7 @@ impl ChannelResources {
         let states = state_bytes(channel.ring.slots + self.extra_slots, self.decoders.len());
         MemoryLimits::default()
             .with(MemoryPart::Batches, self.batches(channel, default))
-            .with(MemoryPart::Decoders, sum(&|one| one.limits.memory))
+            .with(MemoryPart::Decoders, sum(&|one| one.limits.memory) + prepared)
             .with(MemoryPart::Outputs, sum(&|one| one.limits.output))
             .with(MemoryPart::Chunks, sum(&chunk))
             .with(MemoryPart::Copies, sum(&copies))
@@ -316,8 +318,8 @@ fn may_plan(channel: &Channel, builtins: Builtins) -> bool {
     channel.source.can_reread() && builtin.is_none_or(|builtin| builtin.plans)
 }
 
-/// Whether a decoder may write into its window: a user's plugin may.
-fn may_copy(channel: &Channel, builtins: Builtins) -> bool {
+/// Whether a decoder may be a user's plugin: it may write into its window, and prepare.
+fn is_users(channel: &Channel, builtins: Builtins) -> bool {
     builtin_of(channel, builtins).is_none()
 }
 

@@ -99,7 +99,7 @@ pub use location::Location;
 pub use order::Order;
 pub use paths::{Paths, stdin};
 pub use pipemill_codecs::{SeekPoint, SeekPoints};
-pub use reading::{ReadSettings, SMALL_OBJECT, file_size};
+pub use reading::{ReadSettings, SMALL_OBJECT, file_size, is_planned_name};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
 pub use source::{Block, Input, NoSource, Object, ReadOutcome, Source, SourceEvent};

@@ -35,6 +35,11 @@ pub const SMALL_OBJECT: u64 = 1 << 20;
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
 const PLANNED_ENDINGS: [&str; 2] = [".parquet", ".parq"];
 
+/// Whether the built-in decoder of objects with this name chooses the bytes that it is shown.
+pub fn is_planned_name(name: &str) -> bool {
+    PLANNED_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 impl Default for ReadSettings {
     fn default() -> Self {
         let (compression, order) = (Compression::Auto, Order::default());
@@ -49,8 +54,7 @@ impl ReadSettings {
         if size <= SMALL_OBJECT && !is_block {
             return false;
         }
-        let by_name = || PLANNED_ENDINGS.iter().any(|ending| name.ends_with(ending));
-        self.on_demand.unwrap_or_else(by_name) && !self.wrap
+        self.on_demand.unwrap_or_else(|| is_planned_name(name)) && !self.wrap
     }
 
     /// Opens a file, a FIFO or standard input. Messages call it `name`: a path need not be UTF-8.

@@ -2492,8 +2492,8 @@ pub mod exports {
             /// The host calls `prepare` once for a channel. It keeps the memory of that instance as an image, and
             /// each instance of the channel begins with a copy of it, which shares all pages that are not
             /// written to. If the decoder's state is not in its linear memory alone, `prepare` is called in each
-            /// instance: if the code sets more than one global (that one is the stack pointer), or changes
-            /// tables.
+            /// instance instead: if the code sets globals besides the one that the module names
+            /// `__stack_pointer`, or changes tables.
             ///
             /// The records depend on the options and the content of the files, and on nothing else: `prepare`
             /// returns the same in each instance.

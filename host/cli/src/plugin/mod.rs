@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use pipemill_decode::{Builtins, Engine, Plugin, ReadyPlugin};
+use pipemill_decode::{Builtins, Engine, Plugin};
 
 use super::cat::key_value;
 use super::output::say;
@@ -97,8 +97,8 @@ struct PluginArgs {
 impl PluginArgs {
     /// Loads the plugin. An error is reported; the exit code is returned.
     fn load(&self, engine: &Engine) -> Result<PluginUnderTest, ExitCode> {
-        let ReadyPlugin { plugin, options } = load(engine, &self.name, &self.options, exit::DATA)?;
-        Ok(PluginUnderTest::new(plugin, options, self.max_record))
+        let ready = load(engine, &self.name, &self.options, exit::DATA)?;
+        Ok(PluginUnderTest::new(ready, self.max_record))
     }
 
     /// The bytes of the plugin's file. An error is reported; the exit code is returned.

@@ -84,7 +84,7 @@ pub(crate) enum Prepared {
     /// This memory.
     Image(MemoryImage),
     /// The state is not in the memory alone: each instance calls `prepare` with these arguments.
-    Again { options: Box<Options>, files: Box<Files> },
+    Again { options: Box<Options>, files: Arc<Files> },
 }
 
 /// An instance in which streams can be opened: its memory is the one that it made, if it has one.
@@ -98,7 +98,7 @@ impl Plugin {
     pub(crate) fn prepare(
         self,
         options: &Options,
-        files: Box<Files>,
+        files: &Arc<Files>,
         limits: &Limits,
     ) -> Result<Self, Fault> {
         let Some(exports) = self.inner.prepare else { return Ok(self) };
@@ -107,20 +107,32 @@ impl Plugin {
         let called = self
             .inner
             .instantiate(&mut store)
-            .and_then(|(instance, _)| exports.call(&mut store, &instance, options, &files));
+            .and_then(|(instance, _)| exports.call(&mut store, &instance, options, files));
         called.map_err(|error| explain(&error, store.data(), limits))?;
         let memory = take_made().filter(|_| self.inner.is_state_in_memory);
         let prepared = match memory {
-            // SAFETY: the call has returned, and the store is this function's alone.
             Some(memory) => {
-                unsafe { MemoryImage::of(&memory) }.map(Prepared::Image).map_err(|error| {
+                // SAFETY: the call has returned, and the store is this function's alone.
+                let image = unsafe { MemoryImage::of(&memory) };
+                Prepared::Image(image.map_err(|error| {
                     let message = format!("the decoder's memory can't be kept: {error}");
                     Fault::new(ErrorKind::Host, message, "give the host more memory")
-                })?
+                })?)
             }
-            None => Prepared::Again { options: options.into(), files },
+            None => return Ok(self.again(options, files.clone())),
         };
         Ok(Self { prepared: Some(Arc::new(prepared)), ..self })
+    }
+
+    /// The same plugin, each of whose instances calls `prepare` with these options and files.
+    /// `None` if the decoder prepares nothing.
+    pub(crate) fn prepare_each_time(self, options: &Options, files: Arc<Files>) -> Option<Self> {
+        self.inner.prepare.is_some().then(|| self.again(options, files))
+    }
+
+    fn again(self, options: &Options, files: Arc<Files>) -> Self {
+        let again = Prepared::Again { options: options.into(), files };
+        Self { prepared: Some(Arc::new(again)), ..self }
     }
 
     /// A new instance in a new sandbox, prepared if the plugin is.

@@ -12,6 +12,7 @@
 //!   and its errors, as `pipemill cat --on-error quarantine` writes them.
 //! - `offsets`: checks whether errors begin with the framing of the bad record.
 //! - `plan`: makes the plan of an input, and tests its parts as an input of their own.
+//! - `prepare`: compares a copy of the prepared memory with an instance that was prepared itself.
 //! - `random`: random pieces and random damage.
 //! - `run_check`: the properties of every run of any input: the decoder does not fail, starts and
 //!   errors are in order, and values have the type of their field.
@@ -27,6 +28,7 @@ mod needs;
 mod offsets;
 mod plan;
 mod positions;
+mod prepare;
 mod random;
 mod restart;
 mod resume;
@@ -109,6 +111,7 @@ impl ConformanceTest {
     ) -> Result<DecodeRun, Box<Finding>> {
         let input: Arc<[u8]> = input.into();
         let whole = Checks::new(tested, input.clone(), self, report).run(expected)?;
+        prepare::check(tested, &input, &whole, self.skip_errors, report)?;
         if tested.plugin.plans() {
             plan::check(self, tested, &input, &whole, report)?;
         }
