@@ -109,7 +109,7 @@ fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
-/// Loads a decoder and checks its options. If something is wrong it reports that and returns the
+/// Loads a decoder, which may be one of the lock file, and checks its options. If something is wrong it reports that and returns the
 /// exit code: `unusable` if the decoder can't be loaded.
 fn load(
     engine: &Engine,
@@ -117,8 +117,8 @@ fn load(
     options: &[(String, String)],
     unusable: u8,
 ) -> Result<Plugin, ExitCode> {
-    let plugin =
-        Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
+    let plugin = pipemill_lock::load(engine, None, name, None)
+        .map_err(|error| exit::because(unusable, error))?;
     let faults: Vec<_> =
         plugin.check_options(options).into_iter().map(|(_, fault)| fault).collect();
     if faults.is_empty() {

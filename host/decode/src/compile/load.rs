@@ -31,7 +31,7 @@ pub struct PluginError {
 
 /// Size of the largest file that is loaded, in bytes: several times that of a plugin that contains
 /// a Python interpreter. A larger file could keep the compiler busy for long.
-const MAX_PLUGIN_BYTES: u64 = 64 << 20;
+pub const MAX_PLUGIN_BYTES: u64 = 64 << 20;
 
 impl Plugin {
     /// Loads the decoder `name`: a built-in one, or the file at this path, or the file `name.wasm`
@@ -119,7 +119,7 @@ fn read_decoder(
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;
-    let bytes = read_file(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
+    let bytes = read_plugin_file(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
     Ok((Cow::Owned(bytes), None))
 }
 
@@ -159,7 +159,7 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
 ///
 /// # Errors
 /// It can't be read, is not a regular file, or is larger than [`MAX_PLUGIN_BYTES`].
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_plugin_file(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would wait for its writer.
     let no_wait = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let file = File::options().read(true).custom_flags(no_wait).open(path)?;
