@@ -84,7 +84,7 @@ impl Origin {
             }
         };
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let folder = std::path::absolute(lock_file.with_file_name("")).unwrap_or_default();
+        let folder = std::path::absolute(lock_file).unwrap_or_default().with_file_name("");
         let is_plain = |path: &Path| path.components().all(|part| part != Component::ParentDir);
         let kept = match path.strip_prefix(&folder) {
             Ok(inner) if is_plain(inner) => inner,
