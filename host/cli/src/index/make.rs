@@ -40,8 +40,8 @@ pub(super) struct MakeArgs {
         "sources", "decoder", "options", "skip_errors", "max_record",
     ])]
     update: Option<OsString>,
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
-    /// the first object and its first bytes]
+    /// A built-in decoder's name, a name of pipemill.lock, or a plugin's path (`FILE.wasm`)
+    /// [default: found by the name of the first object and its first bytes]
     #[arg(long, short)]
     decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`

@@ -51,7 +51,7 @@ impl Client {
             let allowed = headers.iter().filter(|(name, _)| is_same || *name != AUTHORIZATION);
             let answer = self.send(&at, allowed).await?;
             let Some(location) = answer.redirect() else { return Ok(answer) };
-            let to = at.join(location).ok().filter(|to| is_web(to)).ok_or_else(|| {
+            let to = at.join(location).ok().filter(is_web).ok_or_else(|| {
                 let message = format!("redirects to {}, which is no address", printable(location));
                 WebError::new(message, "give the address of the file itself")
             })?;
