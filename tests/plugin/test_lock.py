@@ -167,7 +167,7 @@ def test_the_lock_file_is_that_of_the_configuration_or_of_the_folder(place, tmp_
     assert f"there is no pipemill.lock next to {config} or in {tmp_path}" in why, why
 
 
-def test_a_host_and_a_program_take_it_from_the_lock_file(place, monkeypatch):
+def test_a_host_and_a_program_take_it_from_the_lock_file(place, monkeypatch, tmp_path):
     data = plugin("mine", "1")
     place.add(data)
     config = place.config("mine@1")
@@ -180,6 +180,9 @@ def test_a_host_and_a_program_take_it_from_the_lock_file(place, monkeypatch):
             assert [text for batch in stream for text in batch.records()] == WORDS
     with pytest.raises(pipemill.RefusedError, match="pipemill.lock has no such plugin; it has `mine@1`"):
         pipemill.open("data", decoder="mine@2", timeout=PATIENCE)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pipemill.RefusedError, match=f"there is no pipemill.lock in {tmp_path};"):
+        pipemill.open(place.folder / "data", decoder="mine@1", timeout=PATIENCE)
 
 
 def test_a_changed_or_missing_file_is_refused_before_it_runs(place):
@@ -480,14 +483,17 @@ def test_a_plugin_of_a_registry(place, web):
     place.file_of(data).unlink()
     place.done("plugin", "fetch")
     assert place.words("mine@1") == WORDS
-    # Anybody gets a token, and it goes to the registry alone.
-    web.token = "t0ken"
+    # Anybody gets a token, and it goes to the registry alone: not to the store that has the file.
+    blob = f"/v2/team/mine/blobs/sha256:{sha256(data)}"
+    web.redirects[blob] = f"http://localhost:{web.host.split(':')[1]}/store"
+    web.files["/store"], web.token = data, "t0ken"
     web.asked.clear()
     place.done("plugin", "add", f"{address}:1.0")
+    assert web.asked[-1] == "/store" and web.trusted == {web.host}
     assert any(path.startswith("/token?") and "repository%3Ateam%2Fmine%3Apull" in path for path in web.asked)
     place.refused(66, "plugin", "add", f"{address}:2.0")
     # Another file than that of the manifest.
-    web.files[f"/v2/team/mine/blobs/sha256:{sha256(data)}"] = plugin("mine", "1", authors="x")
+    web.files["/store"] = plugin("mine", "1", authors="x")
     why = place.refused(65, "plugin", "add", f"{address}:1.0")
     assert f"sha256:{sha256(data)} was expected" in why, why
     web.push("team/image", "1", data, media_type="application/vnd.oci.image.layer.v1.tar+gzip")

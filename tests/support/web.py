@@ -16,6 +16,8 @@ class Web(contextlib.AbstractContextManager):
 
     def __init__(self):
         self.files, self.redirects, self.asked, self.token = {}, {}, [], None
+        #: The hosts that were shown the token.
+        self.trusted = set()
         web = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -50,6 +52,8 @@ class Web(contextlib.AbstractContextManager):
 
     def answer(self, request):
         self.asked.append(request.path)
+        if request.headers["Authorization"]:
+            self.trusted.add(request.headers["Host"])
         path = urllib.parse.urlsplit(request.path).path
         if path == "/token":
             return self._send(request, json.dumps({"token": self.token}).encode())

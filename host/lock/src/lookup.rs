@@ -38,6 +38,8 @@ pub fn load(
                 found.check_pinned(pinned).map_err(|why| error(name, why))?;
             }
             let bytes = found.read().map_err(|why| error(name, why))?;
+            let (digest, file) = (&found.plugin.sha256, found.lock.path.display());
+            log::debug!("decoder `{name}`: {digest}, as {file} says");
             Plugin::compile(engine, name, &bytes)
         }
         None => Plugin::load(engine, name, pinned).map_err(|why| with_names(why, name, &lock)),
@@ -62,10 +64,15 @@ pub fn read(
 
 /// The path of the lock file for this configuration, if there is one.
 pub fn locked_path(config: Option<&Path>) -> Option<PathBuf> {
-    let of_config = config.map(|config| config.with_file_name(LOCK_FILE));
+    let of_config = in_folder(config).map(|config| config.with_file_name(LOCK_FILE));
     // A link to a file that does not exist counts: reading it fails, and a message says so.
     let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
     of_config.into_iter().chain([PathBuf::from(LOCK_FILE)]).find(exists)
+}
+
+/// The configuration, if it lies in a folder. That of a program is a descriptor.
+fn in_folder(config: Option<&Path>) -> Option<&Path> {
+    config.filter(|config| !config.starts_with("/proc"))
 }
 
 /// A plugin of a lock file.
@@ -139,7 +146,7 @@ fn ambiguous(lock: &LockFile, plugin: &LockedPlugin) -> String {
 fn no_lock_file(config: Option<&Path>) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let here = here.display();
-    let beside = match config {
+    let beside = match in_folder(config) {
         Some(config) => format!("next to {} or ", config.display()),
         None => String::new(),
     };
