@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use pipemill_tests::{BAD_PLUGIN, tiny};
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
 use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{BAD_PLUGIN, tiny};
 
 use super::run;
 

@@ -23,4 +23,4 @@ pub use lock_file::{LOCK_FILE, LockError, LockFile, LockedPlugin};
 pub use lookup::{load, locked_path, read};
 pub use name::{PluginName, WantedPlugin};
 pub use origin::Origin;
-pub use store::{Added, Store, replace_file};
+pub use store::{Added, Store};

@@ -42,7 +42,9 @@ pub fn load(
             log::debug!("decoder `{name}`: {digest}, as {file} says");
             Plugin::compile(engine, name, &bytes)
         }
-        None => Plugin::load(engine, name, pinned).map_err(|why| with_names(why, name, &lock)),
+        None => {
+            Plugin::load(engine, name, pinned).map_err(|why| with_names(engine, why, name, &lock))
+        }
     }
 }
 
@@ -58,7 +60,7 @@ pub fn read(
     let (lock, found) = find(engine, config, name)?;
     match found {
         Some(found) => found.read().map(Cow::Owned).map_err(|why| error(name, why)),
-        None => Plugin::file(engine, name).map_err(|why| with_names(why, name, &lock)),
+        None => Plugin::file(engine, name).map_err(|why| with_names(engine, why, name, &lock)),
     }
 }
 
@@ -157,8 +159,14 @@ fn no_lock_file(config: Option<&Path>) -> String {
 }
 
 /// Completes the error about a name that nothing has by the names of the lock file.
-fn with_names(mut error: PluginError, name: &str, lock: &Option<LockFile>) -> PluginError {
-    if let (Some(lock), true) = (lock, WantedPlugin::of(name).is_some()) {
+fn with_names(
+    engine: &Engine,
+    mut error: PluginError,
+    name: &str,
+    lock: &Option<LockFile>,
+) -> PluginError {
+    let is_known = engine.builtins().iter().any(|builtin| builtin.name == name);
+    if let (Some(lock), false) = (lock, is_known) {
         let (file, names) = (lock.path.display(), names(&lock.plugins));
         error.message.push_str(&format!("; the plugins of {file}: {names}"));
     }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
-use pipemill_decode::Digest;
+use pipemill_decode::{Digest, read_plugin_file};
 
 use crate::lock_file::{LOCK_FILE, LockError, LockFile, LockedPlugin, file_name, folder_of};
 use crate::name::WantedPlugin;
@@ -143,7 +143,7 @@ impl Store {
     /// It can't be written.
     pub fn put(&self, sha256: &Digest, bytes: &[u8]) -> Result<(), LockError> {
         let path = self.folder.join(file_name(sha256));
-        if fs::read(&path).is_ok_and(|found| Digest::of(&found) == *sha256) {
+        if read_plugin_file(&path).is_ok_and(|found| Digest::of(&found) == *sha256) {
             return Ok(());
         }
         replace_file(&path, bytes)
@@ -162,12 +162,13 @@ pub(crate) fn names(plugins: &[LockedPlugin]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Writes a file as a whole or not at all, because an older one may be in use: its content is on
-/// the disk before the file gets its name. What a process that was killed has left is replaced.
+/// Writes a file as a whole or not at all: its content is on the disk before the file gets its name.
+/// The new file has the same hidden name each time, so what a process that was killed has left is
+/// replaced: this is for one writer at a time.
 ///
 /// # Errors
 /// The folder can't be written. Then the older file is as it was.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");

@@ -81,9 +81,12 @@ fn name(args: &Args, origin: &Origin, bytes: &[u8], engine: &Engine) -> Result<P
     let own = || metadata.get("name").map_or_else(|| origin.file_stem(), str::to_owned);
     let name = args.name.clone().unwrap_or_else(own);
     let version = metadata.get("version").unwrap_or_default();
-    let name = PluginName::new(&name, version).map_err(|why| match &args.name {
+    PluginName::new(&name, "").map_err(|why| match &args.name {
         Some(_) => format!("--name: {why}"),
         None => format!("{origin}: {why}; --name gives it another name"),
+    })?;
+    let name = PluginName::new(&name, version).map_err(|why| {
+        format!("{origin}: {why}; `wasm-tools metadata add --version` gives it another one")
     })?;
     if engine.builtins().iter().any(|builtin| builtin.name == name.name()) {
         let name = name.name();

@@ -39,7 +39,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     if !check::report(&subject, &Inspection::at(&subject, &component)) {
         return Err(exit::DATA.into());
     }
-    pipemill_lock::replace_file(&out, &component).map_err(|error| {
+    write_atomically(&out, &component).map_err(|error| {
         exit::because(exit::SYSTEM, format!("{shown} can't be written: {error}"))
     })?;
     // A name without a `/` would work, too, but in a configuration it would look like the name of a
@@ -53,4 +53,15 @@ fn default_out(given: &Path, folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or("decoder".as_ref()).to_string_lossy();
     let file = format!("{name}.wasm");
     if given == Path::new(".") { file.into() } else { given.join(file) }
+}
+
+/// Writes the file as a whole or not at all, because the old file may be in use.
+fn write_atomically(out: &Path, component: &[u8]) -> std::io::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    std::io::Write::write_all(&mut file, component)?;
+    use std::os::unix::fs::PermissionsExt;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.persist(out)?;
+    Ok(())
 }
