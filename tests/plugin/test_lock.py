@@ -334,7 +334,7 @@ def test_a_lock_file_that_is_damaged_or_newer_is_refused(place):
         ("", "expected `version = 1`"),
         (sound[: len(sound) // 2], "is no sound lock file: line "),
         (sound.replace("version = 1\n", "version = 2\nother = []\n", 1), "a lock file of version 2, and this pipemill"),
-        (sound.replace("origin", "orgin"), "unknown field `orgin`"),
+        (sound.replace("origin", "place"), "unknown field `place`"),
         (sound + sound[sound.index("[[") :], "`mine@1` is there twice"),
         (sound.replace('"mine"', '"../mine"'), "the name `../mine` is not possible"),
         ("x" * (2 << 20), "more than 1048576 bytes"),

@@ -162,8 +162,8 @@ pub(crate) fn names(plugins: &[LockedPlugin]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Writes a file as a whole or not at all: its content is on the disk before the file gets its name.
-/// The new file has the same hidden name each time, so what a process that was killed has left is
+/// Writes a file as a whole or not at all: its content is on the disk before it gets its name. The
+/// new file has the same hidden name each time, so what a process that was killed has left is
 /// replaced: this is for one writer at a time.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! An artifact in a registry of container images, as `wkg` and `oras` push it: a manifest names the
-//! digest of the WebAssembly file. The protocol is that of the [OCI Distribution
-//! Specification](https://github.com/opencontainers/distribution-spec/blob/main/spec.md). Registries
-//! that want a token for public artifacts give one to anybody; other credentials are not sent.
+//! digest of the WebAssembly file. Registries that want a token for public artifacts give one to
+//! anybody; other credentials are not sent. The protocol is that of the [OCI Distribution
+//! Specification](https://github.com/opencontainers/distribution-spec/blob/main/spec.md).
 
 use std::fmt;
 
