@@ -137,6 +137,10 @@ def test_a_plugin_is_added_and_named(place):
     assert f"sha256     {sha256(data)}\n" in place.done("plugin", "inspect", "mine@1.2.0")
     place.done("plugin", "check", "mine")
     place.done("plugin", "test", "mine", "--data", "data", "--cases", "5")
+    assert "decoder  mine@1.2.0" in place.done("schema", "-d", "mine@1.2.0", "-o", "text=true", "data")
+    place.done("init", "-d", "mine", "-o", "text=true", "data")
+    assert 'decoder = "mine"' in (place.folder / "pipemill.toml").read_text()
+    assert "nothing wrong" in place.done("config", "check", "--try", "pipemill.toml")
     # The same again changes nothing.
     before = place.lock.read_text()
     assert "is in pipemill.lock" in place.add(data)
@@ -171,6 +175,8 @@ def test_a_host_and_a_program_take_it_from_the_lock_file(place, monkeypatch, tmp
     data = plugin("mine", "1")
     place.add(data)
     config = place.config("mine@1")
+    cache = {**os.environ, "PIPEMILL_CACHE": str(tmp_path / "cache")}
+    assert "mine@1: compiled" in place.done("plugin", "compile", "--config", config, cwd="/", env=cache)
     script = "import pipemill\nfor batch in pipemill.connect('train'): print(len(batch.records()))"
     python = os.environ.get("PIPEMILL_PYTHON", "python3")
     assert place.done("run", "--config", config, "--", python, "-c", script, cwd="/").split() == ["4"]
