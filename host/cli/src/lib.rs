@@ -109,8 +109,8 @@ fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
-/// Loads a decoder, which may be one of the lock file, and checks its options. If something is wrong
-/// it reports that and returns the exit code: `unusable` if the decoder can't be loaded.
+/// Loads a decoder, which may be one of the lock file, and checks its options. If something is
+/// wrong it reports that and returns the exit code: `unusable` if the decoder can't be loaded.
 fn load(
     engine: &Engine,
     name: &str,
