@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use pipemill_tests::BAD_PLUGIN;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
 use pipemill_tests::test_dir::TestDir;
+use pipemill_tests::{BAD_PLUGIN, tiny};
 
 use super::run;
 
@@ -16,6 +16,7 @@ fn golden(place: &TestDir, name: &str, args: &[&str]) {
     let said = format!("$ pipemill {}\n{}exit code {code}\n", args.join(" "), ended.stderr);
     let said = said.replace(place.folder().to_str().expect("UTF-8"), "<folder>");
     let said = without_lines(&said.replace(pipemill_tests::BAD_PLUGIN, "<plugin>"));
+    let said = without_digests(&said);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/golden").join(format!("{name}.txt"));
     if std::env::var_os("PIPEMILL_GOLDEN").is_some_and(|value| value == "write") {
         std::fs::write(&file, &said).expect("the golden file can be written");
@@ -34,6 +35,17 @@ fn without_lines(said: &str) -> String {
         text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':'));
     }
     text
+}
+
+/// A digest changes with the tools that made the file.
+fn without_digests(said: &str) -> String {
+    let is_hex = |c: char| c.is_ascii_hexdigit();
+    let words = said.split_inclusive(|c: char| !is_hex(c));
+    let shown = words.map(|word| match word.trim_end_matches(|c: char| !is_hex(c)) {
+        digest if digest.len() == 64 => word.replace(digest, "<sha256>"),
+        _ => word.to_owned(),
+    });
+    shown.collect()
 }
 
 #[test]
@@ -105,6 +117,37 @@ fn messages_about_what_is_not_there() {
     golden(&place, "empty-folder", &["cat", "-d", "lines", "empty"]);
     golden(&place, "no-decoder", &["cat", "-d", "tfrecords", "x"]);
     golden(&place, "no-plugin", &["cat", "-d", "./mine.wasm", "x"]);
+}
+
+/// A name is one of the lock file, and the file is the one that was added, or a message says more.
+#[test]
+fn messages_about_the_lock_file() {
+    let place = TestDir::new();
+    place.write("mine.wasm", tiny::tiny("", ""));
+    place.write("data", "x");
+    golden(&place, "lock-none", &["cat", "-d", "mine@1.0", "data"]);
+    golden(&place, "lock-builtin", &["plugin", "add", "mine.wasm", "--name", "csv"]);
+    golden(&place, "lock-odd-name", &["plugin", "add", "mine.wasm", "--name", "../mine"]);
+    golden(&place, "lock-http", &["plugin", "add", "http://127.0.0.1/mine.wasm"]);
+    golden(&place, "lock-store", &["plugin", "add", "gs://bucket/mine.wasm"]);
+    run(&place, &["plugin", "add", "mine.wasm"]).with_code(0);
+    golden(&place, "lock-no-version", &["cat", "-d", "mine@1.0", "data"]);
+    golden(&place, "lock-no-name", &["cat", "-d", "mime", "data"]);
+    place.write("mine.wasm", tiny::tiny("", "(nop)"));
+    golden(&place, "lock-other-file", &["plugin", "add", "mine.wasm"]);
+    let folder = std::fs::read_dir(place.path("pipemill.plugins")).expect("the plugins");
+    let files = folder.map(|entry| entry.expect("a file").path());
+    let file = files.into_iter().find(|file| file.extension().is_some()).expect("a plugin");
+    std::fs::write(&file, "other").expect("it can be written");
+    golden(&place, "lock-changed", &["cat", "-d", "mine", "data"]);
+    golden(&place, "lock-fetched-other", &["plugin", "fetch"]);
+    std::fs::remove_file(&file).expect("it can be removed");
+    golden(&place, "lock-missing", &["cat", "-d", "mine", "data"]);
+    golden(&place, "lock-removed", &["plugin", "remove", "mine@1.0"]);
+    place.write("pipemill.lock", "version = 1\nplugins = []\n");
+    golden(&place, "lock-damaged", &["cat", "-d", "mine", "data"]);
+    place.write("pipemill.lock", "version = 2\n");
+    golden(&place, "lock-newer", &["cat", "-d", "mine", "data"]);
 }
 
 /// Nothing says which decoder it is.

@@ -64,6 +64,7 @@ def test_each_limit_of_compiling_is_told():
 
 
 APART = "tests/delivery/apart.rs"
+LOCK = "tests/plugin/test_lock.py"
 MEMORY = "tests/memory/account.rs"
 MISDEEDS = "tests/sandbox/misdeeds.rs"
 COMPILING = "tests/sandbox/compiling.rs"
@@ -125,6 +126,11 @@ TESTS = {
         "other_consumers_read_batches_with_views_and_get_none_when_the_last_viewer_has_gone",
     ),
     "- It can hang up before": (APART, "a consumer hangs up before its ACK"),
+    "- It protects against a file": (LOCK, "test_a_changed_or_missing_file_is_refused_before_it_runs"),
+    "- It does not say whether": (LOCK, "test_a_plugin_of_the_web"),
+    "- Whoever can write `pipemill": (LOCK, "test_the_lock_file_is_that_of_the_configuration_or_of_the_folder"),
+    "- Name, version, authors": (LOCK, "test_the_description_of_a_plugin_is_shown"),
+    "- Whatever it is, a plugin runs": (MISDEEDS, '"alloc"'),
     "| a consumer |": CHAOS,
     "| the command |": CHAOS,
     "| the host |": CHAOS,
@@ -174,6 +180,7 @@ def test_the_test_of_a_row_is_there(row):
     file, name = TESTS[row]
     text = (ROOT / file).read_text()
     if re.fullmatch(r"\w+", name):
-        assert len(re.findall(rf"#\[test\]\n *fn {name}\(", text)) == 1
+        # In Rust, or in Python.
+        assert len(re.findall(rf"#\[test\]\n *fn {name}\(|^def {name}\(", text, re.M)) == 1
     else:
         assert name in text

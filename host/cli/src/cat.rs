@@ -37,8 +37,8 @@ pub(super) struct Args {
     /// Files, folders, FIFOs, `s3://bucket/key`, `s3://bucket/prefix`; `-` is standard input
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<OsString>,
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
-    /// the first object and its first bytes]
+    /// A built-in decoder's name, a name of pipemill.lock, or a plugin's path (`FILE.wasm`)
+    /// [default: found by the name of the first object and its first bytes]
     #[arg(long, short)]
     decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`

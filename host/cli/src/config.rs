@@ -98,7 +98,7 @@ fn read_to_check(file: &Path, builtins: Builtins) -> Result<Config, ExitCode> {
     };
     let engine = engine(builtins)?;
     for decoder in config::named_decoders(&text) {
-        if let Err(error) = Plugin::load(&engine, &decoder.name, None) {
+        if let Err(error) = pipemill_lock::load(&engine, Some(file), &decoder.name, None) {
             faults.push(Fault {
                 file: name.clone(),
                 place: decoder.place,

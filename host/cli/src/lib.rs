@@ -111,16 +111,17 @@ fn engine(builtins: Builtins) -> Result<Engine, ExitCode> {
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error:#}")))
 }
 
-/// Loads a decoder and makes it ready for its options. If something is wrong it reports that and
-/// returns the exit code: `unusable` if the decoder can't be loaded.
+/// Loads a decoder, which may be one of the lock file, and makes it ready for its options. If
+/// something is wrong it reports that and returns the exit code: `unusable` if the decoder can't be
+/// loaded.
 fn load(
     engine: &Engine,
     name: &str,
     options: &[(String, String)],
     unusable: u8,
 ) -> Result<ReadyPlugin, ExitCode> {
-    let plugin =
-        Plugin::load(engine, name, None).map_err(|error| exit::because(unusable, error))?;
+    let plugin = pipemill_lock::load(engine, None, name, None)
+        .map_err(|error| exit::because(unusable, error))?;
     plugin.with_options(options, &Limits::default()).map_err(|faults| {
         let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
         exit::because_all(exit::USAGE, &faults)

@@ -39,8 +39,8 @@ const BATCH_MEMORY: usize = 2 << 20;
 /// Options that say how a source is decoded.
 #[derive(clap::Args)]
 pub(super) struct DecoderArgs {
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
-    /// the first object and its first bytes]
+    /// A built-in decoder's name, a name of pipemill.lock, or a plugin's path (`FILE.wasm`)
+    /// [default: found by the name of the first object and its first bytes]
     #[arg(long, short)]
     decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`

@@ -27,7 +27,7 @@ pub use compile::cache::{CACHE, Cache};
 pub use compile::compiler_process::{COMPILE_STDIN, compile_stdin};
 pub use compile::digest::Digest;
 pub use compile::function_names::{FunctionPlace, visit_function_names};
-pub use compile::load::PluginError;
+pub use compile::load::{MAX_PLUGIN_BYTES, PluginError, read_plugin_file};
 pub use compile::machine_code::wrap;
 pub use compile::precompiler::Precompiler;
 pub use engine::{Engine, PLUGIN_PATH};

@@ -1,12 +1,13 @@
-//! Describes a plugin: its interface, options, fields and producers, and possible improvements.
+//! Describes a plugin: its interface, options, fields and metadata, and possible improvements.
 
 use pipemill_decode::{
     Digest, INTERFACE, INTERFACE_VERSION, OptionSpec, Stream, visit_function_names,
 };
-use pipemill_types::{ErrorKind, Fault, Field, StreamInfo, printable};
-use wasmparser::{ComponentName, KnownCustom, Parser, Payload};
+use pipemill_types::{ErrorKind, Fault, Field, StreamInfo};
+use wasmparser::{Parser, Payload};
 
 use super::decode_run::PluginUnderTest;
+use super::metadata::Metadata;
 
 /// The facts about a plugin that are known without decoding any input.
 #[derive(Debug)]
@@ -26,11 +27,8 @@ pub struct Inspection {
     /// The fields of its records with the given options; `None` if they depend on the input. An
     /// error if the plugin refuses to start.
     pub schema: Result<Option<Vec<Field>>, String>,
-    /// The file's description of the package from which it was built, as keys and values: name,
-    /// version, authors, licence.
-    pub package: Vec<(&'static str, String)>,
-    /// Name and version of the languages, compilers and tools that produced it.
-    pub producers: Vec<(String, String)>,
+    /// The file's description of itself.
+    pub metadata: Metadata,
     /// Suggestions for its author.
     pub remarks: Vec<Remark>,
 }
@@ -82,8 +80,7 @@ impl Inspection {
             imports: plugin.imports(),
             options: plugin.options().to_vec(),
             schema: schema.map_err(|fault| fault.message),
-            package: package(file),
-            producers: producers(file),
+            metadata: Metadata::of(file),
             remarks,
         }
     }
@@ -165,60 +162,4 @@ fn has_names(file: &[u8]) -> bool {
         Ok(Payload::CustomSection(section)) => section.name() == "name",
         _ => false,
     })
-}
-
-/// The sections with facts about a package that component tools know, and their names in `inspect`.
-const PACKAGE: [(&str, &str); 6] = [
-    ("version", "version"),
-    ("authors", "authors"),
-    ("licenses", "licence"),
-    ("description", "about"),
-    ("homepage", "homepage"),
-    ("source", "source"),
-];
-
-/// The file's description of the package from which it was built.
-fn package(file: &[u8]) -> Vec<(&'static str, String)> {
-    let mut facts: Vec<(&'static str, String)> = Vec::new();
-    let mut add = |key: &'static str, text: &str| {
-        if !text.is_empty() && !facts.iter().any(|(known, _)| *known == key) {
-            facts.push((key, printable(text)));
-        }
-    };
-    for payload in Parser::new(0).parse_all(file).map_while(Result::ok) {
-        let Payload::CustomSection(section) = payload else { continue };
-        let known = PACKAGE.iter().find(|(name, _)| *name == section.name());
-        match (section.as_known(), known) {
-            (KnownCustom::ComponentName(parts), _) => {
-                for part in parts.into_iter().map_while(Result::ok) {
-                    if let ComponentName::Component { name, .. } = part {
-                        add("name", name);
-                    }
-                }
-            }
-            (_, Some((_, key))) => add(key, &String::from_utf8_lossy(section.data())),
-            _ => {}
-        }
-    }
-    facts
-}
-
-/// The producers that compilers and tools wrote into the file.
-fn producers(file: &[u8]) -> Vec<(String, String)> {
-    let sections = Parser::new(0).parse_all(file).filter_map(|payload| match payload {
-        Ok(Payload::CustomSection(section)) if section.name() == "producers" => Some(section),
-        _ => None,
-    });
-    let mut all = Vec::new();
-    for section in sections {
-        let reader = wasmparser::BinaryReader::new(section.data(), section.data_offset());
-        let Ok(fields) = wasmparser::ProducersSectionReader::new(reader) else { continue };
-        for value in fields.into_iter().flatten().flat_map(|field| field.values).flatten() {
-            let pair = (value.name.to_owned(), value.version.to_owned());
-            if !all.contains(&pair) {
-                all.push(pair);
-            }
-        }
-    }
-    all
 }

@@ -1,6 +1,7 @@
 //! Prepares the channels of a configuration: compiles plugins, creates rings, opens sources.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -361,7 +362,8 @@ pub(super) fn load(
         remedy: None,
     };
     let decoder = channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default();
-    let plugin = Plugin::load(engine, &decoder, channel.sha256.as_ref())
+    let file = Path::new(&config.file);
+    let plugin = pipemill_lock::load(engine, Some(file), &decoder, channel.sha256.as_ref())
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
     if let Some(indexed) = &channel.indexed
         && indexed.decoder != plugin.identity()

@@ -46,6 +46,7 @@
 //! - `total_size`: byte counts of epochs, from which progress displays compute what is left.
 //! - `wait`: waits for a file descriptor, with a timeout, until a stop is requested.
 //! - `walk`: walks through a folder and its subfolders.
+//! - `web`: reads one file of the web as a whole, such as a plugin.
 //! - `wrap`: wraps a whole object as one RecordIO record.
 
 #![forbid(unsafe_code)]
@@ -84,6 +85,7 @@ mod stop;
 mod total_size;
 mod wait;
 mod walk;
+pub mod web;
 mod wrap;
 
 pub use awaited::{Awaited, AwaitedObject};

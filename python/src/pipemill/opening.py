@@ -80,7 +80,8 @@ def open(  # the name that `pipemill.open` has
         that ends in ``.index``), a FIFO, the path of Pipe mode's FIFOs
         without ``_0``, or a list of files or of addresses. A dict is the table ``source`` of a
         configuration: ``{"s3": "s3://bucket/train/", "anonymous": True}``.
-    :param decoder: a decoder's name, or the path of a plugin (with a ``/``, or ending in
+    :param decoder: a decoder's name, the name of a plugin in ``pipemill.lock`` of the current
+        folder (``"name@version"``), or the path of a plugin (with a ``/``, or ending in
         ``.wasm``). By default it is found by the first object's name and bytes.
     :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
     :param fields: short for ``options={"fields": …}``: names with commas between them, or a list.

@@ -40,8 +40,8 @@ pub(super) struct MakeArgs {
         "sources", "decoder", "skip_errors", "max_record",
     ])]
     update: Option<OsString>,
-    /// A built-in decoder's name, or a plugin's path (`FILE.wasm`) [default: found by the name of
-    /// the first object and its first bytes]
+    /// A built-in decoder's name, a name of pipemill.lock, or a plugin's path (`FILE.wasm`)
+    /// [default: found by the name of the first object and its first bytes]
     #[arg(long, short)]
     decoder: Option<String>,
     /// An option of the decoder; see `pipemill plugin list`
@@ -249,8 +249,8 @@ fn absolute(sources: &[OsString]) -> std::io::Result<Vec<OsString>> {
 /// The decoder as a configuration names it. The path of a plugin is absolute.
 fn decoder_of(args: &MakeArgs, plugin: &Plugin) -> String {
     let name = args.decoder.as_deref().unwrap_or(plugin.name());
-    let is_file = plugin.records_version().is_none();
-    let path = is_file.then(|| std::path::absolute(name).ok()).flatten();
+    let is_path = name.contains('/') || name.ends_with(".wasm");
+    let path = is_path.then(|| std::path::absolute(name).ok()).flatten();
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 

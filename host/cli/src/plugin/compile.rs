@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
-use pipemill_decode::{CACHE, Cache, Engine, Plugin, Precompiler};
+use pipemill_decode::{CACHE, Cache, Engine, Precompiler};
 
 use super::{exit, say};
 use crate::config;
@@ -45,7 +45,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         wanted.extend(named);
     }
     for (name, pinned) in &wanted {
-        let plugin = Plugin::load(engine, name, pinned.as_ref())
+        let config = args.config.as_deref();
+        let plugin = pipemill_lock::load(engine, config, name, pinned.as_ref())
             .map_err(|error| exit::because(exit::DATA, error))?;
         if plugin.is_precompiled() {
             say!("{name}: comes compiled with pipemill");

@@ -28,7 +28,7 @@ fn print(name: &str, inspection: &Inspection) {
     let kind =
         if inspection.is_component { "component" } else { "core module, wrapped when loaded" };
     say!("file       {} bytes, {kind}", inspection.bytes);
-    for (key, value) in &inspection.package {
+    for (key, value) in &inspection.metadata.package {
         say!("{key:<10} {value}");
     }
     say!("interface  {}", inspection.interface);
@@ -36,7 +36,7 @@ fn print(name: &str, inspection: &Inspection) {
         say!("{}  {import}", if index == 0 { "imports  " } else { "         " });
     }
     let producers: Vec<_> =
-        inspection.producers.iter().map(|(name, at)| format!("{name} {at}")).collect();
+        inspection.metadata.producers.iter().map(|(name, at)| format!("{name} {at}")).collect();
     if !producers.is_empty() {
         say!("made by    {}", producers.join(", "));
     }

@@ -44,10 +44,11 @@ pub(crate) static DECODER: FreeForm = free_form(
 )
 .doc(
     "The decoder that finds the records. A value that ends in `.wasm` or has a `/` is a plugin's \
-     file. Any other value is the name of a built-in decoder, or of `<name>.wasm` in one of the \
-     folders of `PIPEMILL_PLUGIN_PATH` (separated by `:`). Without it, [the decoder is \
-     found](decoders.md#which-decoder-it-is) by the first object of files or of S3; a FIFO and \
-     standard input need it.",
+     file. Any other value is the name of a built-in decoder, of a plugin in [the lock \
+     file](cli.md#the-lock-file) (`NAME@VERSION`, or `NAME` if it has one version of it), or of \
+     `<name>.wasm` in one of the folders of `PIPEMILL_PLUGIN_PATH` (separated by `:`). Without \
+     it, [the decoder is found](decoders.md#which-decoder-it-is) by the first object of files or \
+     of S3; a FIFO and standard input need it.",
 );
 
 pub(crate) static SHA256: FreeForm =

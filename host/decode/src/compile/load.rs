@@ -30,7 +30,7 @@ pub struct PluginError {
 
 /// Size of the largest file that is loaded, in bytes: several times that of a plugin that contains
 /// a Python interpreter. A larger file could keep the compiler busy for long.
-const MAX_PLUGIN_BYTES: u64 = 64 << 20;
+pub const MAX_PLUGIN_BYTES: u64 = 64 << 20;
 
 impl Plugin {
     /// Loads the decoder `name`: a built-in one, or the file at this path, or the file `name.wasm`
@@ -118,8 +118,7 @@ fn read_decoder(
     }
     let error = |message| PluginError { decoder: name.to_owned(), message };
     let path = find_file(engine, name).map_err(error)?;
-    let bytes = read_regular(&path, MAX_PLUGIN_BYTES, "plugins")
-        .map_err(|why| error(unreadable(name, &path, &why)))?;
+    let bytes = read_plugin_file(&path).map_err(|why| error(unreadable(name, &path, &why)))?;
     Ok((Cow::Owned(bytes), None))
 }
 
@@ -153,6 +152,14 @@ fn unreadable(name: &str, path: &Path, why: &io::Error) -> String {
         return format!("its file can't be read: {why}");
     }
     format!("its file {} can't be read: {why}", path.display())
+}
+
+/// Reads a plugin's file.
+///
+/// # Errors
+/// It can't be read, is not a regular file, or is larger than [`MAX_PLUGIN_BYTES`].
+pub fn read_plugin_file(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular(path, MAX_PLUGIN_BYTES, "plugins")
 }
 
 /// Checks the digest of a plugin's bytes, and loads or compiles them.

@@ -95,7 +95,7 @@ impl RequestError {
 }
 
 /// An error and its causes.
-pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -26,21 +26,35 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new() -> Result<Self, String> {
-        let mut trust = TrustStore::default();
-        if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
-            let pem = std::fs::read(&path)
-                .map_err(|error| format!("can't read AWS_CA_BUNDLE={}: {error}", path.display()))?;
-            trust = TrustStore::empty().with_pem_certificate(pem);
-        }
-        let tls = TlsContext::builder()
-            .with_trust_store(trust)
-            .build()
-            .map_err(|error| format!("can't use the trusted certificates: {error}"))?;
+        let tls = trusted()?;
         let s3 = client(tls.clone(), ProxyConfig::from_env());
         let direct = client(tls, ProxyConfig::disabled());
         let credentials = SharedHttpClient::new(ByHost { direct, default: s3.clone() });
         Ok(Self { s3, credentials })
     }
+}
+
+/// A connector for requests that are not the SDK's.
+pub(crate) fn connector() -> Result<Connector, String> {
+    Ok(Connector::builder()
+        .proxy_config(ProxyConfig::from_env())
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(trusted()?)
+        .build())
+}
+
+/// The certificates that are trusted.
+fn trusted() -> Result<TlsContext, String> {
+    let mut trust = TrustStore::default();
+    if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
+        let pem = std::fs::read(&path)
+            .map_err(|error| format!("can't read AWS_CA_BUNDLE={}: {error}", path.display()))?;
+        trust = TrustStore::empty().with_pem_certificate(pem);
+    }
+    TlsContext::builder()
+        .with_trust_store(trust)
+        .build()
+        .map_err(|error| format!("can't use the trusted certificates: {error}"))
 }
 
 fn client(tls: TlsContext, proxy: ProxyConfig) -> SharedHttpClient {

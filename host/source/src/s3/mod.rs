@@ -51,6 +51,8 @@ mod window;
 
 pub use access::{Access, Addressing, check_endpoint};
 pub use address::Address;
+pub(crate) use error::causes;
+pub(crate) use http::connector;
 pub use listing::{ListedObject, list_objects};
 #[doc(hidden)]
 pub use manifest::{augmented_manifest, manifest};
@@ -60,4 +62,4 @@ pub use settings::{
     CONNECTION_RATE, DEFAULT_CONCURRENCY, DEFAULT_PART_SIZE, OnChange, Selection, Settings,
 };
 pub use upload::write_object;
-pub use whole::{WholeObject, read_object};
+pub use whole::{WholeObject, read_object, read_object_within};

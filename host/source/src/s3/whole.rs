@@ -37,6 +37,20 @@ pub fn read_object(
     settings: &Settings,
     address: &Address,
 ) -> Result<WholeObject, SourceError> {
+    read_object_within(s3, settings, address, u64::MAX)
+}
+
+/// Reads an object of at most `max_bytes` bytes, as [`read_object`] does. Of a larger one, no byte
+/// is read.
+///
+/// # Errors
+/// As [`read_object`], or the object has more bytes.
+pub fn read_object_within(
+    s3: &S3Runtime,
+    settings: &Settings,
+    address: &Address,
+    max_bytes: u64,
+) -> Result<WholeObject, SourceError> {
     let reading = Reading {
         s3: Arc::new(s3.handle(settings)),
         window: ReadWindow::new(s3.budget.clone(), settings.part_size, settings.concurrency),
@@ -46,6 +60,11 @@ pub fn read_object(
     s3.tokio().block_on(async {
         for _ in 0..MAX_REREADS {
             let target = Arc::new(head(&reading.s3, address, settings.verify).await?);
+            let size = target.size;
+            if size > max_bytes {
+                let message = format!("has {size} bytes; at most {max_bytes} are read");
+                return Err(SourceError::new(address.to_string(), message, "check the address"));
+            }
             match reading.read(&target).await {
                 Ok(bytes) => return Ok(WholeObject { bytes, etag: target.etag().cloned() }),
                 Err(RequestError::Changed(_)) => {}

@@ -1,0 +1,26 @@
+//! Plugins by their names: `pipemill.lock` says which file a name stands for, by its SHA-256, and
+//! the folder next to it has the files. `pipemill plugin add` writes both. A host only reads them:
+//! it never fetches a plugin.
+//!
+//! - `fetch`: reads a plugin from its origin.
+//! - `lock_file`: the content of `pipemill.lock`.
+//! - `lookup`: from a decoder's name to a plugin: one of the lock file, or any other.
+//! - `name`: the names and versions that plugins can have.
+//! - `origin`: the place from which a plugin comes.
+//! - `store`: changes the lock file and the folder.
+
+#![forbid(unsafe_code)]
+
+mod fetch;
+mod lock_file;
+mod lookup;
+mod name;
+mod origin;
+mod store;
+
+pub use fetch::fetch;
+pub use lock_file::{LOCK_FILE, LockError, LockFile, LockedPlugin};
+pub use lookup::{load, locked_path, read};
+pub use name::{PluginName, WantedPlugin};
+pub use origin::Origin;
+pub use store::{Added, Store};
