@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 
-use pipemill_decode::{Builtins, Engine, Plugin, ReadyPlugin};
+use pipemill_decode::{Builtins, Engine, ReadyPlugin};
 use pipemill_source::{SourceError, Stop};
 
 use super::exit::{self, Refusal};

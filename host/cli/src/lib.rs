@@ -67,9 +67,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
 
-use pipemill_decode::{
-    Builtins, COMPILE_STDIN, Engine, Limits, Plugin, ReadyPlugin, compile_stdin,
-};
+use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Limits, ReadyPlugin, compile_stdin};
 use pipemill_types::Printable;
 
 use pipemill_telemetry::log::{self, Format};

@@ -9,7 +9,7 @@ use pipemill_channel::{
     Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, RecordBytes, Resume,
     Workers,
 };
-use pipemill_decode::{DetectionRule, Engine, Plugin, ReadyPlugin};
+use pipemill_decode::{DetectionRule, Engine, ReadyPlugin};
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::{MemoryBudget, TakenMemory};
