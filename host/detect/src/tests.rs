@@ -174,7 +174,7 @@ impl Objects {
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
                 block: None,
-                first_record: None,
+                known: None,
                 input: Box::new(input),
             })
         };

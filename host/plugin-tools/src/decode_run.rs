@@ -408,7 +408,7 @@ impl Source for SingleObject {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts { size, is_planned: self.is_planned, ..ObjectFacts::default() },
             block: None,
-            first_record: None,
+            known: None,
             input,
         }))
     }

@@ -168,6 +168,10 @@ impl Planner<'_> {
         if !self.source.can_reread() {
             return true;
         }
+        // The worker of a section does not know which records it begins with.
+        if object.known.as_ref().is_some_and(|known| !known.skipped.is_empty()) {
+            return false;
+        }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
         is_long && object.input.is_stored() && !self.limiter.sections_are_wasted()
     }
@@ -332,6 +336,7 @@ fn copy(object: &Object) -> Object {
         name: object.name.clone(),
         identity: object.identity.clone(),
         facts: object.facts.clone(),
+        known: object.known.clone(),
         input: Box::new(NoInput),
         ..*object
     }

@@ -7,6 +7,7 @@
 //! The checks have two parts. Fast loops find out whether some span is wrong. Only if one is, a
 //! slow loop finds it and describes it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_types::{
@@ -245,6 +246,33 @@ impl DecodedRecords {
             }
         }
         Ok(())
+    }
+
+    /// Removes the records with these numbers. The first record of the call is number `first`.
+    /// `skipped` has ranges of numbers, in order.
+    pub(crate) fn remove(&mut self, skipped: &[Range<u64>], first: u64) {
+        let end = first.saturating_add(self.records as u64);
+        let from = skipped.partition_point(|range| range.end <= first);
+        let inside = skipped[from..].iter().take_while(|range| range.start < end);
+        let of_call = |range: &Range<u64>| {
+            // Both are numbers of records of this call.
+            (range.start.max(first) - first) as usize..(range.end.min(end) - first) as usize
+        };
+        let ranges: Vec<_> = inside.map(of_call).collect();
+        if ranges.is_empty() {
+            return;
+        }
+        for column in &mut self.columns {
+            remove_ranges(&mut column.offsets, &ranges);
+            remove_ranges(&mut column.lengths, &ranges);
+        }
+        remove_ranges(&mut self.starts, &ranges);
+        for error in &mut self.errors {
+            let before = ranges.iter().take_while(|range| range.start < error.records);
+            error.records -=
+                before.map(|range| range.end.min(error.records) - range.start).sum::<usize>();
+        }
+        self.records -= ranges.iter().map(Range::len).sum::<usize>();
     }
 
     /// Checks that the starts are in order, and that no field of a record is before its start.
@@ -532,6 +560,19 @@ impl DecodedRecords {
         }
         Fault::contract("emitted a span that is not in order")
     }
+}
+
+/// Removes the entries at these places, if there are any. The places are in order.
+fn remove_ranges<T: Copy>(list: &mut Vec<T>, ranges: &[Range<usize>]) {
+    let Some(mut to) = ranges.first().map(|range| range.start).filter(|_| !list.is_empty()) else {
+        return;
+    };
+    for (number, range) in ranges.iter().enumerate() {
+        let next = ranges.get(number + 1).map_or(list.len(), |next| next.start);
+        list.copy_within(range.end..next, to);
+        to += next - range.end;
+    }
+    list.truncate(to);
 }
 
 /// The end of the last span, if all spans are in a chunk of `chunk` bytes at or after `from`, in

@@ -166,6 +166,13 @@ impl Stream {
         self.instance.store.data_mut().decoded.add_fields(added, first, object)
     }
 
+    /// Removes the records with these numbers from those of the last call of
+    /// [`decode`](Self::decode), the first of which is number `first`. `skipped` has ranges of
+    /// numbers, in order.
+    pub fn remove(&mut self, skipped: &[Range<u64>], first: u64) {
+        self.instance.store.data_mut().decoded.remove(skipped, first);
+    }
+
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
     /// object ends with it. The decoder may report up to `max_errors` decode errors in
     /// [`DecodedRecords::errors`] and continue; the next one ends the call. After a fault the
