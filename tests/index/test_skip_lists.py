@@ -254,6 +254,30 @@ def test_beside_the_data(tmp_path):
     assert [record for _, record in seen] == whole[:5] and records == 5
 
 
+def test_a_long_object_that_several_workers_decode(tmp_path):
+    """Its sections begin at records of which their workers don't know the numbers."""
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [f"{number} {'x' * (number % 900)}" for number in range(50_000)]
+    (data / "a.txt").write_text("\n".join(rows))
+    index = made(data, tmp_path / "x.index", "lines", {})
+    skip = list(range(5, len(rows), 3)) + ["9000-31000"]
+    skipped = {*skip[:-1], *range(9000, 31001)}
+    left = [number for number in range(len(rows)) if number not in skipped]
+    for order in ({}, {"batch": 1000}):
+        with pipemill.open(index, skip=skip, add_fields=INDEX, workers=3, timeout=PATIENCE, **order) as stream:
+            seen = [(record[INDEX], record["line"]) for batch in stream for record in copies(batch)]
+        assert seen == [(number, rows[number].encode()) for number in left]
+    for steps in (1, 4, 9):
+        with pipemill.open(index, skip=skip, add_fields=INDEX, workers=3, batch=1000, timeout=PATIENCE) as stream:
+            for _ in range(steps):
+                next(stream)
+            state = json.loads(json.dumps(stream.state_dict()))
+        for workers in (1, 3):
+            with pipemill.open(index, skip=skip, add_fields=INDEX, workers=workers, batch=1000, state=state, timeout=PATIENCE) as stream:
+                assert [number for batch in stream for number in batch[INDEX].tolist()] == left[1000 * steps :]
+
+
 def test_all_records_of_an_object_and_of_all_objects(tmp_path):
     index = indexed(tmp_path)
     counts = [len(texts(seed)) for seed in range(4)]
@@ -306,12 +330,12 @@ def test_in_s3(bucket, tmp_path):  # noqa: F811
 
 
 def test_what_is_skipped_as_a_whole_is_not_fetched(counted, tmp_path):  # noqa: F811
-    objects, data = [texts(0), texts(1), 4 * texts(0)], tmp_path / "buckets/data/train"
+    objects, data = [texts(0), texts(1), 6 * texts(0)], tmp_path / "buckets/data/train"
     for path in data.iterdir():
         path.unlink()
     for seed, rows in enumerate(objects):
-        (data / f"{seed}.csv").write_bytes(csv(rows))
-    index = made(counted.bucket, tmp_path / "x.index", "csv", TYPED, "--distance", "4KiB")
+        (data / f"{seed}.txt").write_text("\n".join(rows))
+    index = made(counted.bucket, tmp_path / "x.index", "lines", {}, "--distance", "4KiB")
     whole = list(map(plain, pipemill.cat(index)))
     middle = range(len(objects[0]), len(objects[0]) + len(objects[1]))
     for order in ({}, {"shuffle": 7}, {"workers": 3}, {"batch": 32, "shuffle": BLOCKS}, {"batch": 32, "shuffle": {**BLOCKS, "shards": 2}}):
@@ -319,12 +343,12 @@ def test_what_is_skipped_as_a_whole_is_not_fetched(counted, tmp_path):  # noqa: 
         [seen], _ = read(str(index), skip=middle, **order)
         fetched = {name.rpartition("/")[2] for name, _ in counted.gets}
         assert sorted(seen) == [(number, record) for number, record in enumerate(whole) if number not in middle]
-        assert fetched == {"0.csv", "2.csv"}
-    # Of an object, only the blocks with a record that is left are fetched: here the last one, and some bytes more.
+        assert fetched == {"0.txt", "2.txt"}
+    # Of an object, only the blocks with a record that is left are fetched: here the last one. With workers, no first record is measured.
     counted.taken()
-    [seen], _ = read(str(index), skip=range(len(whole) - 1), batch=32, shuffle=BLOCKS)
+    [seen], _ = read(str(index), skip=range(len(whole) - 1), batch=32, workers=2, shuffle=BLOCKS)
     assert seen == [(len(whole) - 1, whole[-1])]
-    assert 0 < counted.taken()[1] < (data / "2.csv").stat().st_size / 2
+    assert 0 < counted.taken()[1] < (data / "2.txt").stat().st_size / 2
 
 
 def test_splits_do_not_move_with_the_list(tmp_path):

@@ -41,8 +41,7 @@ struct SourceForm {
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
 /// Keys for a folder.
-const IN_FOLDER: &[KeyGroup] =
-    &[
+const IN_FOLDER: &[KeyGroup] = &[
     COMMON_KEYS,
     EPOCH_KEYS,
     OBJECT_KEYS,
@@ -246,8 +245,7 @@ fn refuse_skip_list(reader: &Reader) -> ReadResult<()> {
         return Ok(());
     }
     let message = "only an index has numbers of records".to_owned();
-    let remedy =
-        format!("make an index, and set `{} = true` or read from the index", INDEXED.name);
+    let remedy = format!("make an index, and set `{} = true` or read from the index", INDEXED.name);
     Err(reader.fault(SKIP.name, message, remedy))
 }
 

@@ -105,9 +105,7 @@ pub use reading::{ReadSettings, SMALL_OBJECT, file_size};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
 pub use skipped::{ListWithout, SkippedRecords};
-pub use source::{
-    Block, Input, KnownRecords, NoSource, Object, ReadOutcome, Source, SourceEvent,
-};
+pub use source::{Block, Input, KnownRecords, NoSource, Object, ReadOutcome, Source, SourceEvent};
 pub use start::Start;
 pub use stop::Stop;
 pub use total_size::TotalSize;

@@ -73,6 +73,22 @@ impl SkippedRecords {
         self.ranges.get(at).is_some_and(|range| range.start <= record)
     }
 
+    /// Those of the `records` records from number `first` on that are skipped, counted from there.
+    pub fn inside(&self, first: u64, records: usize) -> Vec<Range<usize>> {
+        let end = first.saturating_add(records as u64);
+        let from = self.ranges.partition_point(|range| range.end <= first);
+        let inside = self.ranges[from..].iter().take_while(|range| range.start < end);
+        // Each number is that of one of these records, so it fits.
+        let counted = |number: u64| (number.clamp(first, end) - first) as usize;
+        inside.map(|range| counted(range.start)..counted(range.end)).collect()
+    }
+
+    /// Whether a state can go on at record number `record` of an object whose first record has this
+    /// number: it knows only how many records before that are not skipped.
+    pub fn can_restart(&self, first: u64, record: u64) -> bool {
+        record == 0 || !self.contains(first.saturating_add(record) - 1)
+    }
+
     /// Number of records before this one that are not skipped.
     pub fn kept_before(&self, record: u64) -> u64 {
         let ranges = self.ranges.partition_point(|range| range.end <= record);
@@ -205,6 +221,13 @@ mod tests {
             let skipped = SkippedRecords::new(ranges.clone());
             let left: Vec<_> = (0..90).filter(|record| !is_skipped(record)).collect();
             prop_assert_eq!(90 - skipped.count(), left.len() as u64);
+            for (first, records) in [(0, 90), (17, 30), (40, 1), (59, 0)] {
+                let inside = skipped.inside(first, records);
+                let found: Vec<_> = inside.into_iter().flatten().map(|at| first + at as u64).collect();
+                let expected: Vec<_> =
+                    (first..first + records as u64).filter(|record| is_skipped(record)).collect();
+                prop_assert_eq!(found, expected);
+            }
             for record in 0..90 {
                 prop_assert_eq!(skipped.contains(record), is_skipped(&record));
                 let before = left.iter().filter(|one| **one < record).count() as u64;

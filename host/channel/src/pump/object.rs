@@ -137,6 +137,7 @@ impl<'a> Decoder<'a> {
         let stream = self.stream(object, begin);
         let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
         builder.set_added(&added);
+        let numbers = RecordNumbers::new(known, matches!(from, Reading::Section(_)));
         let (source, section) = match from {
             Reading::Source(source) => (Some(source), None),
             Reading::Input => (None, None),
@@ -167,7 +168,7 @@ impl<'a> Decoder<'a> {
             input: &mut *object.input,
             stream,
             added,
-            numbers: RecordNumbers::new(known),
+            numbers,
             section,
             progress: Progress::default(),
         };

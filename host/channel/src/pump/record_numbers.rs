@@ -2,7 +2,7 @@
 //! channel count only those that are not skipped.
 
 use pipemill_decode::Stream;
-use pipemill_source::{Block, KnownRecords};
+use pipemill_source::{Block, KnownRecords, SkippedRecords};
 
 /// Counts the records that a decoder emits, and removes those that are skipped.
 pub(crate) struct RecordNumbers {
@@ -12,9 +12,13 @@ pub(crate) struct RecordNumbers {
 }
 
 impl RecordNumbers {
-    /// At the start of an object.
-    pub(crate) fn new(known: Option<KnownRecords>) -> Self {
-        let known = known.unwrap_or_default();
+    /// At the start of an object. At that of a section, the numbers count from there, and none is
+    /// skipped: the channel's thread knows which records a section has.
+    pub(crate) fn new(known: Option<KnownRecords>, is_section: bool) -> Self {
+        let mut known = known.unwrap_or_default();
+        if is_section {
+            known.skipped = SkippedRecords::default();
+        }
         Self { next: known.first, known }
     }
 
@@ -36,10 +40,10 @@ impl RecordNumbers {
 
     /// Counts the records of the stream's last call, and removes those that are skipped.
     pub(crate) fn pass(&mut self, stream: &mut Stream) {
-        let first = self.next;
-        self.next += stream.decoded().records as u64;
+        let (first, records) = (self.next, stream.decoded().records);
+        self.next = first.saturating_add(records as u64);
         if !self.known.skipped.is_empty() {
-            stream.remove(self.known.skipped.ranges(), first);
+            stream.remove(&self.known.skipped.inside(first, records));
         }
     }
 
@@ -47,6 +51,6 @@ impl RecordNumbers {
     /// not skipped. A state knows only that one.
     pub(crate) fn can_restart(&self) -> bool {
         let KnownRecords { first, skipped } = &self.known;
-        self.next == *first || !skipped.contains(self.next - 1)
+        skipped.can_restart(*first, self.next - first)
     }
 }

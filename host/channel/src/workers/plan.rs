@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, channel};
 use std::sync::{Arc, OnceLock};
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceEvent};
+use pipemill_source::{Input, KnownRecords, Object, ReadOutcome, Source, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
 use super::ahead_limiter::AheadLimiter;
@@ -48,6 +48,8 @@ pub(super) struct PlannedObject {
     pub(super) goes_on: bool,
     pub(super) epoch: u32,
     pub(super) name: String,
+    /// What an index knows of its records, if it is a section.
+    pub(super) known: Option<KnownRecords>,
     pub(super) deliveries: Receiver<WorkerOutput>,
     /// The statistics of its worker, once it has one.
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
@@ -156,6 +158,7 @@ impl Planner<'_> {
             goes_on: section.as_ref().is_some_and(|part| !part.is_first()),
             epoch: object.epoch,
             name: object.name.clone(),
+            known: section.as_ref().and_then(|_| object.known.clone()),
             deliveries: received,
             worker: worker.clone(),
         };
@@ -167,10 +170,6 @@ impl Planner<'_> {
     fn is_divided(&self, object: &Object) -> bool {
         if !self.source.can_reread() {
             return true;
-        }
-        // The worker of a section does not know which records it begins with.
-        if object.known.as_ref().is_some_and(|known| !known.skipped.is_empty()) {
-            return false;
         }
         let is_long = object.facts.size.is_some_and(|size| size > 2 * self.section_bytes as u64);
         is_long && object.input.is_stored() && !self.limiter.sections_are_wasted()

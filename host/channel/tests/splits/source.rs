@@ -62,7 +62,7 @@ impl Source for Objects {
             block: None,
             known: Some(KnownRecords {
                 first: first_in_index(self.given as u64 - 1),
-                ..KnownRecords::default()
+                skipped: self.way.skipped.clone(),
             }),
             input: Box::new(input),
         }))

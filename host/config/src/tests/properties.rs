@@ -93,16 +93,22 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 fn index() -> impl Strategy<Value = Source> {
-    (text(), option::of(text()), s3(), reading(), skip()).prop_map(|(file, root, s3, reading, skip)| {
-        let Source::S3(settings) = s3 else { unreachable!("it makes such a source") };
-        let reading =
-            ReadSettings { compression: Compression::Auto, wrap: false, hidden: false, ..reading };
-        let selection = s3::Selection::Objects(Vec::new());
-        let settings = s3::Settings { selection, reading, ..*settings };
-        let file = Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into()));
-        let root = root.map(Into::into);
-        Source::Index(Box::new(IndexSource { file, root, data: None, skip, settings }))
-    })
+    (text(), option::of(text()), s3(), reading(), skip()).prop_map(
+        |(file, root, s3, reading, skip)| {
+            let Source::S3(settings) = s3 else { unreachable!("it makes such a source") };
+            let reading = ReadSettings {
+                compression: Compression::Auto,
+                wrap: false,
+                hidden: false,
+                ..reading
+            };
+            let selection = s3::Selection::Objects(Vec::new());
+            let settings = s3::Settings { selection, reading, ..*settings };
+            let file = Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into()));
+            let root = root.map(Into::into);
+            Source::Index(Box::new(IndexSource { file, root, data: None, skip, settings }))
+        },
+    )
 }
 
 /// Records that are left out.

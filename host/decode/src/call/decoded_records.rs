@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_types::{
-    ABSENT, AddedField, Column, ErrorKind, Fault, Field, list_problem, printable,
+    ABSENT, AddedField, Column, ErrorKind, Fault, Field, list_problem, printable, remove_ranges,
 };
 
 use crate::call::transpose::append_columns;
@@ -248,25 +248,12 @@ impl DecodedRecords {
         Ok(())
     }
 
-    /// Removes the records with these numbers. The first record of the call is number `first`.
-    /// `skipped` has ranges of numbers, in order.
-    pub(crate) fn remove(&mut self, skipped: &[Range<u64>], first: u64) {
-        let end = first.saturating_add(self.records as u64);
-        let from = skipped.partition_point(|range| range.end <= first);
-        let inside = skipped[from..].iter().take_while(|range| range.start < end);
-        let of_call = |range: &Range<u64>| {
-            // Both are numbers of records of this call.
-            (range.start.max(first) - first) as usize..(range.end.min(end) - first) as usize
-        };
-        let ranges: Vec<_> = inside.map(of_call).collect();
-        if ranges.is_empty() {
-            return;
-        }
+    /// Removes the records of the call in these ranges, which are in order.
+    pub(crate) fn remove(&mut self, ranges: &[Range<usize>]) {
         for column in &mut self.columns {
-            remove_ranges(&mut column.offsets, &ranges);
-            remove_ranges(&mut column.lengths, &ranges);
+            column.remove(ranges);
         }
-        remove_ranges(&mut self.starts, &ranges);
+        remove_ranges(&mut self.starts, ranges);
         for error in &mut self.errors {
             let before = ranges.iter().take_while(|range| range.start < error.records);
             error.records -=
@@ -560,19 +547,6 @@ impl DecodedRecords {
         }
         Fault::contract("emitted a span that is not in order")
     }
-}
-
-/// Removes the entries at these places, if there are any. The places are in order.
-fn remove_ranges<T: Copy>(list: &mut Vec<T>, ranges: &[Range<usize>]) {
-    let Some(mut to) = ranges.first().map(|range| range.start).filter(|_| !list.is_empty()) else {
-        return;
-    };
-    for (number, range) in ranges.iter().enumerate() {
-        let next = ranges.get(number + 1).map_or(list.len(), |next| next.start);
-        list.copy_within(range.end..next, to);
-        to += next - range.end;
-    }
-    list.truncate(to);
 }
 
 /// The end of the last span, if all spans are in a chunk of `chunk` bytes at or after `from`, in

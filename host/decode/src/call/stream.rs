@@ -166,11 +166,10 @@ impl Stream {
         self.instance.store.data_mut().decoded.add_fields(added, first, object)
     }
 
-    /// Removes the records with these numbers from those of the last call of
-    /// [`decode`](Self::decode), the first of which is number `first`. `skipped` has ranges of
-    /// numbers, in order.
-    pub fn remove(&mut self, skipped: &[Range<u64>], first: u64) {
-        self.instance.store.data_mut().decoded.remove(skipped, first);
+    /// Removes the records in these ranges from those of the last call of
+    /// [`decode`](Self::decode). The ranges are in order, and count from the first of these.
+    pub fn remove(&mut self, ranges: &[Range<usize>]) {
+        self.instance.store.data_mut().decoded.remove(ranges);
     }
 
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
