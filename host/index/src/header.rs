@@ -118,6 +118,11 @@ impl Header {
         Path::new(root.unwrap_or(&self.root)).join(name).to_string_lossy().into_owned()
     }
 
+    /// The lengths of the values of each field, to which others can be added.
+    pub(crate) fn open_lengths(&self) -> Vec<ValueLengths> {
+        self.lengths.iter().map(|lengths| lengths.open_again(self.records)).collect()
+    }
+
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
         self.version = if self.objects_only { OBJECTS_VERSION } else { VERSION };

@@ -54,7 +54,7 @@ impl Storage {
         };
         let s3 = self.start(location).map_err(|error| error.message)?;
         let read = read_object(&s3, &self.settings, address).map_err(|error| error.message)?;
-        String::from_utf8(read.bytes.into()).map_err(|error| error.utf8_error().to_string())
+        String::from_utf8(read.bytes).map_err(|error| error.utf8_error().to_string())
     }
 
     /// Writes an index as a whole or not at all: an older one stays until the new one is complete.

@@ -222,8 +222,8 @@ mod tests {
             let left: Vec<_> = (0..90).filter(|record| !is_skipped(record)).collect();
             prop_assert_eq!(90 - skipped.count(), left.len() as u64);
             for (first, records) in [(0, 90), (17, 30), (40, 1), (59, 0)] {
-                let inside = skipped.inside(first, records);
-                let found: Vec<_> = inside.into_iter().flatten().map(|at| first + at as u64).collect();
+                let inside = skipped.inside(first, records).into_iter().flatten();
+                let found: Vec<_> = inside.map(|at| first + at as u64).collect();
                 let expected: Vec<_> =
                     (first..first + records as u64).filter(|record| is_skipped(record)).collect();
                 prop_assert_eq!(found, expected);

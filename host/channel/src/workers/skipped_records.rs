@@ -9,12 +9,12 @@ use crate::batch::Batch;
 pub(super) struct SectionSkips {
     known: KnownRecords,
     /// The last place from which a state can go on.
-    place: Place,
+    place: RestartPlace,
 }
 
 /// A place at which decoding can begin.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct RestartPlace {
     header: u32,
     offset: u64,
     /// Number of the object's records before it that are not skipped.
@@ -25,7 +25,7 @@ impl SectionSkips {
     /// Those of an object. `None` if none is skipped.
     pub(super) fn of(known: Option<KnownRecords>) -> Option<Self> {
         let known = known.filter(|known| !known.skipped.is_empty())?;
-        Some(Self { known, place: Place::default() })
+        Some(Self { known, place: RestartPlace::default() })
     }
 
     /// Number of the object's records before this one that are not skipped.
@@ -43,9 +43,9 @@ impl SectionSkips {
         // A state knows a place by the number of records before it that are left.
         if skipped.can_restart(*first, at_place) {
             let (header, offset) = (position.header, position.offset);
-            self.place = Place { header, offset, kept: self.kept_before(at_place) };
+            self.place = RestartPlace { header, offset, kept: self.kept_before(at_place) };
         }
-        let (kept, Place { header, offset, kept: kept_at_place }) =
+        let (kept, RestartPlace { header, offset, kept: kept_at_place }) =
             (self.kept_before(record), self.place);
         let ranges = skipped.inside(first.saturating_add(record), batch.records);
         let position = &mut batch.start.position;

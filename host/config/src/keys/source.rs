@@ -88,8 +88,8 @@ pub(crate) static ROOT: FreeForm =
 
 pub(crate) static SKIP: FreeForm = free_form(
     "skip",
-    "a list of record numbers and ranges, such as [5, \"10-20\"], or the path or s3:// address of a \
-     file of them",
+    "a list of record numbers and ranges, such as [5, \"10-20\"], or the path or s3:// address of \
+     a file of them",
     "none",
     Shape::Either(&SKIP_RECORDS, &SKIP_FILE),
 )
