@@ -77,7 +77,6 @@ REMEDIES = {
     "url": "say source={value!r}",
     "urls": "say source={value!r}",
     "data_files": "say source={value!r}",
-    "skip": 'the source says that: source={{"index": "…", "skip": {value!r}}}',
     "compression": 'the source says that: source={{"file": "…", "compression": {value!r}}}',
     "region": _OF_SOURCE,
     "endpoint": _OF_SOURCE,

@@ -364,8 +364,8 @@ class Records(Iterator["dict[str, Any]"]):
 _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(
-        ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "rank", "state",
-         "accept", "host", "credits", "timeout", "hold_timeout"),
+        ("skip", "batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "rank",
+         "state", "accept", "host", "credits", "timeout", "hold_timeout"),
         "that is for pipemill.open(), which gives batches",
     ),
     **{name: REMEDIES[name] for name in REMEDIES if "{name" in REMEDIES[name]},
