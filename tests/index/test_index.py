@@ -313,6 +313,47 @@ def test_parts_are_merged_to_the_index_of_the_whole(data, tmp_path):
     assert finished.returncode == 65 and b"listed at different times" in finished.stderr
 
 
+def lengths(index):
+    """What is known of the values of the field `a`."""
+    shown = run("index", "show", index).stdout.decode().splitlines()
+    [line] = [line for line in shown if line.startswith("field    a ")]
+    return line.removeprefix("field    a  utf8  ")
+
+
+def test_lengths_of_parts_and_objects_without_a_value(tmp_path):
+    """A part, or an older index, in which no record has the field does not make its shortest value empty."""
+    data, known = tmp_path / "data", ["-d", "jsonl", "-o", "fields=/a:utf8?"]
+    data.mkdir()
+    without, values, empty = '{"b": 1}\n' * 3, '{"a": "seven b"}\n{"a": "five5"}\n', '{"a": ""}\n'
+    (data / "0.jsonl").write_text(without)
+    (data / "1.jsonl").write_text(values)
+    whole, merged, old = tmp_path / "whole.index", tmp_path / "merged.index", tmp_path / "old.index"
+    parts = [tmp_path / f"{part}.index" for part in range(2)]
+    for part, index in enumerate(parts):
+        made(data, index, *known, "--part", f"{part}/2")
+    assert [lengths(index) for index in parts] == ["0 bytes, null in 3", "5 to 7 bytes"]
+    for order in (parts, parts[::-1]):
+        assert run("index", "merge", *order, "--out", merged).returncode == 0
+        made(data, whole, *known)
+        assert lengths(merged) == lengths(whole) == "5 to 7 bytes, null in 3"
+    # An update, of an index without a value, with new objects that have some.
+    (data / "1.jsonl").unlink()
+    made(data, old, *known)
+    for added, shown in ((values, "5 to 7 bytes, null in 3"), (empty, "0 to 7 bytes, null in 3"), (without, "0 to 7 bytes, null in 6")):
+        (data / f"{len(list(data.iterdir()))}.jsonl").write_text(added)
+        assert run("index", "--update", old).returncode == 0
+        assert lengths(old) == shown
+    # Empty values are values.
+    for path in data.iterdir():
+        path.unlink()
+    (data / "0.jsonl").write_text(empty)
+    (data / "1.jsonl").write_text(values)
+    for part, index in enumerate(parts):
+        made(data, index, *known, "--part", f"{part}/2")
+    assert run("index", "merge", *parts, "--out", merged).returncode == 0
+    assert lengths(merged) == "0 to 7 bytes"
+
+
 @pytest.mark.parametrize("how", [{"workers": 2}, {"shuffle": {"seed": 7, "blocks": "1MiB", "shards": 4}}])
 def test_slots_fit_batches_of_an_index(tmp_path, how):
     """The index knows the lengths of all values, so no record is decoded before the slots are made."""

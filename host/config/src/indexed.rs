@@ -1,7 +1,7 @@
 //! The facts that an index knows of a channel, and the length of an epoch that follows from them.
 
 use pipemill_ring::protocol::EpochLength;
-use pipemill_source::KnownList;
+use pipemill_source::{KnownList, SkippedRecords};
 use pipemill_types::{BatchAcross, BatchSize, Field, Tail};
 
 use crate::{Channel, Source};
@@ -17,18 +17,23 @@ pub struct Indexed {
     pub options: Vec<(String, String)>,
     /// The fields of the records, with those that are added. Empty if there is no record.
     pub fields: Vec<Field>,
-    /// Bytes of all values of all records, with those that are added.
+    /// Bytes of all values of all records, with those that are added, and with those of records
+    /// that are skipped.
     pub value_bytes: u64,
     /// Identifies the places of the index, on which blocks depend.
     pub places: String,
-    /// The objects.
+    /// The objects, without the records that are skipped.
     pub list: KnownList,
+    /// The records that are skipped.
+    pub skipped: SkippedRecords,
+    /// The objects with all records.
+    pub all: KnownList,
 }
 
 impl Indexed {
     /// Identifies the data: a part of the index's digest.
     pub fn digest(&self) -> String {
-        format!("{:016x}", self.list.0.identity().contents)
+        format!("{:016x}", self.all.0.identity().contents)
     }
 }
 

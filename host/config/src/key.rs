@@ -35,6 +35,8 @@ pub(super) enum Shape {
     Text(&'static str),
     /// One such text, or a list of one or more, up to this number.
     Texts(&'static str, Option<usize>),
+    /// A list of whole numbers and of texts that match this regular expression.
+    NumbersAndTexts(&'static str),
     Table(&'static Table),
     /// A list of tables, one or more.
     Tables(&'static Table),

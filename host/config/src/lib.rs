@@ -2,9 +2,9 @@
 //! and [`schema`] a JSON Schema for editors.
 //!
 //! Each file uses only files that come before it in this list: `digits`, `values`, `vars` (texts),
-//! `key`, `keys` (the keys with their ranges), `fault`, `model`, `presets` (plain data),
-//! `document`, `read` (the open file), `rank`, `s3_source`, `source`, `channel` (parts of it),
-//! `parse`, `named_decoders`, `show`, `schema`.
+//! `key`, `keys` (the keys with their ranges), `fault`, `skip_list`, `model`, `presets` (plain
+//! data), `document`, `read` (the open file), `rank`, `s3_source`, `source`, `channel` (parts of
+//! it), `parse`, `named_decoders`, `show`, `schema`.
 //!
 //! - `indexed`: the facts that an index knows of a channel, and the length of an epoch that follows
 //!   from them.
@@ -34,6 +34,7 @@ pub mod sagemaker;
 mod schema;
 mod shards;
 mod show;
+mod skip_list;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -52,4 +53,5 @@ pub use parse::{parse, parse_over, parse_to_feed};
 pub use presets::{Preset, Presets, Rank};
 pub use schema::schema;
 pub use show::{quote, show};
+pub use skip_list::{SkipList, record_range};
 pub use values::{parse_duration, parse_size, show_duration, show_size};

@@ -16,6 +16,7 @@ use pipemill_types::{AddedField, BatchSize, Mode};
 use super::fault::TextPosition;
 use super::indexed::Indexed;
 use super::keys;
+use super::skip_list::SkipList;
 
 /// The whole configuration of one host process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,6 +289,8 @@ pub struct IndexSource {
     pub root: Option<PathBuf>,
     /// The data beside which the index lies, if it was found there.
     pub data: Option<IndexedData>,
+    /// The records that are left out.
+    pub skip: SkipList,
     /// Order, part and epochs; and, if the objects are in S3, how they are reached and fetched. Its
     /// selection names no object.
     pub settings: s3::Settings,

@@ -180,6 +180,29 @@ impl<'a> Reader<'a> {
         self.not_empty(key, given.into_iter().collect::<ReadResult<_>>()?)
     }
 
+    /// A list of whole numbers and strings, all as texts.
+    pub(super) fn numbers_and_texts(&self, key: &FreeForm) -> ReadResult<Option<Vec<String>>> {
+        let list = match self.value(key.name).map(Spanned::get_ref) {
+            None => return Ok(None),
+            Some(DeValue::Array(list)) => list,
+            Some(other) => {
+                let remedy = "write a list, in brackets".to_owned();
+                return Err(self.wrong(key.name, key.expected, &describe(other), remedy));
+            }
+        };
+        let given = list.iter().map(|value| match value.get_ref() {
+            DeValue::String(raw) => Ok(self.expanded(value, raw, key.name)?.text),
+            DeValue::Integer(number) => {
+                Ok(whole(number).map_or_else(|| number.to_string(), |number| number.to_string()))
+            }
+            other => {
+                let found = format!("{} in it", describe(other));
+                Err(self.wrong(key.name, key.expected, &found, String::new()))
+            }
+        });
+        given.collect::<ReadResult<_>>().map(Some)
+    }
+
     fn not_empty(
         &self,
         key: &FreeForm,

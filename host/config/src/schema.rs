@@ -75,6 +75,10 @@ fn value(key: &dyn Key) -> Value {
             }
             json!({ "anyOf": [text(pattern), list] })
         }
+        Shape::NumbersAndTexts(pattern) => {
+            let number = json!({ "type": "integer", "minimum": 0 });
+            json!({ "type": "array", "items": { "anyOf": [number, text(pattern)] } })
+        }
         Shape::Table(inner) => table(inner),
         Shape::Tables(inner) => json!({ "type": "array", "items": table(inner), "minItems": 1 }),
         Shape::Options => {

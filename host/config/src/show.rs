@@ -2,6 +2,7 @@
 //! `parse` reads this text back to the same configuration.
 
 use std::fmt::{Display, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::model::{
     Channel, Checkpoint, Config, DecoderRef, IndexedData, Listen, Mix, MixInput, Shuffle, Source,
     WorkerCount,
 };
+use super::skip_list::SkipList;
 use super::values::{show_duration, show_size};
 
 /// Writes a configuration as TOML. Bytes of a path that are not UTF-8 are replaced; times are
@@ -227,6 +229,7 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             }
             pairs.extend(index.data.as_ref().map(|_| (INDEXED.name, "true".to_owned())));
             pairs.extend(index.root.as_ref().map(|root| (ROOT.name, path(root))));
+            pairs.extend(skip_list(&index.skip).map(|list| (SKIP.name, list)));
             if !matches!(index.data, Some(IndexedData::Folder(_))) {
                 pairs.extend(s3_pairs(&index.settings));
             }
@@ -281,6 +284,21 @@ fn reading_pairs(reading: &ReadSettings) -> Vec<(&'static str, String)> {
     }
     pairs.push((WRAP.name, word(WRAP.word(reading.wrap))));
     pairs
+}
+
+/// A skip list. `None` if it is empty.
+fn skip_list(list: &SkipList) -> Option<String> {
+    match list {
+        SkipList::Records(ranges) if ranges.is_empty() => None,
+        SkipList::Records(ranges) => {
+            let ranges = ranges.iter().map(|Range { start, end }| match end - start {
+                1 => start.to_string(),
+                _ => format!("\"{start}-{}\"", end - 1),
+            });
+            Some(format!("[{}]", ranges.collect::<Vec<_>>().join(", ")))
+        }
+        SkipList::File(location) => Some(quote(&location.to_string())),
+    }
 }
 
 fn s3_pairs(settings: &s3::Settings) -> Vec<(&'static str, String)> {

@@ -11,6 +11,7 @@ use super::key::{FreeForm, Key, KeyGroup, one_of};
 use super::keys::*;
 use super::model::{IndexSource, IndexedData, Source};
 use super::read::Reader;
+use super::skip_list::{SkipList, record_range};
 use super::{mix, s3_source};
 
 #[derive(Clone, Copy)]
@@ -40,8 +41,16 @@ struct SourceForm {
 const LISTED: &[KeyGroup] =
     &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS];
 /// Keys for a folder.
-const IN_FOLDER: &[KeyGroup] =
-    &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, SIZE_KEYS, FOLDER_KEYS, INDEXED_KEYS];
+const IN_FOLDER: &[KeyGroup] = &[
+    COMMON_KEYS,
+    EPOCH_KEYS,
+    OBJECT_KEYS,
+    ORDER_KEYS,
+    SIZE_KEYS,
+    FOLDER_KEYS,
+    INDEXED_KEYS,
+    SKIP_KEYS,
+];
 /// Keys for prefixes in S3.
 const IN_S3: &[KeyGroup] = &[
     COMMON_KEYS,
@@ -52,6 +61,7 @@ const IN_S3: &[KeyGroup] = &[
     FOLDER_KEYS,
     S3_KEYS,
     INDEXED_KEYS,
+    SKIP_KEYS,
 ];
 /// Keys for objects that are named one by one: their sizes are not known.
 const NAMED_IN_S3: &[KeyGroup] = &[COMMON_KEYS, EPOCH_KEYS, OBJECT_KEYS, ORDER_KEYS, S3_KEYS];
@@ -85,7 +95,7 @@ static SOURCE_FORMS: [SourceForm; 12] = [
     SourceForm {
         kind: SourceKind::Index,
         key: &INDEX,
-        other_keys: &[EPOCH_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS, INDEX_KEYS],
+        other_keys: &[EPOCH_KEYS, ORDER_KEYS, SIZE_KEYS, S3_KEYS, INDEX_KEYS, SKIP_KEYS],
     },
     SourceForm { kind: SourceKind::Stdin, key: &STDIN, other_keys: &[COMMON_KEYS] },
     SourceForm { kind: SourceKind::Mix, key: &MIX, other_keys: &[EPOCH_KEYS, MIX_KEYS] },
@@ -165,17 +175,20 @@ fn index(
     epochs: ReadResult<Option<u32>>,
     compression: ReadResult<Compression>,
 ) -> ReadResult<Source> {
-    let file = reader.required(&INDEX, location(reader));
-    let root = reader.path(&ROOT);
+    let file = reader.required(&INDEX, location(reader, &INDEX));
+    let (root, skip) = (reader.path(&ROOT), skip_list(reader));
     let none = Ok(Selection::Objects(Vec::new()));
     let settings = s3_source::read(reader, none, reading(reader, epochs, compression));
-    let (file, root, settings) = (file?, root?, settings?);
-    Ok(Source::Index(Box::new(IndexSource { file, root, data: None, settings })))
+    let (file, root, skip, settings) = (file?, root?, skip?, settings?);
+    Ok(Source::Index(Box::new(IndexSource { file, root, data: None, skip, settings })))
 }
 
 /// Reads a source whose index lies beside its data. `None` if it is another source.
 fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
     if !reader.flag(&INDEXED)? {
+        if !matches!(form.kind, SourceKind::Index) {
+            refuse_skip_list(reader)?;
+        }
         return Ok(None);
     }
     let keys: [&dyn Key; 4] = [&COMPRESSION, &HIDDEN, &WRAP, &LEARN_FROM];
@@ -195,19 +208,45 @@ fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
         }
         _ => IndexedData::Prefix(s3_source::only_prefix(reader)?),
     };
-    let (file, settings) = (data.index(), settings?);
-    Ok(Some(Source::Index(Box::new(IndexSource { file, root: None, data: Some(data), settings }))))
+    let (file, settings, skip) = (data.index(), settings?, skip_list(reader)?);
+    let (root, data) = (None, Some(data));
+    Ok(Some(Source::Index(Box::new(IndexSource { file, root, data, skip, settings }))))
 }
 
-/// The location of the index.
-fn location(reader: &Reader) -> ReadResult<Option<Location>> {
-    let Some(text) = reader.non_empty_text(&INDEX)? else { return Ok(None) };
-    reader.refuse_other_address(&INDEX, &text)?;
+/// The location that a key names.
+fn location(reader: &Reader, key: &FreeForm) -> ReadResult<Option<Location>> {
+    let Some(text) = reader.non_empty_text(key)? else { return Ok(None) };
+    reader.refuse_other_address(key, &text)?;
     let location = Location::of_name(&text).map_err(|why| {
         let remedy = format!("{why}; write it as s3://bucket/key");
-        reader.wrong(INDEX.name, INDEX.expected, &format!("{text:?}"), remedy)
+        reader.wrong(key.name, key.expected, &format!("{text:?}"), remedy)
     });
     location.map(Some)
+}
+
+/// Reads the records that are left out.
+fn skip_list(reader: &Reader) -> ReadResult<SkipList> {
+    if reader.is_text(&SKIP) {
+        return Ok(location(reader, &SKIP)?.map_or_else(SkipList::default, SkipList::File));
+    }
+    let given = reader.numbers_and_texts(&SKIP)?.unwrap_or_default();
+    let range = |text: String| {
+        record_range(&text).ok_or_else(|| {
+            let remedy = "write a number, or a range with both of its ends: \"10-20\"".to_owned();
+            reader.wrong(SKIP.name, SKIP.expected, &format!("{text:?} in it"), remedy)
+        })
+    };
+    given.into_iter().map(range).collect::<ReadResult<_>>().map(SkipList::Records)
+}
+
+/// Refuses a skip list for a source that is read without an index.
+fn refuse_skip_list(reader: &Reader) -> ReadResult<()> {
+    if !reader.has(&SKIP) {
+        return Ok(());
+    }
+    let message = "only an index has numbers of records".to_owned();
+    let remedy = format!("make an index, and set `{} = true` or read from the index", INDEXED.name);
+    Err(reader.fault(SKIP.name, message, remedy))
 }
 
 fn stdin(reader: &Reader, compression: ReadResult<Compression>) -> ReadResult<Source> {

@@ -58,6 +58,9 @@ pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
         // These are the same for any number of hosts. The index determines the decoder.
         put(State::SHARDS, format!("{} of {} records", shards.count(), shards.per_round()));
         put("index", channel.indexed.as_ref().map_or(String::new(), |one| one.digest()));
+        if let Some(skipped) = skipped_text(channel) {
+            put("skip", skipped);
+        }
         put("shuffle", seed_text(channel));
         put("tail", channel.batch.map_or("none", |batch| tail_word(batch.tail)).to_owned());
         // A state of shards has no other text of the fields.
@@ -112,6 +115,9 @@ fn put_reading(
     if channel.on_error != OnError::Fail {
         put(SKIPS, format!("records of more than {}", show_size(channel.max_record)));
     }
+    if let Some(skipped) = skipped_text(channel) {
+        put("skip", skipped);
+    }
     put("shuffle", seed_text(channel));
     let (compression, reading) = match &channel.source {
         Source::Files { reading, .. } => (reading.compression, Some(reading)),
@@ -146,6 +152,13 @@ fn mix_text(mix: &Mix) -> String {
     };
     let inputs: Vec<_> = mix.inputs.iter().map(of_input).collect();
     format!("{}, until {until}, seed {}", inputs.join(", "), mix.seed)
+}
+
+/// The records of the index that are skipped: their number, and a digest. `None` if there are none.
+fn skipped_text(channel: &Channel) -> Option<String> {
+    let skipped = &channel.indexed.as_ref()?.skipped;
+    let count = skipped.count();
+    (count > 0).then(|| format!("{count}: {:016x}", skipped.digest()))
 }
 
 fn seed_text(channel: &Channel) -> String {

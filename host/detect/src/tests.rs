@@ -191,7 +191,7 @@ impl Objects {
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
                 block: None,
-                first_record: None,
+                known: None,
                 input: Box::new(input),
             })
         };

@@ -144,6 +144,11 @@ impl Header {
         Err((show(given), show(&self.options)))
     }
 
+    /// The lengths of the values of each field, to which others can be added.
+    pub(crate) fn open_lengths(&self) -> Vec<ValueLengths> {
+        self.lengths.iter().map(|lengths| lengths.open_again(self.records)).collect()
+    }
+
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
         self.version = if self.objects_only { OBJECTS_VERSION } else { VERSION };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::objects::Objects;
+use crate::places::add_lengths;
 use crate::root::Root;
 use crate::{Header, Index, IndexedObject};
 
@@ -24,10 +25,11 @@ impl Index {
             objects.push(IndexedObject { name, ..object });
         }
         let mut header = Header { part: None, root: root.0, ..parts[0].header.clone() };
+        header.lengths = header.open_lengths();
         for part in &parts[1..] {
-            let lengths = header.lengths.iter().zip(&part.header.lengths);
-            header.lengths = lengths.map(|(one, other)| one.with(*other).finished()).collect();
+            add_lengths(&mut header.lengths, &part.header.open_lengths());
         }
+        header.lengths.iter_mut().for_each(|one| *one = one.finished());
         Ok(Index::new(header, objects))
     }
 }

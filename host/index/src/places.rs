@@ -32,10 +32,10 @@ impl Places {
     /// The lengths of all values, with those of older indexes.
     pub(crate) fn lengths(&self, older: &[Arc<Index>]) -> Vec<ValueLengths> {
         let mut all = self.lengths.clone();
-        let older = older.iter().map(|older| &older.header.lengths);
-        for others in older.chain([&self.saved]) {
-            add_lengths(&mut all, others);
+        for older in older {
+            add_lengths(&mut all, &older.header.open_lengths());
         }
+        add_lengths(&mut all, &self.saved);
         all.into_iter().map(ValueLengths::finished).collect()
     }
 
@@ -64,7 +64,7 @@ impl Places {
 }
 
 /// Adds the lengths of each field.
-fn add_lengths(all: &mut [ValueLengths], others: &[ValueLengths]) {
+pub(crate) fn add_lengths(all: &mut [ValueLengths], others: &[ValueLengths]) {
     all.iter_mut().zip(others).for_each(|(one, other)| *one = one.with(*other));
 }
 
@@ -116,6 +116,13 @@ impl ValueLengths {
     /// Without a value.
     fn of_none() -> Self {
         Self { min: u32::MAX, max: 0, sum: 0, absent: 0 }
+    }
+
+    /// Before more values are added to those of this many records. Without a value, the smallest
+    /// one is not 0.
+    pub(crate) fn open_again(self, records: u64) -> Self {
+        let has_none = self.sum == 0 && self.absent >= records;
+        if has_none { Self { absent: self.absent, ..Self::of_none() } } else { self }
     }
 
     /// After the last value.

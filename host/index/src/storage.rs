@@ -41,6 +41,22 @@ impl Storage {
         Ok((Index::of_bytes(location, read.bytes)?, Version { etag: read.etag }))
     }
 
+    /// Reads a text as a whole, such as a skip list.
+    ///
+    /// # Errors
+    /// It can't be read, or is not UTF-8; the error says why.
+    pub fn read_text(&mut self, location: &Location) -> Result<String, String> {
+        let address = match location {
+            Location::File(path) => {
+                return std::fs::read_to_string(path).map_err(|error| error.to_string());
+            }
+            Location::S3(address) => address,
+        };
+        let s3 = self.start(location).map_err(|error| error.message)?;
+        let read = read_object(&s3, &self.settings, address).map_err(|error| error.message)?;
+        String::from_utf8(read.bytes).map_err(|error| error.utf8_error().to_string())
+    }
+
     /// Writes an index as a whole or not at all: an older one stays until the new one is complete.
     /// With `replaces`, an index in S3 is replaced only if it is still in this state.
     ///

@@ -175,6 +175,13 @@ impl PluginUnderTest {
         }
     }
 
+    /// A plugin without the options that only an operator knows.
+    pub fn without_options(plugin: Plugin, max_record: u64) -> Self {
+        let ready = plugin.clone().with_options(&[], &Limits::for_records(max_record));
+        let ready = ready.unwrap_or_else(|_| ReadyPlugin::without_options(plugin));
+        Self::new(ready, max_record)
+    }
+
     /// The same plugin, each of whose instances calls `prepare`. `None` if it prepares nothing.
     pub(super) fn prepared_each_time(&self) -> Option<Self> {
         let plugin = self.ready.prepared_each_time()?;
@@ -427,7 +434,7 @@ impl Source for SingleObject {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts { size, is_planned: self.is_planned, ..ObjectFacts::default() },
             block: None,
-            first_record: None,
+            known: None,
             input,
         }))
     }

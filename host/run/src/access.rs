@@ -52,7 +52,7 @@ pub fn access(
         WorkerCount::Exactly(count) => count as usize,
         WorkerCount::Auto => Machine::here().decoding_cores(),
     };
-    let list = indexed.list.clone();
+    let list = indexed.all.clone();
     let chosen = chosen(&indexed.fields, names)?;
     let fields = (&*indexed.fields, &*chosen);
     let mut access = Access::new(&channel.name, list, fields, make, threads, limits);
@@ -136,9 +136,11 @@ fn of_blocks(source: &Source, list: KnownList) -> Source {
 fn ready(indexed: &Indexed, fields: &[Field], records: u64) -> Value {
     // After the type of the message.
     let schema = protocol::schema(fields).split_off(4);
-    let list = indexed.list.0.identity();
+    let list = indexed.all.0.identity();
+    let skipped = indexed.skipped.ranges().iter().map(|range| json!([range.start, range.end]));
     json!({
         "records": records,
+        "skipped": skipped.collect::<Vec<_>>(),
         "schema": String::from_utf8_lossy(&schema),
         "index": format!("{:016x}", list.contents),
     })

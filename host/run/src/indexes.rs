@@ -12,6 +12,8 @@ use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Location, Pattern, ReadSettings};
 use pipemill_types::{AddedField, Field};
 
+use crate::skip_lists;
+
 /// The configuration, with the objects of its indexes. It is the same if it has no index.
 ///
 /// # Errors
@@ -37,13 +39,13 @@ pub fn with_indexes(config: &Config) -> Result<Config, Vec<Fault>> {
 }
 
 /// What is wrong, and what to do.
-type Wrong = (String, String);
+pub(crate) type Wrong = (String, String);
 
 /// Replaces the source of a channel by the objects that its index knows.
 fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wrong> {
-    let IndexSource { file, root, data, settings } = source;
-    let read = Storage::new(settings.clone()).read(&file);
-    let (index, _) = read.map_err(|error| {
+    let IndexSource { file, root, data, skip, settings } = source;
+    let mut storage = Storage::new(settings.clone());
+    let (index, _) = storage.read(&file).map_err(|error| {
         let remedy = match &data {
             Some(data) if error.missing => {
                 format!("make it with `pipemill index {data} --out {file}`, or leave out `indexed`")
@@ -69,7 +71,9 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     let reading = ReadSettings { compression: header.compression, ..settings.reading };
     let is_in_s3 = header.root.is_empty();
     let root = root.map(|root| root.to_string_lossy().into_owned());
-    let list = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
+    let all = KnownList(Arc::new(IndexedList::new(index.clone(), root)));
+    let skipped = skip_lists::read(skip, &mut storage, header, &file)?;
+    let list = skip_lists::without(&all, &skipped, channel);
     channel.indexed = if header.objects_only {
         None
     } else {
@@ -81,6 +85,8 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
             value_bytes: value_bytes(channel, &index),
             places: header.places_digest.clone(),
             list: list.clone(),
+            skipped,
+            all,
         }))
     };
     channel.source = if is_in_s3 {

@@ -15,6 +15,7 @@
 //! - `factory`: makes a channel's source from its configuration.
 //! - `fitted_slots`: slots that are as large as a channel's batches.
 //! - `indexes`: reads the indexes of a configuration.
+//! - `skip_lists`: reads skip lists, and leaves their records out of the objects of an index.
 //! - `oom`: processes that the kernel kills for memory.
 //! - `processes`: lists processes.
 //! - `wait`: waits for the first of several events: a signal, an event of a channel, the end of the
@@ -41,6 +42,7 @@ mod reaper;
 mod serve_only;
 mod shutdown;
 mod signals;
+mod skip_lists;
 mod supervise;
 mod terminal;
 mod wait;

@@ -143,7 +143,7 @@ impl Fifos {
             identity,
             facts: ObjectFacts::default(),
             block: None,
-            first_record: None,
+            known: None,
             input,
         }))
     }

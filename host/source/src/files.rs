@@ -159,7 +159,7 @@ impl Source for Files {
             identity,
             facts,
             block: None,
-            first_record: None,
+            known: None,
             input,
         }))
     }

@@ -13,8 +13,8 @@ use crate::header_and_rest::HeaderAndRest;
 use crate::open::{Found, Opened};
 use crate::start::{ObjectStart, check_list};
 use crate::{
-    Block, ListPart, Object, Order, ReadSettings, SeekPoint, Source, SourceError, SourceEvent,
-    Start, Stop, TotalSize,
+    Block, KnownRecords, ListPart, Object, Order, ReadSettings, SeekPoint, SkippedRecords, Source,
+    SourceError, SourceEvent, Start, Stop, TotalSize,
 };
 
 /// An object that is known.
@@ -64,8 +64,22 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
 
-    /// Number of records of all objects before the one with this number.
+    /// Whether the object is read: not all of its records are skipped.
+    fn is_read(&self, number: u64) -> bool {
+        let _ = number;
+        true
+    }
+
+    /// Number of records of all objects before the one with this number, with those that are
+    /// skipped.
     fn first_record(&self, number: u64) -> u64;
+
+    /// All records that are skipped, by their numbers among those of all objects; none if this
+    /// object has none of them. Other numbers don't count them.
+    fn skipped(&self, number: u64) -> SkippedRecords {
+        let _ = number;
+        SkippedRecords::default()
+    }
 
     /// Identifies the list.
     fn identity(&self) -> ListIdentity;
@@ -105,7 +119,7 @@ impl KnownList {
     /// or one more. So a block at a border of two parts is read for both.
     pub(crate) fn arrange(&self, order: &Order, epoch: u32) -> Vec<Item> {
         let Some(bytes) = order.blocks else {
-            let objects = (0..self.0.count()).map(|object| Item { object, block: None });
+            let objects = self.read().map(|object| Item { object, block: None });
             let size = |item: &Item| Ok::<_, Infallible>(self.bytes(item));
             let arranged = order.arrange(objects.collect(), epoch, size);
             return arranged.unwrap_or_else(|none| match none {});
@@ -122,6 +136,16 @@ impl KnownList {
             None => shuffled,
             Some(part) => part_of_blocks(shuffled, part),
         }
+    }
+
+    /// The numbers of the objects that are read.
+    fn read(&self) -> impl Iterator<Item = u64> {
+        (0..self.0.count()).filter(|number| self.0.is_read(*number))
+    }
+
+    /// What is known of the records of this object.
+    pub(crate) fn known_records(&self, number: u64) -> KnownRecords {
+        KnownRecords { first: self.0.first_record(number), skipped: self.0.skipped(number) }
     }
 
     /// Number of records of all objects.
@@ -148,7 +172,7 @@ impl KnownList {
     /// before they are divided.
     pub fn records_of_parts(&self, order: &Order) -> Option<Vec<Vec<u64>>> {
         let records = |number: &u64| self.0.records(*number).unwrap_or(0);
-        let numbers: Vec<_> = (0..self.0.count()).collect();
+        let numbers: Vec<_> = self.read().collect();
         match order.part {
             Some(part) if order.blocks.is_some() => {
                 let all = self.total_records();
@@ -272,8 +296,8 @@ impl KnownFiles {
         let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
         let identity = self.checked(&known, version, identity)?;
         let (epoch, block) = (self.epoch, item.block);
-        let first_record = Some(self.list.0.first_record(item.object));
-        Ok(Object { epoch, ordinal, name, identity, facts, block, first_record, input })
+        let known = Some(self.list.known_records(item.object));
+        Ok(Object { epoch, ordinal, name, identity, facts, block, known, input })
     }
 
     /// Checks that an open file is as the list knows it. The content of a file that is in the same

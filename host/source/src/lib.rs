@@ -36,6 +36,7 @@
 //!   others.
 //! - `selected`: the files that a folder or a pattern may select: stored regular files.
 //! - `list_part`: divides an epoch's objects into parts.
+//! - `skipped`: a known list without some of its records: a skip list.
 //! - `skip`: begins to read in the middle of an input that can't seek: a pipe, or compressed bytes.
 //! - `source`: the interface of all sources: [`Source`] gives objects in order, [`Input`] the bytes
 //!   of one object.
@@ -78,6 +79,7 @@ pub mod s3;
 mod scheme;
 mod selected;
 mod skip;
+mod skipped;
 mod source;
 pub mod split_mix;
 mod start;
@@ -104,7 +106,8 @@ pub use pipemill_codecs::{SeekPoint, SeekPoints};
 pub use reading::{ReadSettings, SMALL_OBJECT, file_size, is_planned_name};
 pub use scheme::{OtherAddress, other_address};
 pub use skip::skip;
-pub use source::{Block, Input, NoSource, Object, ReadOutcome, Source, SourceEvent};
+pub use skipped::{ListWithout, SkippedRecords};
+pub use source::{Block, Input, KnownRecords, NoSource, Object, ReadOutcome, Source, SourceEvent};
 pub use start::Start;
 pub use stop::Stop;
 pub use total_size::TotalSize;

@@ -175,7 +175,7 @@ impl Source for Paths {
                 identity,
                 facts,
                 block: None,
-                first_record: None,
+                known: None,
                 input,
             }));
         }

@@ -9,7 +9,7 @@ use pipemill_codecs::{SeekPoint, SeekPoints};
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
 use crate::cache::CacheCounters;
-use crate::{Awaited, SourceError, Start, TotalSize};
+use crate::{Awaited, SkippedRecords, SourceError, Start, TotalSize};
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -117,10 +117,20 @@ pub struct Object {
     pub facts: ObjectFacts,
     /// If only a block of it is decoded.
     pub block: Option<Block>,
-    /// Number of its first record among those of all objects, if an index knows it.
-    pub first_record: Option<u64>,
+    /// What an index knows of its records.
+    pub known: Option<KnownRecords>,
     /// The object's bytes. With a block: its header, followed by the bytes from the block on.
     pub input: Box<dyn Input>,
+}
+
+/// What an index knows of the records of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownRecords {
+    /// Number of its first record among those of all objects, with those that are skipped.
+    pub first: u64,
+    /// All records that are skipped, by their numbers among those of all objects. Empty if none of
+    /// the object's is.
+    pub skipped: SkippedRecords,
 }
 
 /// A block of an object: records one after the other, which are decoded without those before them.
@@ -134,6 +144,9 @@ pub struct Block {
     pub record: u64,
     /// Number of its records.
     pub records: u64,
+    /// Number of the object's records before it that are [skipped](crate::SkippedRecords): they
+    /// don't count in the numbers here.
+    pub skipped: u64,
     /// The records of it that are read: from this number in the object, up to but not including
     /// `read_to`.
     pub read_from: u64,
@@ -152,6 +165,7 @@ impl Block {
             header,
             record,
             records: records.saturating_sub(record),
+            skipped: 0,
             read_from: record,
             read_to: records,
             end: None,

@@ -42,8 +42,11 @@ _MAX_ERROR = 1 << 20
 class AccessHost(Host):
     """A running host for one index. Several threads may use it."""
 
-    #: Number of records.
+    #: Number of records, with those that are skipped.
     records: int
+    #: Ranges of the records that are skipped, in order: the first record, and the one after the
+    #: last.
+    skipped: list[list[int]]
     #: The fields of each record.
     fields: tuple[Field, ...]
     #: Identifies the content of the index.
@@ -57,6 +60,7 @@ class AccessHost(Host):
             answer = self._start("access", words, file, (fd,), "")
         self.socket = ""
         self.records, self.index = answer["records"], answer["index"]
+        self.skipped = answer["skipped"]
         self.fields = parse_schema(answer["schema"].encode()) if self.records else ()
         self._sock = socket.socket(fileno=os.dup(self._lifeline))
         self._lock = threading.Lock()

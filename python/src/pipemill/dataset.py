@@ -6,6 +6,7 @@ import array
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from operator import index as whole
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union, overload
@@ -14,6 +15,7 @@ from .arguments import answering
 from .copied import copied_records
 from .opening import ADDED_FIELDS, plan
 from .schema import Field
+from .skip_lists import Skip, absolute_skip, add_skip, numbers_without
 from .sources import is_address
 from .split import check_split, hashes_of, part_of_each
 from .toml_text import literal, toml
@@ -69,6 +71,8 @@ class Dataset:
     :param index: the path of an index, its address in S3, or the table ``source`` of a
         configuration with an index: ``{"index": "s3://data/train.index", "region": "eu-west-1"}``.
     :param root: the folder that the files lie in, if they were moved.
+    :param skip: records that are left out, by their numbers in the index: as for :func:`open`. The
+        others are counted without them: the dataset is that of :meth:`without`.
     :param fields: the names of the fields that records have, in this order. By default all.
     :param add_fields: fields that each record gets after those: ``"__index__"``, its number in the
         index, and ``"__object__"``, the name of its object.
@@ -95,6 +99,7 @@ class Dataset:
         index: str | os.PathLike[str] | Mapping[str, Any],
         *,
         root: str | os.PathLike[str] | None = None,
+        skip: Skip | None = None,
         fields: str | Sequence[str] | None = None,
         add_fields: str | Sequence[str] | None = None,
         cache: str = "256MiB",
@@ -106,6 +111,8 @@ class Dataset:
         table = dict(index) if isinstance(index, Mapping) else {"index": os.fspath(index)}
         if root is not None:
             table["root"] = os.fspath(root)
+        add_skip(table, skip)
+        absolute_skip(table)
         for key in ("index", "root"):
             if key in table:
                 name = os.fspath(table[key])
@@ -123,7 +130,7 @@ class Dataset:
         words = [f"--cache={cache}", *(f"--field={name}" for name in names or ())]
         self._reading = _Reading(channel, words)
         #: The numbers of its records in the index.
-        self._numbers: Sequence[int] = range(self._reading.records)
+        self._numbers = numbers_without(self._reading.records, self._reading.skipped)
 
     # --- what it has
 
@@ -204,6 +211,22 @@ class Dataset:
                 numbers.append(self._number(one))
         return self._of(numbers)
 
+    def without(self, keys: Numbers) -> Dataset:
+        """The dataset without these records, in its order: a list of numbers and ranges of
+        numbers, or one range or slice. ::
+
+            good = pipemill.Dataset("train.index").without([35, range(10, 21)])
+
+        It shares host and cache with this one.
+        """
+        left = bytearray(b"\x01") * len(self)
+        for one in [keys] if isinstance(keys, (range, slice)) else keys:
+            if isinstance(one, slice):
+                one = range(*one.indices(len(self)))
+            for key in one if isinstance(one, range) else [one]:
+                left[self._position(key)] = 0
+        return self._of(array.array("Q", compress(self._numbers, left)))
+
     def split(
         self, shares: Sequence[float], seed: int = 0, *, by: str | None = None
     ) -> tuple[Dataset, ...]:
@@ -254,12 +277,16 @@ class Dataset:
         other._reading, other._numbers = self._reading, numbers
         return other
 
+    def _position(self, key: Any) -> int:
+        """The number of a record here, from 0."""
+        number = whole(key)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"record {key} of a dataset with {len(self)} records")
+        return number % len(self)
+
     def _number(self, key: Any) -> int:
         """The number in the index of the record with this number here."""
-        try:
-            return self._numbers[whole(key)]
-        except IndexError:
-            raise IndexError(f"record {key} of a dataset with {len(self)} records") from None
+        return self._numbers[self._position(key)]
 
     def _several(self, keys: Iterable[int]) -> list[int]:
         if isinstance(keys, (str, bytes, Mapping)) or not isinstance(keys, Iterable):
@@ -284,6 +311,10 @@ class _Reading:
         self._host: AccessHost | None = None
         host = self.host()
         self.records, self.fields, self._index = host.records, host.fields, host.index
+        self.skipped = host.skipped
+        # The host counts all records, so the next one need not read a skip list again.
+        source = {key: value for key, value in channel["source"].items() if key != "skip"}
+        self._channel = {**channel, "source": source}
 
     def host(self) -> AccessHost:
         """The host of this process, which is started if there is none."""

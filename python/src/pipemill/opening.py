@@ -13,6 +13,7 @@ from .copied import copied_records
 from .private_host import Host
 from .ranks import Node, local_cores, node_of, rank_of
 from .parts import check_part, name_of_part
+from .skip_lists import Skip, add_skip
 from .sources import Source, source_table
 from .state import check_accept, check_state
 from .stream import Stream, batch_size, connect, whole_number
@@ -41,6 +42,7 @@ def open(  # the name that `pipemill.open` has
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
+    skip: Skip | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -83,6 +85,10 @@ def open(  # the name that `pipemill.open` has
     :param decoder: a decoder's name, the name of a plugin in ``pipemill.lock`` of the current
         folder (``"name@version"``), or the path of a plugin (with a ``/``, or ending in
         ``.wasm``). By default it is found by the first object's name and bytes.
+    :param skip: records that are left out, by their numbers in the index that is read: a list of
+        numbers, of ranges, and of texts such as ``"10-20"``, which is a range with both of its
+        ends. Or the path, or the address in S3, of a file with a number or such a text in each
+        line.
     :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
     :param fields: short for ``options={"fields": …}``: names with commas between them, or a list.
     :param add_fields: fields that each record gets after those of the decoder: ``"__object__"``,
@@ -134,9 +140,9 @@ def open(  # the name that `pipemill.open` has
     :class:`BinaryNotFound` if there is no host. The text is the host's.
     """
     name, channel, node = plan(
-        source, decoder, options=options, fields=fields, add_fields=add_fields, batch=batch,
-        tail=tail, batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
-        epochs=epochs, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        source, decoder, skip=skip, options=options, fields=fields, add_fields=add_fields,
+        batch=batch, tail=tail, batch_across=batch_across, shuffle=shuffle, workers=workers,
+        order=order, epochs=epochs, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
         rank=rank, host=host, credits=credits,
     )  # fmt: skip
@@ -165,6 +171,7 @@ def plan(
     credits: int,
     epochs: int | None,
     rank: tuple[int, int] | str | None,
+    skip: Skip | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -187,6 +194,7 @@ def plan(
     _check(batch, tail, batch_across, workers, order, epochs, credits)
     part, node = _part(rank, host)
     name, table = source_table(source)
+    add_skip(table, skip)
     _deal(table, source, part, node)
     if node is not None and tail not in ("drop", "pad"):
         raise ValueError(
@@ -357,8 +365,8 @@ class Records(Iterator["dict[str, Any]"]):
 _FOR_OPEN = {
     **{name: f"that is for pipemill.open(); there, {text}" for name, text in REMEDIES.items()},
     **dict.fromkeys(
-        ("batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "rank", "state",
-         "accept", "host", "credits", "timeout", "hold_timeout"),
+        ("skip", "batch", "tail", "batch_across", "shuffle", "workers", "order", "epochs", "rank",
+         "state", "accept", "host", "credits", "timeout", "hold_timeout"),
         "that is for pipemill.open(), which gives batches",
     ),
     **{name: REMEDIES[name] for name in REMEDIES if "{name" in REMEDIES[name]},

@@ -35,8 +35,9 @@ _BY_CHANNEL = "the channel's configuration says that: `{name}`"
 #: Arguments that :func:`connect` does not take, because the host has the channel already.
 _SAID_BY_CHANNEL = {
     **dict.fromkeys(
-        ("decoder", "options", "fields", "add_fields", "shuffle", "workers", "order", "epochs", "on_error",
-         "max_errors", "quarantine", "on_plugin_error", "max_record", "limits"),
+        ("decoder", "skip", "options", "fields", "add_fields", "shuffle", "workers", "order",
+         "epochs", "on_error", "max_errors", "quarantine", "on_plugin_error", "max_record",
+         "limits"),
         _BY_CHANNEL,
     ),
     "num_workers": "the channel's configuration says that: `workers`",

@@ -15,6 +15,7 @@ from .batch import Batch
 from .numpy_arrays import array_of, dtype_of
 from .reading import Reading
 from .schema import MISSING, STRINGS, Field
+from .skip_lists import Skip
 from .sources import Source
 from .tasks import check_fields
 
@@ -32,6 +33,7 @@ def dataset(
     absent: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    skip: Skip | None = None,
     add_fields: str | Sequence[str] | None = None,
     batch: int | None = None,
     tail: str | None = None,
@@ -85,7 +87,7 @@ def dataset(
     TensorFlow, with the text of this package.
     """
     more: dict[str, Any] = dict(
-        options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
+        skip=skip, options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
         batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
         on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,

@@ -25,7 +25,7 @@ impl Objects {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             block: None,
-            first_record: None,
+            known: None,
             input: Box::new(Bytes(bytes.to_vec())),
         };
         let objects = (0..count).map(|number| SourceEvent::Object(object(number)));

@@ -20,7 +20,7 @@ pub mod writer;
 use std::ops::Range;
 
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
-use pipemill_types::{ABSENT, BatchMemory, BatchPosition, Column};
+use pipemill_types::{ABSENT, BatchMemory, BatchPosition, Column, remove_ranges};
 
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
 /// and the alignment that Arrow prefers.
@@ -112,6 +112,16 @@ impl Batch {
         }
         self.starts.truncate(records);
         self.records = self.records.min(records);
+        self.look_for_absent();
+    }
+
+    /// Removes the records in these ranges, which are in order.
+    pub(crate) fn remove(&mut self, ranges: &[Range<usize>]) {
+        for column in &mut self.columns {
+            column.remove(ranges);
+        }
+        remove_ranges(&mut self.starts, ranges);
+        self.records -= ranges.iter().map(Range::len).sum::<usize>();
         self.look_for_absent();
     }
 

@@ -10,38 +10,36 @@ use crate::batch::ALIGN;
 pub(crate) struct AddedValues<'a> {
     /// The fields, in their order.
     pub(crate) fields: &'a [AddedField],
-    /// Number in the index of the object's first record; 0 if no field needs it.
-    first_record: u64,
     /// Name of the object.
     object: &'a str,
 }
 
 impl<'a> AddedValues<'a> {
-    /// `first_record` is the number in an index of the first record of the object with this name.
+    /// `is_known` says whether an index knows the object with this name.
     ///
     /// # Errors
     /// A field needs an index, and none knows the object.
     pub(crate) fn of(
         fields: &'a [AddedField],
-        first_record: Option<u64>,
+        is_known: bool,
         object: &'a str,
     ) -> Result<Self, Fault> {
-        if fields.contains(&AddedField::Index) && first_record.is_none() {
+        if fields.contains(&AddedField::Index) && !is_known {
             let message = "records have no number in an index, which `__index__` is";
             let remedy = "make an index with `pipemill index`, and read from it, or leave \
                           `__index__` out of `add_fields`";
             return Err(Fault::new(ErrorKind::Refused, message, remedy));
         }
-        Ok(Self { fields, first_record: first_record.unwrap_or(0), object })
+        Ok(Self { fields, object })
     }
 
     /// Adds the fields to the records of the stream's last call, the first of which has this number
-    /// in the object.
+    /// in the index.
     ///
     /// # Errors
     /// As [`Stream::add_fields`].
     pub(crate) fn add_to(&self, stream: &mut Stream, record: u64) -> Result<(), Fault> {
-        stream.add_fields(self.fields, self.first_record.saturating_add(record), self.object)
+        stream.add_fields(self.fields, record, self.object)
     }
 
     /// Bytes that the values of each record take.

@@ -12,6 +12,7 @@ use crate::batch::cut::CutPoint;
 use crate::errors::failure::SHOWN_BYTES;
 use crate::errors::policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use crate::pump::added_values::AddedValues;
+use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 use crate::stats::monitor::Monitor;
 use crate::stats::stage_timer::Activity;
@@ -55,6 +56,7 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     pub(crate) stream: Stream,
     /// The values of the fields that are added to each record.
     pub(crate) added: AddedValues<'a>,
+    pub(crate) numbers: RecordNumbers,
     /// The end of the section. `None` if the whole object is decoded.
     pub(crate) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(crate) progress: Progress,
@@ -369,7 +371,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                 }
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.builder.consume(consumed);
-                    if let Some(header) = self.stream.restart() {
+                    let restart = self.stream.restart().filter(|_| self.numbers.can_restart());
+                    if let Some(header) = restart {
                         self.builder.mark_restart(header);
                         if let Some(section) = &mut self.section {
                             section.can_restart(header);
@@ -410,9 +413,10 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.context.monitor.call_ended(self.stream.memory_held());
         self.learn_schema()?;
         let first_record = self.builder.records();
-        if let Err(fault) = self.added.add_to(&mut self.stream, first_record) {
+        if let Err(fault) = self.added.add_to(&mut self.stream, self.numbers.next()) {
             outcome = Err(fault);
         }
+        self.numbers.pass(&mut self.stream);
         if first_record == 0 {
             self.builder.set_metadata(self.stream.metadata());
         }

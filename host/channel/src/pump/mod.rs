@@ -4,11 +4,12 @@
 //! `object` begins one object, `decode_loop` reads and decodes it. `learn` finds the fields of the
 //! records before that. `background_inflate` inflates an object in a thread of its own.
 //! `section_end` is where the section of a worker ends. `added_values` are the values of the fields
-//! that the host adds to each record.
+//! that the host adds to each record. `record_numbers` leaves out the records that an index skips.
 
 pub mod added_values;
 pub mod background_inflate;
 pub mod decode_loop;
 pub mod learn;
 pub mod object;
+pub mod record_numbers;
 pub mod section_end;

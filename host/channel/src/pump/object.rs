@@ -11,6 +11,7 @@ use pipemill_types::{
 use crate::batch::builder::BatchBuilder;
 use crate::pump::added_values::AddedValues;
 use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
+use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{BlockEnd, SectionEnd};
 use crate::stats::monitor::Monitor;
 use crate::{ErrorPolicy, Failure, Resume, Sink, StopReason};
@@ -130,11 +131,13 @@ impl<'a> Decoder<'a> {
         monitor: Monitor<'_>,
     ) -> Result<(), StopReason> {
         let decoding = self.decoding;
-        let added = AddedValues::of(decoding.added_fields, object.first_record, &object.name);
+        let known = object.known.clone();
+        let added = AddedValues::of(decoding.added_fields, known.is_some(), &object.name);
         let added = added.map_err(|fault| decoding.failure(object, fault))?;
         let stream = self.stream(object, begin);
         let stream = stream.map_err(|fault| decoding.failure(object, fault))?;
         builder.set_added(&added);
+        let numbers = RecordNumbers::new(known, matches!(from, Reading::Section(_)));
         let (source, section) = match from {
             Reading::Source(source) => (Some(source), None),
             Reading::Input => (None, None),
@@ -165,10 +168,12 @@ impl<'a> Decoder<'a> {
             input: &mut *object.input,
             stream,
             added,
+            numbers,
             section,
             progress: Progress::default(),
         };
         if let Some(resume) = &begin.resume {
+            decode_loop.numbers.begin_at(resume.record(), object.block);
             begin_inside(resume, source, &identity, &mut after_header, &mut decode_loop)?;
         }
         decode_loop.run()?;

@@ -37,6 +37,7 @@
 //! - `header_and_rest`: the header of an object before a later part of it.
 //! - `job`: an object, or a section of one, that a worker decodes, and the worker's output.
 //! - `job_queue`: the jobs that wait for a worker.
+//! - `skipped_records`: removes the records that an index skips from the sections of an object.
 
 mod ahead_limiter;
 pub(super) mod fill;
@@ -49,6 +50,7 @@ mod plan;
 mod search;
 mod sections;
 mod sequence;
+mod skipped_records;
 mod worker;
 
 use std::io;

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, channel};
 use std::sync::{Arc, OnceLock};
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceEvent};
+use pipemill_source::{Input, KnownRecords, Object, ReadOutcome, Source, SourceEvent};
 use pipemill_types::{Field, schema_extension};
 
 use super::ahead_limiter::AheadLimiter;
@@ -48,6 +48,8 @@ pub(super) struct PlannedObject {
     pub(super) goes_on: bool,
     pub(super) epoch: u32,
     pub(super) name: String,
+    /// What an index knows of its records, if it is a section.
+    pub(super) known: Option<KnownRecords>,
     pub(super) deliveries: Receiver<WorkerOutput>,
     /// The statistics of its worker, once it has one.
     pub(super) worker: Arc<OnceLock<Arc<ChannelStats>>>,
@@ -156,6 +158,7 @@ impl Planner<'_> {
             goes_on: section.as_ref().is_some_and(|part| !part.is_first()),
             epoch: object.epoch,
             name: object.name.clone(),
+            known: section.as_ref().and_then(|_| object.known.clone()),
             deliveries: received,
             worker: worker.clone(),
         };
@@ -332,6 +335,7 @@ fn copy(object: &Object) -> Object {
         name: object.name.clone(),
         identity: object.identity.clone(),
         facts: object.facts.clone(),
+        known: object.known.clone(),
         input: Box::new(NoInput),
         ..*object
     }

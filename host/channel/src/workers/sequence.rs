@@ -13,6 +13,7 @@ use super::PortionSink;
 use super::ahead_limiter::AheadLimiter;
 use super::job::{Ended, WorkerOutput};
 use super::plan::{Planned, PlannedObject};
+use super::skipped_records::SectionSkips;
 use super::worker::MemoryPool;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
@@ -75,18 +76,24 @@ struct OpenObject {
     last_error: Option<SkippedError>,
     /// Number of the section's first record in the object.
     first_record: u64,
+    /// The records of its sections that are skipped. `None` if its worker knows them.
+    skips: Option<SectionSkips>,
 }
 
 impl OpenObject {
-    fn new(section: PlannedObject) -> Self {
+    fn new(mut section: PlannedObject) -> Self {
         let (later, last_error) = Default::default();
-        Self { section, later, is_last: true, last_error, first_record: 0 }
+        let skips = SectionSkips::of(section.known.take());
+        Self { section, later, is_last: true, last_error, first_record: 0, skips }
     }
 
     /// A worker counts the records of a section from 0.
     fn count_from_start(&self, failure: &mut Failure) {
         if let Some(record) = &mut failure.position.record {
             *record += self.first_record;
+            if let Some(skips) = &self.skips {
+                *record = skips.kept_before(*record);
+            }
         }
     }
 }
@@ -257,9 +264,15 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
                 self.limiter.taken(object.section.number, memory.as_ref().len());
                 batch.start.position.first_record += object.first_record;
                 let added = self.decoding.added_fields;
-                if object.first_record > 0 && added.contains(&AddedField::Index) {
+                let is_shifted = object.first_record > 0 && added.contains(&AddedField::Index);
+                if is_shifted || object.skips.is_some() {
                     batch.take_columns(&mut memory);
+                }
+                if is_shifted {
                     shift_numbers(added, object.first_record, &batch.columns, memory.as_mut());
+                }
+                if let Some(skips) = &mut object.skips {
+                    skips.remove_from(&mut batch);
                 }
                 self.give(memory, batch, &mut object.last_error)?;
             }
@@ -374,6 +387,9 @@ impl<S: PortionSink> Sequencer<'_, '_, '_, S> {
             self.writer.sink().give(memory, batch)?;
             self.writer.sink().take_back(self.memory);
             self.monitor.records_decoded(records, self.writer.granted());
+        } else {
+            self.memory.give_back(memory);
+            self.memory.give_back_batch(batch);
         }
         failed.map_or(Ok(()), |failure| Err(failure.into()))
     }

@@ -75,7 +75,7 @@ impl Source for Objects {
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
             block: None,
-            first_record: None,
+            known: None,
             input: Box::new(Bytes(std::io::Cursor::new(object(self.next - 1)))),
         }))
     }

@@ -11,12 +11,13 @@ use pipemill_channel::{
     Resume, Shuffle, Workers,
 };
 use pipemill_decode::{Cache, Engine, Limits, Plugin};
+use pipemill_source::SkippedRecords;
 use pipemill_types::{AddedField, BatchSize, Field};
 use serde_json::Value;
 
 use crate::batches::Cut;
 use crate::sink::{Collector, Kept};
-use crate::source::Objects;
+use crate::source::{Objects, first_in_index};
 
 /// The input of a decoder, and the channel's settings.
 #[derive(Debug, Clone)]
@@ -84,6 +85,8 @@ pub struct Setup {
     pub shuffle: Option<Shuffle>,
     /// The place to resume at.
     pub resume: Option<Resume>,
+    /// The records that are skipped, by their numbers in an index.
+    pub skipped: SkippedRecords,
 }
 
 impl Setup {
@@ -108,6 +111,7 @@ impl Setup {
             batch: None,
             shuffle: None,
             resume: None,
+            skipped: SkippedRecords::default(),
         }
     }
 }
@@ -232,6 +236,18 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
     (observed, stats.calls().iter().sum())
 }
 
+/// Number in an index of the first record of the object with this name.
+fn first_of(object: &str) -> u64 {
+    let ordinal = object.trim_start_matches("object ").parse();
+    first_in_index(ordinal.expect("the number of an object"))
+}
+
+/// Number of the object's records before this one that are not skipped.
+fn kept_before(skipped: &SkippedRecords, object: &str, record: u64) -> u64 {
+    let first = first_of(object);
+    skipped.kept_before(first + record) - skipped.kept_before(first)
+}
+
 /// The added fields in the list of a message: runs with and without them are compared.
 const ADDED: &str = ", __index__ (int64), __object__ (utf8)";
 
@@ -299,6 +315,24 @@ impl Observed {
         for entry in &mut self.quarantined {
             if let Some(Value::String(reason)) = entry.get_mut("reason") {
                 *reason = without_lines(reason);
+            }
+        }
+        self
+    }
+
+    /// The same without the records that are skipped: the others are counted without them.
+    pub fn without(mut self, skipped: &SkippedRecords) -> Self {
+        self.records.retain(|one| !skipped.contains(first_of(&one.object) + one.number));
+        for record in &mut self.records {
+            record.number = kept_before(skipped, &record.object, record.number);
+        }
+        if let End::Failed { object: Some(object), record: Some(record), .. } = &mut self.end {
+            *record = kept_before(skipped, object, *record);
+        }
+        for entry in &mut self.quarantined {
+            let object = entry["object"].as_str().expect("an object").to_owned();
+            if let Some(record) = entry["record"].as_u64() {
+                entry["record"] = kept_before(skipped, &object, record).into();
             }
         }
         self

@@ -20,6 +20,7 @@ mod source;
 
 use host::{Bad, Bytes, Job, Setup};
 use pipemill_plugin::Decoder;
+use pipemill_source::SkippedRecords;
 use pipemill_testing::BAD_PLUGIN;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -79,13 +80,25 @@ fn plain_way() -> impl Strategy<Value = Setup> {
     )
 }
 
-/// Settings with a size of the batches, or without.
+/// Settings with a size of the batches, or without; with records that are skipped, or without.
 fn way() -> impl Strategy<Value = Setup> {
     let batch = prop::option::of((batches::size(), prop::option::of(shuffle::shuffle())));
-    (plain_way(), batch).prop_map(|(way, batch)| {
+    let skipped = prop_oneof![2 => Just(SkippedRecords::default()), 1 => skipped()];
+    (plain_way(), batch, skipped).prop_map(|(way, batch, skipped)| {
         let (batch, shuffle) = batch.map_or((None, None), |(size, shuffle)| (Some(size), shuffle));
-        Setup { batch, shuffle, ..way }
+        Setup { batch, shuffle, skipped, ..way }
     })
+}
+
+/// Records of some objects: single ones, and ranges of many.
+fn skipped() -> impl Strategy<Value = SkippedRecords> {
+    let many = prop_oneof![3 => 1u64..4, 2 => 1u64..60, 1 => 1u64..5_000];
+    let from = prop_oneof![2 => 0u64..30, 1 => 0u64..600];
+    let range = (0u64..4, from, many).prop_map(|(object, from, many)| {
+        let first = source::first_in_index(object) + from;
+        first..first + many
+    });
+    prop::collection::vec(range, 1..40).prop_map(SkippedRecords::new)
 }
 
 type Options = Vec<(&'static str, String)>;
@@ -119,6 +132,12 @@ fn same_in_pieces(job: &Job, way: &Setup) -> Result<host::Observed, TestCaseErro
     let with_lines = host::run(job, &Setup::in_one_piece());
     let whole = with_lines.clone();
     let whole = if job.tells_lines(way) { whole } else { whole.without_lines() };
+    let had_records = !whole.records.is_empty();
+    let whole = whole.without(&way.skipped);
+    if had_records && whole.records.is_empty() && whole.decode_errors > 0 {
+        // Without a record, a channel that skipped errors fails.
+        return Ok(with_lines);
+    }
     let split = host::run(job, &Setup { batch: None, shuffle: None, ..way.clone() });
     if let Some(difference) = whole.difference(&split) {
         return Err(TestCaseError::fail(format!("the whole, then in pieces: {difference}")));

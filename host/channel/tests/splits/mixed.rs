@@ -75,7 +75,7 @@ impl Source for LineObjects {
             identity: ObjectIdentity::of(format!("size:{}", text.len())),
             facts: ObjectFacts::default(),
             block: None,
-            first_record: None,
+            known: None,
             input: Box::new(Pieces {
                 bytes: text.into_bytes().split_off(std::mem::take(&mut self.offset)),
                 pieces: self.lines.pieces.clone().into_iter(),

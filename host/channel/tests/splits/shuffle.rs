@@ -109,8 +109,9 @@ pub fn check(
     let (mut expected, found) = (expected(whole, size, shuffle), contents(&observed.cuts));
     if whole.end != End::Ended {
         // Whole batches of due records: the same ones however the input arrived.
-        let in_one_piece =
-            Setup { batch: Some(size), shuffle: Some(shuffle), ..Setup::in_one_piece() };
+        let skipped = way.skipped.clone();
+        let (batch, shuffle) = (Some(size), Some(shuffle));
+        let in_one_piece = Setup { batch, shuffle, skipped, ..Setup::in_one_piece() };
         let same = run(job, &in_one_piece);
         compare("in one piece", &contents(&same.cuts), &found)?;
         let is_whole =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pipemill_channel::{Batch, SinkDelivery, SinkMemory, StopReason};
 use pipemill_ring::layout::index_room;
+use pipemill_source::SkippedRecords;
 use pipemill_types::{ABSENT, AddedField, BatchMemory, ChunkMemory, Column, Field, SharedPart};
 
 use crate::batches::{Cut, check_dense};
@@ -87,6 +88,8 @@ pub struct Collector {
     added: usize,
     /// The numbers of records by their objects and starts, as the added fields say.
     places: BTreeMap<(String, u64), u64>,
+    /// The records that are skipped.
+    skipped: SkippedRecords,
     /// The fields of the decoder.
     pub schema: Option<Arc<[Field]>>,
     pub records: Vec<Kept>,
@@ -112,6 +115,7 @@ impl Collector {
             batches: 0,
             added: if way.adds_fields() { AddedField::ALL.len() } else { 0 },
             places: BTreeMap::new(),
+            skipped: way.skipped.clone(),
             schema: None,
             records: Vec::new(),
             numbers: HashMap::new(),
@@ -156,8 +160,11 @@ impl Collector {
         let ordinal =
             object.trim_start_matches("object ").parse().expect("the number of an object");
         let number = index.checked_sub(first_in_index(ordinal)).expect("a number of its object");
+        assert!(!self.skipped.contains(index), "record {index} is skipped");
         if let Some((name, expected)) = place {
-            assert_eq!((object.as_str(), number), (name, expected), "where the record is from");
+            let first = first_in_index(ordinal);
+            let kept = self.skipped.kept_before(index) - self.skipped.kept_before(first);
+            assert_eq!((object.as_str(), kept), (name, expected), "where the record is from");
         }
         // A start may be that of several records, and of no byte.
         let before = self.places.range(..(object.clone(), start)).next_back();

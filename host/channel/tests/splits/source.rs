@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start};
+use pipemill_source::{
+    Input, KnownRecords, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
+};
 use pipemill_types::{ErrorKind, ObjectFacts, ObjectIdentity};
 
 use crate::host::{Bytes, Setup};
@@ -58,7 +60,10 @@ impl Source for Objects {
                 ..ObjectFacts::default()
             },
             block: None,
-            first_record: Some(first_in_index(self.given as u64 - 1)),
+            known: Some(KnownRecords {
+                first: first_in_index(self.given as u64 - 1),
+                skipped: self.way.skipped.clone(),
+            }),
             input: Box::new(input),
         }))
     }

@@ -101,7 +101,7 @@ fn name(args: &Args, origin: &Origin, bytes: &[u8], engine: &Engine) -> Result<P
 fn check(engine: &Engine, name: &str, bytes: &[u8]) -> Result<(), ExitCode> {
     let plugin =
         Plugin::compile(engine, name, bytes).map_err(|error| exit::because(exit::DATA, error))?;
-    let subject = PluginUnderTest::new(plugin, Vec::new(), DEFAULT_MAX_RECORD);
+    let subject = PluginUnderTest::without_options(plugin, DEFAULT_MAX_RECORD);
     match check::report(&subject, &Inspection::at(&subject, bytes)) {
         true => Ok(()),
         false => Err(exit::DATA.into()),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pipemill_decode::{Engine, Limits, Plugin, ReadyPlugin};
+use pipemill_decode::{Engine, Plugin};
 
 use super::{DEFAULT_MAX_RECORD, check, exit, say, test};
 use pipemill_plugin_tools::{Inspection, PluginUnderTest, project};
@@ -35,10 +35,7 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     })?;
     let plugin = Plugin::compile(engine, &shown, &component)
         .map_err(|error| exit::because(exit::DATA, error))?;
-    // It may need options that only the operator knows.
-    let ready = plugin.clone().with_options(&[], &Limits::for_records(DEFAULT_MAX_RECORD));
-    let ready = ready.unwrap_or_else(|_| ReadyPlugin::without_options(plugin));
-    let subject = PluginUnderTest::new(ready, DEFAULT_MAX_RECORD);
+    let subject = PluginUnderTest::without_options(plugin, DEFAULT_MAX_RECORD);
     if !check::report(&subject, &Inspection::at(&subject, &component)) {
         return Err(exit::DATA.into());
     }

@@ -86,6 +86,27 @@ pub(crate) static ROOT: FreeForm =
          that is the folder in which they were indexed.",
     );
 
+pub(crate) static SKIP: FreeForm = free_form(
+    "skip",
+    "a list of record numbers and ranges, such as [5, \"10-20\"], or the path or s3:// address of \
+     a file of them",
+    "none",
+    Shape::Either(&SKIP_RECORDS, &SKIP_FILE),
+)
+.doc(
+    "With an index: records that are left out, by their numbers in the index: see [Skip \
+     lists](the-index.md#skip-lists). Ranges include both ends. A file has a number or a range in \
+     each line; what follows a `#` is a comment.",
+);
+
+/// A skip list in the configuration.
+static SKIP_RECORDS: FreeForm =
+    free_form("skip", "a list", "none", Shape::NumbersAndTexts("^[0-9]+(-[0-9]+)?$"));
+
+/// A skip list in a file.
+static SKIP_FILE: FreeForm =
+    free_form("skip", "a path or an s3:// address", "none", Shape::Text(NOT_EMPTY));
+
 pub(crate) static STDIN: FreeForm =
     free_form("stdin", "true", "none", Shape::True).doc("Standard input. For one channel only.");
 
@@ -284,6 +305,9 @@ pub(crate) const INDEXED_KEYS: KeyGroup = &[&INDEXED];
 /// Keys of indexes.
 pub(crate) const INDEX_KEYS: KeyGroup = &[&ROOT];
 
+/// Keys of sources that are read as an index knows them.
+pub(crate) const SKIP_KEYS: KeyGroup = &[&SKIP];
+
 /// Keys of mixes.
 pub(crate) const MIX_KEYS: KeyGroup = &[&UNTIL, &MIX_SEED];
 
@@ -306,6 +330,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         S3_KEYS,
         INDEXED_KEYS,
         INDEX_KEYS,
+        SKIP_KEYS,
         MIX_KEYS,
     ],
 };

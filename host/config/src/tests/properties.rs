@@ -93,16 +93,31 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 fn index() -> impl Strategy<Value = Source> {
-    (text(), option::of(text()), s3(), reading()).prop_map(|(file, root, s3, reading)| {
-        let Source::S3(settings) = s3 else { unreachable!("it makes such a source") };
-        let reading =
-            ReadSettings { compression: Compression::Auto, wrap: false, hidden: false, ..reading };
-        let selection = s3::Selection::Objects(Vec::new());
-        let settings = s3::Settings { selection, reading, ..*settings };
-        let file = Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into()));
-        let root = root.map(Into::into);
-        Source::Index(Box::new(IndexSource { file, root, data: None, settings }))
-    })
+    (text(), option::of(text()), s3(), reading(), skip()).prop_map(
+        |(file, root, s3, reading, skip)| {
+            let Source::S3(settings) = s3 else { unreachable!("it makes such a source") };
+            let reading = ReadSettings {
+                compression: Compression::Auto,
+                wrap: false,
+                hidden: false,
+                ..reading
+            };
+            let selection = s3::Selection::Objects(Vec::new());
+            let settings = s3::Settings { selection, reading, ..*settings };
+            let file = Location::of_name(&file).unwrap_or_else(|_| Location::File("x".into()));
+            let root = root.map(Into::into);
+            Source::Index(Box::new(IndexSource { file, root, data: None, skip, settings }))
+        },
+    )
+}
+
+/// Records that are left out.
+fn skip() -> impl Strategy<Value = SkipList> {
+    let range = (0..u64::MAX - 1_000, 1..1_000_u64).prop_map(|(from, many)| from..from + many);
+    let file = |name: String| {
+        SkipList::File(Location::of_name(&name).unwrap_or_else(|_| Location::File("x".into())))
+    };
+    prop_oneof![vec(range, 0..3).prop_map(SkipList::Records), text().prop_map(file)]
 }
 
 /// An index that lies beside its data.

@@ -7,10 +7,11 @@
 //! The checks have two parts. Fast loops find out whether some span is wrong. Only if one is, a
 //! slow loop finds it and describes it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_types::{
-    ABSENT, AddedField, Column, ErrorKind, Fault, Field, list_problem, printable,
+    ABSENT, AddedField, Column, ErrorKind, Fault, Field, list_problem, printable, remove_ranges,
 };
 
 use crate::call::transpose::append_columns;
@@ -245,6 +246,20 @@ impl DecodedRecords {
             }
         }
         Ok(())
+    }
+
+    /// Removes the records of the call in these ranges, which are in order.
+    pub(crate) fn remove(&mut self, ranges: &[Range<usize>]) {
+        for column in &mut self.columns {
+            column.remove(ranges);
+        }
+        remove_ranges(&mut self.starts, ranges);
+        for error in &mut self.errors {
+            let before = ranges.iter().take_while(|range| range.start < error.records);
+            error.records -=
+                before.map(|range| range.end.min(error.records) - range.start).sum::<usize>();
+        }
+        self.records -= ranges.iter().map(Range::len).sum::<usize>();
     }
 
     /// Checks that the starts are in order, and that no field of a record is before its start.

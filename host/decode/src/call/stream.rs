@@ -166,6 +166,12 @@ impl Stream {
         self.instance.store.data_mut().decoded.add_fields(added, first, object)
     }
 
+    /// Removes the records in these ranges from those of the last call of
+    /// [`decode`](Self::decode). The ranges are in order, and count from the first of these.
+    pub fn remove(&mut self, ranges: &[Range<usize>]) {
+        self.instance.store.data_mut().decoded.remove(ranges);
+    }
+
     /// Passes a chunk to the decoder: the bytes in this range of `bytes`. `end` says that the
     /// object ends with it. The decoder may report up to `max_errors` decode errors in
     /// [`DecodedRecords::errors`] and continue; the next one ends the call. After a fault the

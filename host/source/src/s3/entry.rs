@@ -14,7 +14,7 @@ use super::target::Target;
 use crate::hidden::{LeftOut, is_hidden_key, is_index};
 use crate::list_digest::ListDigest;
 use crate::list_part::PartSelector;
-use crate::{Block, ReadSettings, SourceError, Start};
+use crate::{Block, KnownRecords, ReadSettings, SourceError, Start};
 
 /// An object that was found by its name or in a list.
 pub(super) struct FoundObject {
@@ -22,8 +22,8 @@ pub(super) struct FoundObject {
     pub(super) info: ObjectInfo,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
-    /// Number of its first record among those of all objects, if an index knows it.
-    pub(super) first_record: Option<u64>,
+    /// What an index knows of its records.
+    pub(super) known: Option<KnownRecords>,
 }
 
 /// The known facts of an object.
@@ -61,12 +61,7 @@ pub(super) enum Piece {
 impl Entry {
     /// An object whose name alone is known.
     pub(super) fn named(address: Address) -> Self {
-        Self::Object(FoundObject {
-            address,
-            info: ObjectInfo::Name,
-            block: None,
-            first_record: None,
-        })
+        Self::Object(FoundObject { address, info: ObjectInfo::Name, block: None, known: None })
     }
 
     /// Stored size in bytes, if it is known, and the key.

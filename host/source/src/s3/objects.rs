@@ -236,7 +236,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
-                    first_record,
+                    known,
                     offset,
                     point,
                     pieces,
@@ -251,7 +251,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
-                    first_record,
+                    known,
                     input,
                 }))
             }

@@ -20,7 +20,7 @@ use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
 use crate::known::Item;
-use crate::{Block, KnownList, SourceError, Start, TotalSize};
+use crate::{Block, KnownList, KnownRecords, SourceError, Start, TotalSize};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -34,8 +34,8 @@ pub(super) struct PlannedObject {
     pub(super) name: String,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
-    /// Number of its first record among those of all objects, if an index knows it.
-    pub(super) first_record: Option<u64>,
+    /// What an index knows of its records.
+    pub(super) known: Option<KnownRecords>,
     pub(super) pieces: Vec<PlannedPiece>,
 }
 
@@ -234,12 +234,8 @@ impl Planner {
             match head(&self.s3, address, self.settings.verify).await {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
-                    let found = FoundObject {
-                        address: address.clone(),
-                        info,
-                        block: None,
-                        first_record: None,
-                    };
+                    let found =
+                        FoundObject { address: address.clone(), info, block: None, known: None };
                     let root = address.root();
                     return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
@@ -261,8 +257,8 @@ fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError
     })?;
     let etag = object.identity.strip_prefix("etag:").map(str::to_owned);
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    let first_record = Some(list.0.first_record(number));
-    Ok(Entry::Object(FoundObject { address, info, block, first_record }))
+    let known = Some(list.known_records(number));
+    Ok(Entry::Object(FoundObject { address, info, block, known }))
 }
 
 /// Resolving: from an entry to its targets, with HEAD requests where they are needed.
@@ -312,11 +308,11 @@ impl Planner {
     async fn resolve(self, entry: Entry) -> Result<PlannedObject, SourceError> {
         match entry {
             Entry::Object(found) => {
-                let (block, first_record) = (found.block, found.first_record);
+                let (block, known) = (found.block, found.known.clone());
                 let target = self.target(found).await?;
                 let name = target.address.to_string();
                 let pieces = vec![PlannedPiece::Object(target)];
-                Ok(PlannedObject { name, block, first_record, pieces })
+                Ok(PlannedObject { name, block, known, pieces })
             }
             Entry::Line { number, pieces: found } => {
                 let name = format!("{} line {number}", self.settings.selection);
@@ -330,7 +326,7 @@ impl Planner {
                         }
                     });
                 }
-                Ok(PlannedObject { name, block: None, first_record: None, pieces })
+                Ok(PlannedObject { name, block: None, known: None, pieces })
             }
         }
     }

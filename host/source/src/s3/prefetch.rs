@@ -20,7 +20,7 @@ use super::target::Target;
 use super::window::{RequestPermit, Reservation};
 use crate::cache::BLOCK;
 use crate::start::ObjectStart;
-use crate::{Block, Compression, SourceError, Start};
+use crate::{Block, Compression, KnownRecords, SourceError, Start};
 
 /// Objects that may wait for their reader. This limits objects without bytes, which take no room in
 /// the window.
@@ -47,8 +47,8 @@ pub(super) struct PrefetchedObject {
     pub(super) facts: ObjectFacts,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
-    /// Number of its first record among those of all objects, if an index knows it.
-    pub(super) first_record: Option<u64>,
+    /// What an index knows of its records.
+    pub(super) known: Option<KnownRecords>,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
     /// The point from which it is inflated.
@@ -148,7 +148,7 @@ async fn start_object(
         [PlannedPiece::Object(target)] => target.facts(),
         _ => ObjectFacts::default(),
     };
-    let (content, list, first_record) = (planned.identity(), list.clone(), planned.first_record);
+    let (content, list, known) = (planned.identity(), list.clone(), planned.known.clone());
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
     let point = point.filter(|point| !is_whole && point.inflated() <= place.offset);
@@ -190,7 +190,7 @@ async fn start_object(
         identity,
         facts,
         block,
-        first_record,
+        known,
         offset,
         point,
         pieces,

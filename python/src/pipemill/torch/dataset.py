@@ -16,6 +16,7 @@ from ..errors import HostDied, StateError
 from ..restarting import MAX_LOST
 from ..log import warn
 from ..protocol import Grant
+from ..skip_lists import Skip
 from ..sources import Source
 from ..state import START_OF_EPOCH
 from ..waits import Waits
@@ -63,7 +64,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     :param source: a channel's name if `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
         program that ``pipemill run`` has started; otherwise a source, as for :func:`pipemill.open`.
-    :param decoder: as for :func:`pipemill.open`; so are `options`, `fields`, `add_fields`,
+    :param decoder: as for :func:`pipemill.open`; so are `skip`, `options`, `fields`, `add_fields`,
         `shuffle`, `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`,
         `max_record`, `limits` and `host`, which are for a source only, and `batch`, `tail` and
         `batch_across`.
@@ -102,6 +103,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         socket: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
+        skip: Skip | None = None,
         add_fields: str | Sequence[str] | None = None,
         batch: int | None = None,
         tail: str | None = None,
@@ -130,7 +132,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         equal_steps: bool = True,
     ) -> None:
         how: dict[str, Any] = dict(
-            options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
+            skip=skip, options=options, fields=fields, add_fields=add_fields, batch=batch,
+            tail=tail,
             batch_across=batch_across, shuffle=check_shuffle(shuffle), workers=workers,
             order=order, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,

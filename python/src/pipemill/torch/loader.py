@@ -11,6 +11,7 @@ import torch
 
 from ..arguments import answering
 from ..errors import StateError
+from ..skip_lists import Skip
 from ..sources import Source
 from ..stream import whole_number
 from ..waits import Waits
@@ -86,6 +87,7 @@ class Loader:
         socket: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
+        skip: Skip | None = None,
         add_fields: str | Sequence[str] | None = None,
         batch: int | None = None,
         tail: str | None = None,
@@ -117,9 +119,10 @@ class Loader:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
         #: The dataset that it reads.
         self.dataset: Dataset = _Data(
-            source, decoder, socket=socket, options=options, fields=fields, add_fields=add_fields,
-            batch=batch, tail=tail, batch_across=batch_across, shuffle=shuffle, workers=workers,
-            order=order, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+            source, decoder, socket=socket, skip=skip, options=options, fields=fields,
+            add_fields=add_fields, batch=batch, tail=tail, batch_across=batch_across,
+            shuffle=shuffle, workers=workers, order=order, on_error=on_error,
+            max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
             rank=rank, host=host, accept=accept, copy=copy, absent=absent, dense=dense, credits=credits,
             timeout=timeout, hold_timeout=hold_timeout, wait=wait,
