@@ -186,8 +186,14 @@ fn is_arrow_stream(first: &[u8]) -> bool {
     /// The largest plausible size of a schema.
     const MAX_BYTES: u32 = 16 << 20;
     let Some([mark @ .., a, b, c, d, e, f, g, h]) = first.first_chunk::<12>() else { return false };
-    let (size, table) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
-    *mark == [0xff; 4] && size > 0 && size <= MAX_BYTES && size % 8 == 0 && table > 0 && table < size
+    let (size, table) =
+        (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+    *mark == [0xff; 4]
+        && size > 0
+        && size <= MAX_BYTES
+        && size % 8 == 0
+        && table > 0
+        && table < size
 }
 
 /// A zip archive whose first member is an array of NumPy.

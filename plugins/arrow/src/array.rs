@@ -100,7 +100,9 @@ impl Loader<'_, '_> {
         }
         if i64::try_from(block.bytes.len()) != Ok(size) {
             let found = block.bytes.len();
-            return Err(LoadError::Bad(format!("expected a buffer of {size} bytes, found {found}")));
+            return Err(LoadError::Bad(format!(
+                "expected a buffer of {size} bytes, found {found}"
+            )));
         }
         Ok(Stored::Own(block.bytes))
     }
@@ -287,19 +289,20 @@ impl Lists<'_> {
     /// than one list has a fixed size.
     pub(crate) fn elements(&self, rows: Range<usize>, most: usize) -> Result<Range<usize>, String> {
         let range = match self.form {
-            ListForm::Offsets { is_wide } => number(self.first, rows.start, is_wide)
-                .zip(number(self.first, rows.end, is_wide)),
+            ListForm::Offsets { is_wide } => {
+                number(self.first, rows.start, is_wide).zip(number(self.first, rows.end, is_wide))
+            }
             ListForm::View { is_wide } => number(self.first, rows.start, is_wide)
                 .zip(number(self.second, rows.start, is_wide))
                 .and_then(|(start, size)| Some((start, start.checked_add(size)?))),
             ListForm::Fixed(size) => {
-                let place = |row: usize| row.checked_mul(size).and_then(|at| i64::try_from(at).ok());
+                let place =
+                    |row: usize| row.checked_mul(size).and_then(|at| i64::try_from(at).ok());
                 place(rows.start).zip(place(rows.end))
             }
         };
-        within(range, most).map_err(|found| {
-            format!("expected a list within {most} elements, found one {found}")
-        })
+        within(range, most)
+            .map_err(|found| format!("expected a list within {most} elements, found one {found}"))
     }
 }
 
@@ -328,7 +331,8 @@ impl<'a> Values<'a> {
                 Ok(self.first.get(row * size..(row + 1) * size).unwrap_or_default())
             }
             Storage::Offsets { is_wide } => {
-                let (start, end) = (number(self.first, row, is_wide), number(self.first, row + 1, is_wide));
+                let (start, end) =
+                    (number(self.first, row, is_wide), number(self.first, row + 1, is_wide));
                 let range = within(start.zip(end), self.second.len());
                 range.map(|range| &self.second[range]).map_err(|found| {
                     let most = self.second.len();

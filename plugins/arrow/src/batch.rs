@@ -6,10 +6,10 @@ use std::ops::Range;
 use pipemill_parsing::columns::NULL_ELEMENT;
 use pipemill_plugin::{Records, Scalar};
 
-use crate::Dictionaries;
 use crate::array::{Bits, Lists, LoadError, Loader, StoredList, StoredValues, Validity, Values};
 use crate::columns::{Column, Layout, Leaf, Storage};
 use crate::convert::Convert;
+use crate::dictionaries::Dictionaries;
 use crate::dictionary::Dictionary;
 
 /// A batch whose rows are being emitted.
@@ -187,7 +187,8 @@ impl OpenColumn<'_> {
         let number = u64::from_le_bytes(wide);
         let value = usize::try_from(number).ok().and_then(|index| dictionary.get(index));
         value.ok_or_else(|| {
-            let (most, shown) = (dictionary.len(), if sign { number as i64 as i128 } else { number.into() });
+            let (most, shown) =
+                (dictionary.len(), if sign { number as i64 as i128 } else { number.into() });
             format!("expected an index below {most} of dictionary {id}, found {shown}")
         })
     }

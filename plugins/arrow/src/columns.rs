@@ -1,5 +1,5 @@
-//! The fields of a record: the columns of the schema that can be fields, and where a batch has their
-//! values.
+//! The fields of a record: the columns of the schema that can be fields, and where a batch has
+//! their values.
 
 use pipemill_parsing::columns::{Found, IsField, select};
 use pipemill_parsing::paths::WantedPath;
@@ -79,7 +79,9 @@ pub(crate) enum Storage {
     /// This number of bytes.
     Fixed(usize),
     /// Between two offsets. Wide ones have 64 bits.
-    Offsets { is_wide: bool },
+    Offsets {
+        is_wide: bool,
+    },
     /// Short ones in the view, long ones where the view says.
     Views,
 }
@@ -133,7 +135,8 @@ impl Walk {
         structs: &[Slot],
         is_nullable: bool,
     ) -> Result<(), String> {
-        let path = if around.is_empty() { node.name.clone() } else { format!("{around}.{}", node.name) };
+        let path =
+            if around.is_empty() { node.name.clone() } else { format!("{around}.{}", node.name) };
         let is_nullable = is_nullable || node.is_nullable;
         if node.kind == Kind::Struct && node.dictionary.is_none() && !node.children.is_empty() {
             let structs = [structs, &[self.at]].concat();
@@ -316,9 +319,7 @@ fn leaf(node: &Node, slot: Slot) -> Result<(Field, Leaf), String> {
         }
         Kind::Interval(0) => same(interval(new(Scalar::Int32), "YEAR_MONTH"), 32),
         Kind::Interval(1) => same(interval(new(Scalar::Int32).shaped([2]), "DAY_TIME"), 64),
-        Kind::Interval(_) => {
-            same(interval(new(Scalar::Uint8).shaped([16]), "MONTH_DAY_NANO"), 128)
-        }
+        Kind::Interval(_) => same(interval(new(Scalar::Uint8).shaped([16]), "MONTH_DAY_NANO"), 128),
         Kind::List { .. } | Kind::ListView { .. } | Kind::FixedList(_) => {
             return Err("a dictionary of lists".to_owned());
         }

@@ -40,7 +40,9 @@ impl Convert {
                 let millis = stored.first_chunk().copied().map_or(0, i64::from_le_bytes);
                 let days = i32::try_from(millis / MILLIS_OF_DAY).ok();
                 let days = days.filter(|_| millis % MILLIS_OF_DAY == 0).ok_or_else(|| {
-                    format!("a date of {millis} milliseconds since 1970, which are no days of 32 bits")
+                    format!(
+                        "a date of {millis} milliseconds since 1970, which are no days of 32 bits"
+                    )
                 })?;
                 out.extend_from_slice(&days.to_le_bytes());
             }

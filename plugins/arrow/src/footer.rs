@@ -1,6 +1,6 @@
 //! The footer of a file. It repeats the schema and says where the batches lie, which is not needed
-//! to read them one after the other. It is skipped, but its length and the magic after it are found:
-//! a file without them is cut short.
+//! to read them one after the other. It is skipped, but its length and the magic after it are
+//! found: a file without them is cut short.
 
 use pipemill_plugin::DecodeError;
 
@@ -23,7 +23,8 @@ impl Footer {
         let rest = call.rest();
         let is_end = |tail: &[u8]| tail.ends_with(MAGIC);
         let ends = rest.windows(TAIL).enumerate().filter(|(_, tail)| is_end(tail));
-        let end = ends.map(|(at, tail)| (at, tail.first_chunk().copied().map_or(-1, i32::from_le_bytes)))
+        let end = ends
+            .map(|(at, tail)| (at, tail.first_chunk().copied().map_or(-1, i32::from_le_bytes)))
             .find(|(at, length)| u64::try_from(*length) == Ok(self.skipped + *at as u64));
         if let Some((at, _)) = end {
             call.at += at + TAIL;

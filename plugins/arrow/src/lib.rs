@@ -2,16 +2,16 @@
 //! record is a row.
 //!
 //! A stream is messages (`message`, whose metadata is read by `flatbuffer`): a schema (`schema`),
-//! then dictionaries (`dictionary`) and batches of rows, then an end mark. A file is the same between
-//! a magic and a footer that repeats where the batches lie. It is read from its start, and the footer
-//! is skipped (`footer`). `columns` decides which columns become fields, and where a batch has them.
-//! `array` finds a column's buffers and the values in them, `batch` emits the rows of a batch, and
-//! `convert` makes values of fields of them. The host decompresses buffers.
+//! then dictionaries (`dictionary`) and batches of rows, then an end mark. A file is the same
+//! between a magic and a footer that repeats where the batches lie. It is read from its start, and
+//! the footer is skipped (`footer`). `columns` decides which columns become fields, and where a
+//! batch has them. `array` finds a column's buffers and the values in them, `batch` emits the rows
+//! of a batch, and `convert` makes values of fields of them. The host decompresses buffers.
 //!
-//! **State between calls.** The state has the schema, the dictionaries, and the next row of a batch.
-//! A message is consumed as a whole, a batch after its last row. So decoding can begin again at each
-//! message with the schema and the dictionaries before the first batch as header, until a dictionary
-//! comes later.
+//! **State between calls.** The state has the schema, the dictionaries, and the next row of a
+//! batch. A message is consumed as a whole, a batch after its last row. So decoding can begin again
+//! at each message with the schema and the dictionaries before the first batch as header, until a
+//! dictionary comes later.
 //!
 //! **After an error** in the rows of a batch, decoding continues at the next message. Where the
 //! metadata is damaged, the decoder searches for the next batch that fits the schema; not with
@@ -23,6 +23,7 @@ mod array;
 mod batch;
 mod columns;
 mod convert;
+mod dictionaries;
 mod dictionary;
 mod flatbuffer;
 mod footer;
@@ -38,7 +39,7 @@ use pipemill_plugin::{
 };
 
 use crate::footer::Footer;
-use crate::stream::{Dictionaries, Stream};
+use crate::stream::Stream;
 
 #[cfg(feature = "export")]
 pipemill_plugin::export!(Arrow);

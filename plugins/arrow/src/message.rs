@@ -9,6 +9,8 @@ use crate::flatbuffer::{Malformed, Table};
 
 /// The first bytes of each message, since version 0.15 of Arrow.
 pub(crate) const MARK: [u8; 4] = [0xff; 4];
+/// Messages begin at multiples of this number of bytes.
+pub(crate) const ALIGNMENT: usize = 8;
 /// Bytes of a number in a prefix.
 const WORD: usize = 4;
 /// Bytes of a node and of a buffer in a header.
@@ -73,6 +75,29 @@ impl Framing {
             },
         }
     }
+}
+
+/// Whether the first message of a file has no prefix: the files of polars begin so. Its first
+/// number is the place of a table, which is less than the size of any message.
+pub(crate) fn is_without_prefix(bytes: &[u8]) -> bool {
+    const SMALLEST: u32 = 12;
+    let first = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes);
+    (1..SMALLEST).contains(&first)
+}
+
+/// The end of a message without a prefix: the next message begins there, or the end mark. `None` if
+/// it is not among these bytes.
+pub(crate) fn end_without_prefix(bytes: &[u8], most: usize) -> Option<usize> {
+    let places = (0..bytes.len()).step_by(ALIGNMENT);
+    places.into_iter().find(|at| {
+        let rest = &bytes[*at..];
+        rest.starts_with(&MARK)
+            && match Framing::Marked.read(rest, most) {
+                Prefix::End(_) => true,
+                Prefix::Metadata(place) => place.len() % ALIGNMENT == 0,
+                _ => false,
+            }
+    })
 }
 
 /// The metadata of a message.

@@ -29,28 +29,54 @@ pub(crate) struct Node {
 pub(crate) enum Kind {
     Null,
     Bool,
-    Int { bits: i32, is_signed: bool },
+    Int {
+        bits: i32,
+        is_signed: bool,
+    },
     /// Floating point: 0 is half, 1 single, 2 double.
     Float(i16),
-    Bytes { is_wide: bool, is_text: bool },
-    View { is_text: bool },
+    Bytes {
+        is_wide: bool,
+        is_text: bool,
+    },
+    View {
+        is_text: bool,
+    },
     FixedBytes(i32),
-    Decimal { bits: i32, precision: i32, scale: i32 },
+    Decimal {
+        bits: i32,
+        precision: i32,
+        scale: i32,
+    },
     /// Days, or milliseconds.
-    Date { is_days: bool },
-    Time { unit: Unit, bits: i32 },
+    Date {
+        is_days: bool,
+    },
+    Time {
+        unit: Unit,
+        bits: i32,
+    },
     /// The zone is empty if the time is not in UTC.
-    Timestamp { unit: Unit, zone: String },
+    Timestamp {
+        unit: Unit,
+        zone: String,
+    },
     Duration(Unit),
     /// Months; days and milliseconds; months, days and nanoseconds.
     Interval(i16),
-    List { is_wide: bool },
-    ListView { is_wide: bool },
+    List {
+        is_wide: bool,
+    },
+    ListView {
+        is_wide: bool,
+    },
     FixedList(i32),
     Struct,
     Map,
     /// A union with this number of buffers of its own.
-    Union { buffers: usize },
+    Union {
+        buffers: usize,
+    },
     RunEnds,
     /// A type that is newer than this decoder.
     Other(u8),

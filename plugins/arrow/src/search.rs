@@ -3,7 +3,7 @@
 use pipemill_plugin::Resync;
 
 use crate::Limits;
-use crate::message::{BatchHeader, Framing, MARK, Message, MessageKind, Prefix};
+use crate::message::{ALIGNMENT, BatchHeader, Framing, MARK, Message, MessageKind, Prefix};
 use crate::stream::Stream;
 
 /// Goes on to the next batch that fits the schema.
@@ -27,7 +27,7 @@ pub(crate) fn next_batch(stream: &Stream, limits: Limits, chunk: &[u8], end: boo
 fn is_batch(stream: &Stream, limits: Limits, bytes: &[u8]) -> Option<bool> {
     let place = match Framing::Marked.read(bytes, limits.metadata) {
         Prefix::Cut(_) => return None,
-        Prefix::Metadata(place) if place.len() % 8 == 0 => place,
+        Prefix::Metadata(place) if place.len() % ALIGNMENT == 0 => place,
         _ => return Some(false),
     };
     // The first number is the place of a table, which is near.
@@ -40,8 +40,8 @@ fn is_batch(stream: &Stream, limits: Limits, bytes: &[u8]) -> Option<bool> {
     let size = message.body.saturating_add(place.end as u64);
     let fits = message.kind == MessageKind::Batch
         && size <= limits.max_record
-        && stream.layout().is_some_and(|layout| {
-            BatchHeader::read(&message.header, layout.size).is_ok()
-        });
+        && stream
+            .layout()
+            .is_some_and(|layout| BatchHeader::read(&message.header, layout.size).is_ok());
     Some(fits)
 }

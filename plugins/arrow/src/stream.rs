@@ -1,34 +1,33 @@
 //! The messages of a stream.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pipemill_plugin::{DecodeError, Field, Level, Progress, Records};
 
 use crate::array::{LoadError, Loader};
 use crate::batch::Batch;
-use crate::columns::{DictionaryRef, Layout};
-use crate::dictionary::Dictionary;
+use crate::columns::Layout;
+use crate::dictionaries::Dictionaries;
 use crate::footer::Footer;
-use crate::message::{BatchHeader, Framing, HeaderError, Message, MessageKind, Prefix};
+use crate::message::{
+    BatchHeader, Framing, HeaderError, Message, MessageKind, Prefix, end_without_prefix,
+    is_without_prefix,
+};
 use crate::schema::{self, SchemaError};
 use crate::{Arrow, Call, FILE_HEAD, State, Step};
 
 /// The oldest version of the metadata that is read, the fourth, and the newest one.
 const VERSIONS: Range<i16> = 3..5;
 
-/// The dictionaries by their numbers. `None` is one that was damaged.
-pub(crate) type Dictionaries = BTreeMap<i64, Option<Dictionary>>;
-
 /// A stream whose messages are read.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    is_file: bool,
+    pub(crate) is_file: bool,
     /// How its messages begin. `None` before the first one.
     framing: Option<Framing>,
     /// `None` before the schema.
     layout: Option<Layout>,
-    dictionaries: Dictionaries,
+    pub(crate) dictionaries: Dictionaries,
     /// Number of batches so far.
     batches: u64,
     /// The batch whose rows are emitted, and the size of its message.
@@ -62,7 +61,7 @@ impl Stream {
 
     /// The error of a message whose size may be damaged: the next batch is searched for. With
     /// dictionaries it is not, because one may be lost.
-    fn damaged(&self, at: usize, why: String) -> DecodeError {
+    pub(crate) fn damaged(&self, at: usize, why: String) -> DecodeError {
         let has_dictionaries = self
             .layout
             .as_ref()
@@ -72,21 +71,14 @@ impl Stream {
             false => DecodeError::searchable(at, why, at as u64 + 1),
         }
     }
-
-    /// The dictionary of this number that wanted columns refer to.
-    fn dictionary(&self, id: i64) -> Option<DictionaryRef> {
-        let columns = self.layout.as_ref().map(|layout| &layout.columns[..]).unwrap_or_default();
-        let mut all = columns.iter().filter_map(|column| column.values.dictionary.as_ref());
-        all.find(|dictionary| dictionary.id == id).cloned()
-    }
 }
 
 /// A message that is completely in the chunk.
 #[derive(Debug, Clone, Copy)]
-struct Whole {
+pub(crate) struct Whole {
     /// Bytes before the body, and in all.
-    body: usize,
-    size: usize,
+    pub(crate) body: usize,
+    pub(crate) size: usize,
 }
 
 impl Arrow {
@@ -106,6 +98,10 @@ impl Arrow {
         }
         if stream.layout.is_none() && rest.len() < FILE_HEAD && !call.end {
             return Ok(call.wants(FILE_HEAD));
+        }
+        if stream.is_file && stream.layout.is_none() && is_without_prefix(rest) {
+            stream.framing = Some(Framing::Marked);
+            return self.schema_without_prefix(call, out);
         }
         stream.framing = stream.framing.or_else(|| Framing::of(rest));
         let framing = stream.framing.unwrap_or(Framing::Marked);
@@ -159,6 +155,38 @@ impl Arrow {
         self.read(&message, place.end, call, out)
     }
 
+    /// Reads the schema of a file whose first message has no prefix.
+    fn schema_without_prefix(
+        &mut self,
+        call: &mut Call,
+        out: &mut Records,
+    ) -> Result<Step, DecodeError> {
+        let (at, rest) = (call.at, call.rest());
+        let most = self.limits.metadata;
+        let window = &rest[..rest.len().min(most)];
+        let Some(size) = end_without_prefix(window, most) else {
+            if !call.end && rest.len() < most {
+                return Ok(Step::Return(Progress::consumed(at)));
+            }
+            let found = window.len();
+            let why =
+                format!("expected the schema of the file, found no end of it in {found} bytes");
+            return Err(DecodeError::fatal(at, why));
+        };
+        let message = Message::read(&rest[..size]).ok();
+        match message.filter(|one| one.kind == MessageKind::Schema && one.body == 0) {
+            Some(message) => {
+                // Without the next message, it is not known where the schema ends.
+                self.can_restart = false;
+                self.read(&message, size, call, out)
+            }
+            None => {
+                let why = format!("expected the schema of the file, found {size} other bytes");
+                Err(DecodeError::fatal(at, why))
+            }
+        }
+    }
+
     /// Reads a message whose metadata ends at `body`.
     fn read(
         &mut self,
@@ -185,7 +213,8 @@ impl Arrow {
             return Err(DecodeError::refused(at, "it is a tensor, and only tables are read"));
         }
         if is_schema != stream.layout.is_none() || matches!(message.kind, MessageKind::Other(_)) {
-            let expected = if is_schema { "a batch of rows" } else { "a schema or a batch of rows" };
+            let expected =
+                if is_schema { "a batch of rows" } else { "a schema or a batch of rows" };
             let found = message.kind.name();
             return Err(stream.damaged(at, format!("expected {expected}, found {found}")));
         }
@@ -234,7 +263,15 @@ impl Arrow {
         let whole = Whole { body, size: size as usize };
         match (message.kind, header) {
             (MessageKind::Batch, Some(header)) => self.begin_batch(&header, whole, call, out),
-            (MessageKind::Dictionary, _) => self.read_dictionary(message, whole, call, out),
+            (MessageKind::Dictionary, _) => {
+                match self.read_dictionary(message, at, whole, call, out)? {
+                    Step::GoOn => {
+                        call.at += whole.size;
+                        Ok(Step::GoOn)
+                    }
+                    step => Ok(step),
+                }
+            }
             _ => self.read_schema(message, whole, call, out),
         }
     }
@@ -248,10 +285,11 @@ impl Arrow {
     ) -> Result<Step, DecodeError> {
         let State::Messages(stream) = &mut self.state else { return Ok(Step::GoOn) };
         let at = call.at;
-        let nodes = schema::read(&message.header, message.version).map_err(|error| match error {
-            SchemaError::Bad(why) => DecodeError::fatal(at, why),
-            SchemaError::Refused(why) => DecodeError::refused(at, why),
-        })?;
+        let nodes =
+            schema::read(&message.header, message.version).map_err(|error| match error {
+                SchemaError::Bad(why) => DecodeError::fatal(at, why),
+                SchemaError::Refused(why) => DecodeError::refused(at, why),
+            })?;
         let layout = Layout::new(&nodes, self.wanted.as_deref());
         let layout = layout.map_err(|why| DecodeError::refused(at, why))?;
         let fields: Vec<Field> = layout.columns.iter().map(|one| one.field.clone()).collect();
@@ -274,82 +312,6 @@ impl Arrow {
         Ok(Step::GoOn)
     }
 
-    fn read_dictionary(
-        &mut self,
-        message: &Message,
-        whole: Whole,
-        call: &mut Call,
-        out: &mut Records,
-    ) -> Result<Step, DecodeError> {
-        let State::Messages(stream) = &mut self.state else { return Ok(Step::GoOn) };
-        let at = call.at;
-        let malformed = |what: crate::flatbuffer::Malformed| {
-            format!("expected {} in a dictionary, found something else", what.0)
-        };
-        let id = match message.header.i64(0, 0).map_err(malformed) {
-            Ok(id) => id,
-            Err(why) => return Err(stream.damaged(at, why)),
-        };
-        let Some(reference) = stream.dictionary(id) else {
-            call.at += whole.size;
-            return Ok(Step::GoOn);
-        };
-        if self.header.is_some() {
-            self.can_restart = false;
-        }
-        let most = usize::try_from(self.limits.max_record.saturating_mul(2)).unwrap_or(usize::MAX);
-        let read = || -> Result<(bool, BatchHeader), HeaderError> {
-            let is_delta = message.header.bool(2, false)?;
-            let batch = message.header.table(1)?;
-            let batch = batch.ok_or(crate::flatbuffer::Malformed("a batch of values"))?;
-            Ok((is_delta, BatchHeader::read(&batch, reference.size)?))
-        };
-        let next = (at + whole.size) as u64;
-        let (is_delta, header) = match read() {
-            Ok(read) => read,
-            Err(HeaderError::Refused(why)) => return Err(DecodeError::refused(at, why)),
-            Err(HeaderError::Bad(why)) => {
-                stream.dictionaries.insert(id, None);
-                self.can_restart = false;
-                return Err(DecodeError::skippable(at, format!("dictionary {id}: {why}"), next));
-            }
-        };
-        if header.codec.is_some() && call.spent > 0 {
-            return Ok(call.again());
-        }
-        let message = &call.chunk[at..at + whole.size];
-        let mut loader = loader(&header, whole, call, out);
-        let values = loader.values(&reference.values);
-        call.spent += loader.decompressed;
-        let before = stream.dictionaries.remove(&id);
-        let added = values.map_err(|why| why.message()).and_then(|stored| {
-            let mut dictionary = match (is_delta, before) {
-                (true, Some(None)) => return Err("it adds to one that was damaged".to_owned()),
-                (true, Some(Some(before))) => before,
-                _ => Dictionary::default(),
-            };
-            if stored.validity.rows != header.rows {
-                let (rows, found) = (header.rows, stored.validity.rows);
-                return Err(format!("expected {rows} values, found {found}"));
-            }
-            let values = stored.open(reference.values.storage, message);
-            dictionary.add(&values, reference.values.convert, most)?;
-            Ok(dictionary)
-        });
-        match added {
-            Ok(dictionary) => {
-                stream.dictionaries.insert(id, Some(dictionary));
-                call.at += whole.size;
-                Ok(Step::GoOn)
-            }
-            Err(why) => {
-                stream.dictionaries.insert(id, None);
-                self.can_restart = false;
-                Err(DecodeError::skippable(at, format!("dictionary {id}: {why}"), next))
-            }
-        }
-    }
-
     /// Loads the columns of a batch, and emits its first rows.
     fn begin_batch(
         &mut self,
@@ -358,13 +320,17 @@ impl Arrow {
         call: &mut Call,
         out: &mut Records,
     ) -> Result<Step, DecodeError> {
-        let State::Messages(stream) = &mut self.state else { return Ok(Step::GoOn) };
-        let Some(layout) = &stream.layout else { return Ok(Step::GoOn) };
+        let is_missing = self.misses_dictionary();
         // Decompressed bytes are payload: what fits must not depend on what came before.
-        if header.codec.is_some() && call.spent > 0 {
+        if (header.codec.is_some() || is_missing) && call.spent > 0 {
             return Ok(call.again());
         }
-        let mut loader = loader(header, whole, call, out);
+        if is_missing && let step @ Step::Return(_) = self.look_ahead(whole.size, call, out)? {
+            return Ok(step);
+        }
+        let State::Messages(stream) = &mut self.state else { return Ok(Step::GoOn) };
+        let Some(layout) = &stream.layout else { return Ok(Step::GoOn) };
+        let mut loader = loader(header, call.at, whole, call, out);
         let loaded = Batch::load(layout, &mut loader);
         call.spent += loader.decompressed;
         match loaded {
@@ -416,7 +382,8 @@ impl Stream {
             return Ok(call.wants(self.framing.map_or(4, Framing::prefix)));
         }
         if self.is_file || self.layout.is_none() {
-            let wanted = if self.layout.is_none() { "its schema" } else { "its end mark and footer" };
+            let wanted =
+                if self.layout.is_none() { "its schema" } else { "its end mark and footer" };
             let word = self.word();
             return Err(DecodeError::fatal(
                 call.at,
@@ -443,22 +410,24 @@ impl Stream {
 }
 
 impl LoadError {
-    fn message(self) -> String {
+    pub(crate) fn message(self) -> String {
         match self {
             Self::Bad(why) | Self::NoRoom(why) => why,
         }
     }
 }
 
-fn loader<'a, 'b>(
+/// Loads the buffers of the message that begins at `at`.
+pub(crate) fn loader<'a, 'b>(
     header: &'a BatchHeader<'a>,
+    at: usize,
     whole: Whole,
     call: &Call<'a>,
     out: &'b mut Records,
 ) -> Loader<'a, 'b> {
     Loader {
         header,
-        message: call.at..call.at + whole.size,
+        message: at..at + whole.size,
         body: whole.body,
         chunk: call.chunk,
         out,

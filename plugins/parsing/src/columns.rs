@@ -13,8 +13,8 @@ const MAX_FIELDS: usize = 65_536;
 const MAX_LISTED: usize = 20;
 
 /// The error of a list with an absent element.
-pub const NULL_ELEMENT: &str = "a list has an element that is null, which a field can't hold; leave \
-                                the column out by the option `columns`";
+pub const NULL_ELEMENT: &str = "a list has an element that is null, which a field can't hold; \
+                                leave the column out by the option `columns`";
 
 /// A column that may become a field: its path, and the column, or what it is if it can't be one.
 pub type Found<C> = (String, Result<C, String>);

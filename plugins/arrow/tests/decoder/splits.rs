@@ -1,5 +1,5 @@
-//! Every split gives the same rows and errors, of whole and of damaged files, and decoding can begin
-//! again where the decoder says.
+//! Every split gives the same rows and errors, of whole and of damaged files, and decoding can
+//! begin again where the decoder says.
 
 use pipemill_arrow::Arrow;
 use pipemill_plugin::testing::{Setup, assert_any_split, assert_restarts};
