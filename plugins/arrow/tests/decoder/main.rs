@@ -23,6 +23,8 @@ const BARE: &[u8] = fixture!("rows-bare.arrows");
 const WORDS: &[u8] = fixture!("words.arrows");
 const DELTA: &[u8] = fixture!("words-delta.arrow");
 const POLARS: &[u8] = fixture!("polars.arrow");
+/// Its dictionary comes after the batches.
+const POLARS_WORDS: &[u8] = fixture!("polars-words.arrow");
 const NESTED: &[u8] = fixture!("nested.arrow");
 /// The same rows in each.
 const FILES: [&[u8]; 6] = [
@@ -33,14 +35,25 @@ const FILES: [&[u8]; 6] = [
     fixture!("rows-zstd.arrows"),
     fixture!("rows-zstd.feather"),
 ];
-const ALL: [&[u8]; 10] =
-    [FILES[0], FILES[1], FILES[2], FILES[3], FILES[4], FILES[5], WORDS, DELTA, NESTED, POLARS];
+const ALL: [&[u8]; 11] = [
+    FILES[0],
+    FILES[1],
+    FILES[2],
+    FILES[3],
+    FILES[4],
+    FILES[5],
+    WORDS,
+    DELTA,
+    NESTED,
+    POLARS,
+    POLARS_WORDS,
+];
 
 /// Columns of a file that can be fields.
 fn columns(file: &[u8]) -> &'static str {
     match file {
         NESTED => "user,pairs,view",
-        POLARS => "score,id",
+        POLARS | POLARS_WORDS => "name,score,id",
         WORDS | DELTA => "id,word",
         _ => "id,name,tags,vector,price,day,score",
     }
@@ -148,16 +161,23 @@ fn the_rows_are_those_that_pyarrow_reads() {
 
 #[test]
 fn files_of_polars_are_read() {
-    let outcome = outcome(&setup(&[("columns", "id,name,score")]), POLARS);
-    assert_eq!(outcome.errors, []);
     let mut expected = expected();
     for row in &mut expected {
         let columns = row.as_object_mut().expect("a row");
         columns.retain(|name, _| matches!(name.as_str(), "id" | "name" | "score"));
     }
-    assert_eq!(rows(&outcome), expected);
-    let cut = &POLARS[..100];
-    assert!(message(&[], cut).contains("found no end of it in 92 bytes"));
+    for file in [POLARS, POLARS_WORDS] {
+        let outcome = outcome(&setup(&[("columns", "id,name,score")]), file);
+        assert_eq!(outcome.errors, []);
+        assert_eq!(rows(&outcome), expected);
+    }
+    let said = message(&[], &POLARS[..100]);
+    assert!(said.contains("expected the schema of the file, found no end of it in 92"), "{said}");
+    let less = Setup { max_record: 1500, ..setup(&[]) };
+    let outcome = outcome(&less, POLARS_WORDS);
+    assert!(outcome.refused && outcome.records.is_empty());
+    let said = &outcome.errors[0].2;
+    assert!(said.contains("needs a dictionary that comes later in the file"), "{said}");
 }
 
 #[test]
