@@ -227,6 +227,43 @@ def test_every_type_is_read(tmp_path):
     assert done.returncode == 0 and b"50" in done.stdout, done
 
 
+def others(rows):
+    """Columns that can't be fields, and some of whose types have more or fewer buffers than others."""
+    ints = pa.array(range(rows), pa.int64())
+    kinds = pa.array([at % 2 for at in range(rows)], pa.int8())
+    words = pa.array([f"word {at}, which is long" for at in range(rows)], pa.string_view())
+    return {
+        "map": pa.array([[("a", at)] for at in range(rows)], pa.map_(pa.string(), pa.int64())),
+        "sparse": pa.UnionArray.from_sparse(kinds, [ints, words]),
+        "dense": pa.UnionArray.from_dense(kinds, pa.array(range(rows), pa.int32()), [ints, words]),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), pa.array(["all"])),
+        "people": pa.array([[{"age": at, "names": ["a"]}] for at in range(rows)]),
+        "matrix": pa.array([[[1, 2], [3]] for _ in range(rows)], pa.large_list(pa.list_view(pa.int64()))),
+        "coded": pa.array([[f"{at % 3}"] for at in range(rows)]).flatten().dictionary_encode(),
+        "parts": pa.array([{"x": [{"y": at}], "z": None} for at in range(rows)]),
+        "pairs": pa.array([[{"x": at}, {"x": 1}] for at in range(rows)], pa.list_(pa.struct([("x", pa.int16())]), 2)),
+    }
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_are_found_between_all_others(tmp_path, compression, seed):
+    rng = random.Random(seed)
+    columns = [(name, array) for name, array in others(40).items()]
+    for name in ["int8", "text_view", "texts", "decimal38", "bool", "null", "pair", "stamp_us"]:
+        columns.append((name, column(name, 40, rng)[1]))
+    rng.shuffle(columns)
+    data = pa.table(dict(columns))
+    with pa.ipc.new_stream(str(tmp_path / "in.arrows"), data.schema,
+                           options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(data, max_chunksize=15)
+    wanted = [name for name, _ in columns if name in TYPES or name == "coded"]
+    found = decode(tmp_path / "in.arrows", "-o", f"columns={','.join(wanted)}")
+    same(found, data.select(wanted), columns)
+    done = run("cat", "-d", "arrow", tmp_path / "in.arrows")
+    assert done.returncode == 64 and b"can't be a field of a record; leave it out by" in done.stderr
+
+
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
 def test_what_polars_writes_is_read(tmp_path, compression):
     rows = pl.DataFrame({
