@@ -5,6 +5,8 @@ and compression are, of streams and of files.
 import datetime
 import decimal
 import io
+import json
+import pathlib
 import random
 import struct
 
@@ -14,6 +16,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from e2e import run
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "plugins"
 
 
 def decode(path, *args):
@@ -344,3 +348,12 @@ def test_a_file_that_is_cut_short_is_an_error_that_says_where(folder):
     assert b"byte offset" in done.stderr and b"the stream is cut short" in done.stderr
     count = done.stdout.count(b"\n")
     assert 0 < count < len(ids) and count % 100 == 0
+
+
+def test_what_pipemill_writes_as_arrow_is_read_again(tmp_path):
+    rows = FIXTURES / "parquet/tests/fixtures/rows-none.parquet"
+    written = run("cat", "--output", "arrow", rows)
+    (tmp_path / "rows.arrows").write_bytes(written.stdout)
+    fields = [[json.loads(line)["fields"] for line in run("cat", path).stdout.splitlines()]
+              for path in [rows, tmp_path / "rows.arrows"]]
+    assert fields[0] == fields[1] and len(fields[0]) == 60
