@@ -66,6 +66,8 @@ pub struct Arrow {
     header: Option<u64>,
     /// Whether the state is that after the header.
     can_restart: bool,
+    /// Whether nothing was consumed since an error.
+    has_failed: bool,
 }
 
 /// What the decoder may hold and produce.
@@ -154,6 +156,7 @@ impl Decoder for Arrow {
             position: Some(0),
             header: None,
             can_restart: true,
+            has_failed: false,
         })
     }
 
@@ -174,11 +177,14 @@ impl Decoder for Arrow {
     ) -> Result<Progress, DecodeError> {
         let mut call = Call { chunk, end, at: 0, spent: 0 };
         let result = self.run(&mut call, out);
-        self.position = match &result {
-            Ok(progress) => self.position.map(|at| at + progress.consumed as u64),
+        match &result {
+            Ok(progress) => {
+                self.position = self.position.map(|at| at + progress.consumed as u64);
+                self.has_failed &= progress.consumed == 0;
+            }
             // Where it continues is not known here.
-            Err(_) => None,
-        };
+            Err(_) => (self.position, self.has_failed) = (None, true),
+        }
         self.head.explain(chunk, end, result)
     }
 

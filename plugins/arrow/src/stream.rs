@@ -94,7 +94,9 @@ impl Arrow {
         }
         let (at, rest) = (call.at, call.rest());
         if rest.is_empty() {
-            return stream.ends(call, out);
+            // The error has led to the end. The host may call then, or not.
+            let has_failed = self.has_failed && at == 0;
+            return stream.ends(has_failed, call, out);
         }
         if stream.layout.is_none() && rest.len() < FILE_HEAD && !call.end {
             return Ok(call.wants(FILE_HEAD));
@@ -377,9 +379,12 @@ impl Arrow {
 
 impl Stream {
     /// The end of the input, or more of it is needed.
-    fn ends(&self, call: &Call, out: &mut Records) -> Result<Step, DecodeError> {
+    fn ends(&self, has_failed: bool, call: &Call, out: &mut Records) -> Result<Step, DecodeError> {
         if !call.end {
             return Ok(call.wants(self.framing.map_or(4, Framing::prefix)));
+        }
+        if has_failed {
+            return Ok(Step::Return(Progress::consumed(call.at)));
         }
         if self.is_file || self.layout.is_none() {
             let wanted =
