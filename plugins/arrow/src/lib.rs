@@ -165,7 +165,9 @@ impl Decoder for Arrow {
     }
 
     fn restart(&self) -> Option<u64> {
-        let can_restart = self.can_restart && matches!(self.state, State::Messages(_));
+        // After an error that has led to the end, the end is no error.
+        let is_between = matches!(self.state, State::Messages(_)) && !self.has_failed;
+        let can_restart = self.can_restart && is_between;
         self.header.filter(|_| can_restart)
     }
 

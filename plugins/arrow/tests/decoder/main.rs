@@ -314,6 +314,16 @@ fn outcome_of_nothing() -> Outcome {
     outcome(&setup(&[]), b"")
 }
 
+/// The host may call the decoder after the error that has led to the end, or not.
+#[test]
+fn damage_up_to_the_end_is_one_error() {
+    let last = outcome(&setup(&[]), FILE).starts[50] as usize;
+    let mut file = FILE.to_vec();
+    file[last + 8] ^= 0xff;
+    let outcome = outcome(&setup(&[]).skipping(), &file);
+    assert_eq!((outcome.records.len(), outcome.errors.len()), (50, 1), "{:?}", outcome.errors);
+}
+
 #[test]
 fn a_footer_that_is_damaged_is_an_error() {
     for from_end in [1, 6, 7, 10] {
