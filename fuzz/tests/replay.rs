@@ -94,6 +94,7 @@ macro_rules! replays {
 }
 
 replays! {
+    arrow: "arrow",
     augmented_manifest: "augmented-manifest",
     avro: "avro",
     csv: "csv",

@@ -137,6 +137,15 @@ fn decoders_of_columns_pass() {
 }
 
 #[test]
+fn decoders_of_batches_pass() {
+    for file in ["rows-none.arrows", "rows-zstd.arrows", "rows-file.arrow", "words.arrows"] {
+        passes_with_heads("arrow", &[], &format!("arrow/tests/fixtures/{file}"), "60");
+    }
+    let columns = &["columns=vector,tags"];
+    passes_with_heads("arrow", columns, "arrow/tests/fixtures/rows-lz4.arrows", "60");
+}
+
+#[test]
 fn decoders_of_blocks_pass() {
     let fields = &["fields=boolean,int,string,kind,first,second,strings,date"];
     for codec in ["null", "deflate", "snappy", "zstandard"] {

@@ -339,7 +339,11 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
     plugin(&place, &no_rust).with_code(64).says(&["--sdk is for Rust"]);
     for (lang, wrap, says) in [
         ("c", "lines", "--wrap is for Rust"),
-        ("rust", "orc", "there is no built-in decoder `orc`; there are augmented-manifest, "),
+        (
+            "rust",
+            "orc",
+            "there is no built-in decoder `orc`; there are arrow, augmented-manifest, ",
+        ),
     ] {
         let new = ["new", "mine", "--lang", lang, "--wrap", wrap];
         plugin(&place, &new).with_code(64).says(&[says]);

@@ -14,6 +14,11 @@ use pipemill_plugin::testing::{Outcome, Setup};
 
 use crate::reference;
 
+pub(crate) fn arrow(bytes: &[u8]) {
+    let case = Case::new(bytes, presets::ARROW).decompressing();
+    check::<pipemill_arrow::Arrow>(&case);
+}
+
 pub(crate) fn augmented_manifest(bytes: &[u8]) {
     check::<pipemill_augmented_manifest::AugmentedManifest>(&Case::new(
         bytes,

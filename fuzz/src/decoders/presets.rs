@@ -3,6 +3,8 @@
 
 use super::case::Preset;
 
+pub(super) const ARROW: &[Preset] =
+    &[&[], &[("columns", "id,tags")], &[("columns", "user.name,word")], &[("columns", "id")]];
 pub(super) const AUGMENTED_MANIFEST: &[Preset] = &[
     &[("attributes", "image-ref")],
     &[("attributes", "image-ref,label")],

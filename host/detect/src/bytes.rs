@@ -91,6 +91,9 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         return Some(Sniffed::Unsupported(what, "convert it: `iconv -f UTF-16 -t UTF-8`"));
     }
     let is_text = text::is_text(first);
+    if first.starts_with(b"ARROW1") && !is_text || is_arrow_stream(first) {
+        return format(Format::Arrow);
+    }
     if first.starts_with(b"PAR1") && !first.starts_with(INDEX) && !is_text {
         return format(Format::Parquet);
     }
@@ -118,7 +121,7 @@ const fn unsupported(
     Unsupported { magic, letters, what, remedy }
 }
 
-const ARROW_READS: &str = "no decoder reads it: Arrow does (`pyarrow`), and can write rows from it";
+const FEATHER_2: &str = "no decoder reads it: write it again as version 2, with `pyarrow.feather`";
 const UNPACK: &str = "unpack it first, or compress it with gzip or zstd";
 const NO_DECODER: &str = "no decoder reads it; check what the source holds";
 
@@ -130,8 +133,7 @@ const READ_AS_INDEX: &str =
 const UNSUPPORTED: &[Unsupported] = &[
     unsupported(b"PARE", true, "an encrypted Parquet file", "decrypt it first"),
     unsupported(INDEX, true, "an index of pipemill", READ_AS_INDEX),
-    unsupported(b"ARROW1", true, "an Arrow file", ARROW_READS),
-    unsupported(b"\xff\xff\xff\xff", false, "an Arrow stream", ARROW_READS),
+    unsupported(b"FEA1", true, "a Feather file of version 1", FEATHER_2),
     unsupported(b"BZh", true, "compressed with bzip2", UNPACK),
     unsupported(b"\xfd7zXZ\0", false, "compressed with xz", UNPACK),
     unsupported(b"\x04\x22\x4d\x18", false, "compressed with lz4", UNPACK),
@@ -176,6 +178,22 @@ fn is_tar(first: &[u8]) -> bool {
     let sum: u32 = first.iter().map(|byte| u32::from(*byte)).sum();
     let of_field: u32 = first[148..156].iter().map(|byte| u32::from(*byte)).sum();
     told == Some(sum - of_field + 8 * u32::from(b' '))
+}
+
+/// A stream of Arrow begins with a mark, the size of its first message, and the place of a table in
+/// that message.
+fn is_arrow_stream(first: &[u8]) -> bool {
+    /// The largest plausible size of a schema.
+    const MAX_BYTES: u32 = 16 << 20;
+    let Some([mark @ .., a, b, c, d, e, f, g, h]) = first.first_chunk::<12>() else { return false };
+    let (size, table) =
+        (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+    *mark == [0xff; 4]
+        && size > 0
+        && size <= MAX_BYTES
+        && size % 8 == 0
+        && table > 0
+        && table < size
 }
 
 /// A zip archive whose first member is an array of NumPy.

@@ -29,6 +29,7 @@ fn known(ending: &str) -> Option<Format> {
         ".tar" | ".tgz" | ".tzst" => Format::Tar,
         ".npy" => Format::Npy,
         ".npz" => Format::Npz,
+        ".arrow" | ".arrows" | ".feather" | ".ipc" => Format::Arrow,
         ".avro" => Format::Avro,
         ".parquet" | ".parq" => Format::Parquet,
         ".msgpack" => Format::MessagePack,

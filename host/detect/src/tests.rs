@@ -48,6 +48,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("recordio", recordio(&[b"one", b"three"])),
         ("webdataset", tar("a.txt", b"text")),
         ("npz", npz()),
+        ("arrow", b"ARROW1\0\0\xff\xff\xff\xff\x80\0\0\0\x10\0\0\0".to_vec()),
+        ("arrow", b"\xff\xff\xff\xff\x80\0\0\0\x10\0\0\0\0\0\x0a\0".to_vec()),
         ("parquet", b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02PAR1".to_vec()),
     ]
 }
@@ -111,6 +113,10 @@ const ENDINGS: &[(&str, &str)] = &[
     (".log", "lines"),
     (".npy", "npy"),
     (".npz", "npz"),
+    (".arrow", "arrow"),
+    (".arrows", "arrow"),
+    (".feather", "arrow"),
+    (".ipc", "arrow"),
     (".avro", "avro"),
     (".parquet", "parquet"),
     (".parq", "parquet"),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::columns::NULL_ELEMENT;
 use pipemill_plugin::{Codec, Records, pack};
 
 use crate::columns::{Column, List};
@@ -12,10 +13,6 @@ use crate::values::{Converted, Values, encoding_name, plain, sized};
 
 /// Levels that are read at a time.
 const LEVELS: usize = 1024;
-
-/// The error of a list with an absent element.
-const NULL_ELEMENT: &str = "a list has an element that is null, which a field can't hold; leave the \
-                            column out by the option `columns`";
 
 /// An error in a column.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The fields of a record: the columns of the schema that can be fields, and how they are read.
 
-use std::collections::BTreeSet;
-
+use pipemill_parsing::columns::{Found, IsField, select};
 use pipemill_parsing::paths::WantedPath;
 use pipemill_plugin::{Field, Scalar};
 
@@ -10,10 +9,6 @@ use crate::footer::{Logical, Node, Unit};
 
 /// Largest nesting depth of groups.
 const MAX_DEPTH: usize = 64;
-/// Largest number of fields of a record: the host's limit.
-const MAX_FIELDS: usize = 65_536;
-/// Largest number of fields that a message lists.
-const MAX_LISTED: usize = 20;
 
 /// A column that becomes a field.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,9 +50,6 @@ struct Around {
     depth: usize,
 }
 
-/// A column that may become a field, or the reason why it can't.
-type Found = (String, usize, Result<Column, String>);
-
 /// The columns that become fields, in the order of `wanted`, or of the schema.
 pub(crate) fn columns(
     schema: &[Node],
@@ -71,74 +63,16 @@ pub(crate) fn columns(
     if walk.next != schema.len() {
         return Err("the nodes of the file's schema are no tree".to_owned());
     }
-    let found = walk.found;
-    let columns = match wanted {
-        None => found.iter().map(|one| take(one, &found)).collect::<Result<Vec<_>, _>>()?,
-        Some(wanted) => selected(&found, wanted)?,
-    };
-    let mut names = BTreeSet::new();
-    if let Some(twice) = columns.iter().find(|one| !names.insert(&one.field.name)) {
-        let name = &twice.field.name;
-        return Err(format!("two fields are called `{name}`; see the option `columns`"));
-    }
-    match columns.len() {
-        0 => Err("the file has no columns".to_owned()),
-        more if more > MAX_FIELDS => {
-            Err(format!("the file has more than {MAX_FIELDS} columns; see the option `columns`"))
-        }
-        _ => Ok(columns),
-    }
+    select(&walk.found, wanted)
 }
 
-fn take(one: &Found, all: &[Found]) -> Result<Column, String> {
-    one.2.clone().map_err(|what| {
-        let can = all.iter().filter(|(.., found)| found.is_ok()).map(|(path, ..)| path.as_str());
-        let can: Vec<_> = can.take(MAX_LISTED).collect();
-        let others = match can.is_empty() {
-            true => String::new(),
-            false => format!(", as in columns = \"{}\"", can.join(",")),
-        };
-        format!(
-            "the column `{}` is {what}, which can't be a field of a record; leave it out by the \
-             option `columns`{others}",
-            one.0
-        )
-    })
-}
-
-/// The columns that the operator names. The name of a group stands for all of its columns.
-fn selected(found: &[Found], wanted: &[WantedPath]) -> Result<Vec<Column>, String> {
-    let mut columns = Vec::new();
-    for WantedPath { name, path } in wanted {
-        let is_inside = |one: &&Found| {
-            one.0
-                .strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let inside: Vec<_> = found.iter().filter(is_inside).collect();
-        if inside.is_empty() {
-            let names: Vec<_> = found.iter().take(MAX_LISTED).map(|one| one.0.as_str()).collect();
-            let more = if found.len() > MAX_LISTED { ", …" } else { "" };
-            let names = names.join(", ");
-            return Err(format!(
-                "option `columns`: the file has no column `{path}`; it has {names}{more}"
-            ));
-        }
-        for one in &inside {
-            let mut column = take(one, found)?;
-            if let Some(name) = name {
-                if one.0 != *path {
-                    return Err(format!(
-                        "option `columns`: `{path}` is a group, which gets no other name: name its \
-                         columns"
-                    ));
-                }
-                column.field.name.clone_from(name);
-            }
-            columns.push(column);
-        }
+impl IsField for Column {
+    fn field(&self) -> &Field {
+        &self.field
     }
-    Ok(columns)
+    fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.field.name);
+    }
 }
 
 struct Walk<'a> {
@@ -146,7 +80,7 @@ struct Walk<'a> {
     /// The next node, and the number of columns before it.
     next: usize,
     leaves: usize,
-    found: Vec<Found>,
+    found: Vec<Found<Column>>,
 }
 
 impl Walk<'_> {
@@ -168,7 +102,7 @@ impl Walk<'_> {
                 _ => leaf(node, inside.definition, None),
             };
             let column = levels.map(|column| column.called(&path, self.leaves, definition > 0));
-            self.found.push((path, self.leaves, column));
+            self.found.push((path, column));
             self.leaves += 1;
             return Ok(());
         }
@@ -205,7 +139,7 @@ impl Walk<'_> {
         let inner = around.definition + 1 + u32::from(!is_element && element.repetition == 1);
         let column = leaf(element, inner, Some(around.definition));
         let column = column.map(|column| column.called(&path, self.leaves, around.definition > 0));
-        self.found.push((path, self.leaves, column));
+        self.found.push((path, column));
         self.next += if is_element { 1 } else { 2 };
         self.leaves += 1;
         Ok(())
@@ -224,7 +158,7 @@ impl Walk<'_> {
             self.node(&path, around)?;
         }
         self.found.truncate(before);
-        self.found.push((path, self.leaves, Err(what.to_owned())));
+        self.found.push((path, Err(what.to_owned())));
         Ok(())
     }
 }

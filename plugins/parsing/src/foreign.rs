@@ -80,7 +80,7 @@ const SIGNATURES: &[Signature] = &[
     },
     Signature {
         begins: |head| with_control(head, b"ARROW1"),
-        what: "an Arrow file: `pyarrow` reads it, and can write rows from it",
+        what: "an Arrow file: set decoder = \"arrow\"",
     },
     Signature {
         begins: |head| with_control(head, b"ORC"),

@@ -1,12 +1,15 @@
-//! Parsing that several of the built-in decoders share: encodings, field specs, foreign objects,
-//! framings, JSON, newlines, NumPy's arrays, numbers, paths, pointers and protobuf, one module each. It is
-//! neither a decoder nor a public API: other plugins use `pipemill-plugin`.
+//! Parsing that several of the built-in decoders share: columns, decimals, encodings, field specs,
+//! foreign objects, framings, JSON, newlines, NumPy's arrays, numbers, paths, pointers and
+//! protobuf, one module each. It is neither a decoder nor a public API: other plugins use
+//! `pipemill-plugin`.
 //!
 //! It is a separate crate because a decoder cannot be the library of another one: both would export
 //! the interface. A decoder's .wasm holds only the modules that it uses.
 
 #![forbid(unsafe_code)]
 
+pub mod columns;
+pub mod decimal;
 pub mod encoding;
 pub mod field_spec;
 pub mod foreign;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use pipemill_arrow::{StreamWriter, WriteError};
+use pipemill_arrow_writer::{StreamWriter, WriteError};
 use pipemill_channel::{Batch, StopReason};
 use pipemill_types::json::to_writer;
 use pipemill_types::{Column, Field, nearest};
