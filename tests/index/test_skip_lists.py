@@ -306,6 +306,9 @@ def test_with_skipped_errors(tmp_path):
     for order in ({}, {"batch": 30}, {"batch": 30, "shuffle": BLOCKS}, {"workers": 3}):
         [seen], _ = read({"index": str(index), "skip": skip}, on_error="skip", **order)
         assert sorted(seen) == left
+        # Nothing is left, and that is no failure.
+        everything = {"index": str(index), "skip": [f"0-{len(whole) - 1}"]}
+        assert read(everything, on_error="skip", **order)[0] == [[]]
 
 
 def test_in_s3(bucket, tmp_path):  # noqa: F811

@@ -306,9 +306,12 @@ impl Channel {
         (RunContext { decoding, source, policy, batch: self.batch }, self.resume.take())
     }
     /// The failure of a channel that delivered no record and skipped errors: most likely the
-    /// decoder or its options don't fit the input.
+    /// decoder or its options don't fit the input. An index knows that they do: its records may all
+    /// be left out by a list.
     fn nothing_delivered(&self, monitor: Monitor<'_>) -> Option<Failure> {
-        let first = self.policy.first_skipped().filter(|_| monitor.totals().records == 0)?;
+        let is_known = matches!(self.learning, Learning::Known(_));
+        let is_nothing = monitor.totals().records == 0 && !is_known;
+        let first = self.policy.first_skipped().filter(|_| is_nothing)?;
         let message = format!(
             "no record was delivered: all of the input was skipped as errors; the first one was: \
              {}",
