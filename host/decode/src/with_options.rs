@@ -31,8 +31,8 @@ impl ReadyPlugin {
         Self { plugin, options: Vec::new(), files: Arc::default() }
     }
 
-    /// The same plugin, but each of its instances calls `prepare` for itself, so that the result can
-    /// be compared. `None` if the decoder prepares nothing.
+    /// The same plugin, but each of its instances calls `prepare` for itself, so that the result
+    /// can be compared. `None` if the decoder prepares nothing.
     pub fn prepared_each_time(&self) -> Option<Plugin> {
         self.plugin.clone().prepare_each_time(&self.options, self.files.clone())
     }
