@@ -123,7 +123,11 @@ fn an_index_is_read_with_the_file_that_it_was_made_with() {
     place.write("same", b"one two");
     place.write("words", b"one three");
     let check = |options: &str| {
-        finish(config(&place, "{ index = 'train.index' }", options).args(["config", "check"]))
+        finish(config(&place, "{ index = 'train.index' }", options).args([
+            "config",
+            "check",
+            "pipemill.toml",
+        ]))
     };
     check("file = 'same'").with_code(0);
     check(&format!("{TELLS}, file = 'same'")).with_code(0);
@@ -222,7 +226,11 @@ fn the_limits_of_the_channel_hold() {
     place.write("input", b"x");
     let check = |misdeed: &str, limit: &str| {
         let options = format!("do = '{misdeed}' }}\nlimits = {{ {limit}");
-        finish(config(&place, "{ file = 'input' }", &options).args(["config", "check"]))
+        finish(config(&place, "{ file = 'input' }", &options).args([
+            "config",
+            "check",
+            "pipemill.toml",
+        ]))
     };
     check("prepare-large", "memory = '128MiB'").with_code(0);
     check("prepare-large", "memory = '32MiB'")
