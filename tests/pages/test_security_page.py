@@ -15,6 +15,7 @@ LIMITS = {
     "| metadata of an object |": ("host/decode/src/call/metadata.rs", "MAX_METADATA_BYTES"),
     "| its plan of an object |": ("host/planned/src/ask.rs", "MAX_PLAN_BYTES"),
     "| bytes that are read for a plan |": ("host/planned/src/ask.rs", "MAX_READ_BYTES"),
+    "| a file that an option names |": ("host/decode/src/with_options.rs", "MAX_FILE_BYTES"),
     "| its options |": ("host/decode/src/plugin.rs", "MAX_OPTIONS"),
     "| bytes of code |": ("host/decode/src/compile/compile_limits.rs", "MAX_CODE_BYTES"),
     "| functions |": ("host/decode/src/compile/compile_limits.rs", "MAX_FUNCTIONS"),
@@ -67,6 +68,7 @@ APART = "tests/delivery/apart.rs"
 LOCK = "tests/plugin/test_lock.py"
 MEMORY = "tests/memory/account.rs"
 MISDEEDS = "tests/sandbox/misdeeds.rs"
+PREPARE = "tests/sandbox/prepare.rs"
 COMPILING = "tests/sandbox/compiling.rs"
 S3 = "tests/sources/s3/hostile.rs"
 CHAOS = "tests/delivery/chaos/main.rs", "nothing_is_lost_and_nothing_is_acked_twice"
@@ -82,6 +84,8 @@ TESTS = {
     "| metadata of an object |": (MISDEEDS, '"much-metadata"'),
     "| its plan of an object |": (MISDEEDS, '"plan-large"'),
     "| bytes that are read for a plan |": (MISDEEDS, '"plan-much"'),
+    "| a file that an option names |": (PREPARE, "files of options may have 268435456"),
+    "| what it prepares |": (PREPARE, "the_limits_of_the_channel_hold"),
     "| its options |": ("host/decode/tests/sandbox/hostile.rs", "a_decoder_with_too_many_options_is_refused"),
     "| the ring's slots, batches that": (APART, "batches are too large"),
     "| the memory of the decoder of": (MISDEEDS, '"alloc"'),
