@@ -3,8 +3,8 @@
 //! `load` finds a plugin and compiles it in a `compiler_process`, to `machine_code`;
 //! `compile_limits` limits the cost beforehand. `cache` keeps compiled plugins in a folder by their
 //! `digest`. `precompiler` makes the machine code of the built-in decoders; each of them is a
-//! `builtin`. `function_names` reads the names of functions from a module, and `state_in_memory` looks
-//! for state outside of the memory.
+//! `builtin`. `function_names` reads the names of functions from a module, and `state_in_memory`
+//! looks for state outside of the memory.
 
 pub mod builtin;
 pub mod cache;
