@@ -63,7 +63,10 @@ pub(crate) static OPTIONS: FreeForm = free_form(
     "none",
     Shape::Options,
 )
-.doc("The decoder's own options. `pipemill plugin inspect` lists them.");
+.doc(
+    "The decoder's own options. `pipemill plugin inspect` lists them. The value of an option of \
+         the kind `file` is a path from the current folder.",
+);
 
 pub(crate) static ADD_FIELDS: FreeForm = free_form(
     "add_fields",
