@@ -31,6 +31,12 @@ impl ReadyPlugin {
         Self { plugin, options: Vec::new(), files: Arc::default() }
     }
 
+    /// The same, without the content of the files: what was prepared has it. A host that runs for
+    /// long would keep it twice.
+    pub fn without_files(self) -> Self {
+        Self { files: Arc::default(), ..self }
+    }
+
     /// The same plugin, but each of its instances calls `prepare` for itself, so that the result
     /// can be compared. `None` if the decoder prepares nothing.
     pub fn prepared_each_time(&self) -> Option<Plugin> {

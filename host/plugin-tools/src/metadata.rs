@@ -106,21 +106,12 @@ impl Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with_length(bytes: &[u8]) -> Vec<u8> {
-        let (mut all, mut left) = (Vec::new(), bytes.len());
-        while left >= 0x80 {
-            all.push(left as u8 | 0x80);
-            left >>= 7;
-        }
-        all.push(left as u8);
-        all.extend(bytes);
-        all
-    }
+    use crate::project::facts::{append_section, with_length};
 
     fn section(name: &str, content: &[u8]) -> Vec<u8> {
-        let body = [&with_length(name.as_bytes())[..], content].concat();
-        [&[0][..], &with_length(&body)].concat()
+        let mut section = Vec::new();
+        append_section(&mut section, name, content);
+        section
     }
 
     #[test]
@@ -154,7 +145,7 @@ mod tests {
         for (_, text) in &metadata.package {
             assert!(!text.chars().any(char::is_control), "{text:?}");
         }
-        // Cut anywhere, it is read as far as it goes.
+        // A file that ends too early gives what can be read of it.
         for end in (0..file.len()).step_by(1009) {
             let _ = Metadata::of(&file[..end]);
         }

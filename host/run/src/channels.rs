@@ -379,7 +379,7 @@ pub(super) fn load(
     }
     let faults = match plugin.with_options(&channel.options, &channel.limits) {
         Ok(ready) => match channel.indexed.as_ref().and_then(|one| other_files(one, &ready)) {
-            None => return Ok(ready),
+            None => return Ok(ready.without_files()),
             Some(why) => vec![(None, why)],
         },
         Err(faults) => faults,

@@ -11,7 +11,7 @@ use wasmtime::component::{
 
 use crate::call::host_state::HostState;
 use crate::call::instance::wit_info;
-use crate::call::store::{begin_call, limit_returned};
+use crate::call::store::{ask, begin_call, limit_returned};
 use crate::call::trap::explain;
 use crate::interface::PLAN;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
@@ -102,9 +102,7 @@ impl PlanExports {
         store: &mut Store<HostState>,
         instance: &Instance,
     ) -> wasmtime::Result<bool> {
-        let plans: TypedFunc<(), (bool,)> = instance.get_typed_func(&mut *store, self.plans)?;
-        begin_call(store, 0);
-        plans.call(store, ()).map(|(answer,)| answer)
+        ask(store, instance, self.plans)
     }
 }
 

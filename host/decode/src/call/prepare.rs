@@ -9,7 +9,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, TypedFunc};
 
 use crate::call::host_state::HostState;
-use crate::call::store::begin_call;
+use crate::call::store::{ask, begin_call};
 use crate::call::trap::explain;
 use crate::interface::PREPARING;
 use crate::interface::wit::DecoderPlugin;
@@ -46,10 +46,7 @@ impl PrepareExports {
         store: &mut Store<HostState>,
         instance: &Instance,
     ) -> wasmtime::Result<bool> {
-        let prepares: TypedFunc<(), (bool,)> =
-            instance.get_typed_func(&mut *store, self.prepares)?;
-        begin_call(store, 0);
-        prepares.call(store, ()).map(|(answer,)| answer)
+        ask(store, instance, self.prepares)
     }
 
     /// Calls `prepare` in a new instance.

@@ -1,5 +1,6 @@
 //! The sandbox of one decoder instance: a store with the limits of memory and CPU time.
 
+use wasmtime::component::{ComponentExportIndex, Instance, TypedFunc};
 use wasmtime::{CallHook, Store, StoreContextMut, UpdateDeadline};
 
 use crate::call::host_state::{HostState, LogContext};
@@ -56,4 +57,15 @@ pub(crate) fn limit_returned(
 pub(crate) fn begin_call(store: &mut Store<HostState>, chunk: usize) {
     store.data_mut().account.begin_call(chunk);
     store.set_epoch_deadline(1);
+}
+
+/// Calls a function of the decoder that says whether it does something.
+pub(crate) fn ask(
+    store: &mut Store<HostState>,
+    instance: &Instance,
+    function: ComponentExportIndex,
+) -> wasmtime::Result<bool> {
+    let function: TypedFunc<(), (bool,)> = instance.get_typed_func(&mut *store, function)?;
+    begin_call(store, 0);
+    function.call(store, ()).map(|(answer,)| answer)
 }

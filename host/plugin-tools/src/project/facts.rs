@@ -27,7 +27,7 @@ pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
     let name = package["name"].as_str().map_or_else(of_folder, str::to_owned);
     // The name of a component is the first part of a section with names.
     let name = with_length(name.as_bytes());
-    append(component, "component-name", &[&[0u8][..], &with_length(&name)].concat());
+    append_section(component, "component-name", &[&[0u8][..], &with_length(&name)].concat());
     for (key, section) in KEYS {
         let text = match &package[key] {
             Value::Array(words) => {
@@ -36,7 +36,7 @@ pub(super) fn add(component: &mut Vec<u8>, folder: &Path, language: Language) {
             value => value.as_str().unwrap_or_default().to_owned(),
         };
         if !text.is_empty() {
-            append(component, section, text.as_bytes());
+            append_section(component, section, text.as_bytes());
         }
     }
 }
@@ -55,13 +55,13 @@ fn package(folder: &Path) -> Value {
 }
 
 /// Appends a custom section.
-fn append(component: &mut Vec<u8>, name: &str, content: &[u8]) {
+pub(crate) fn append_section(component: &mut Vec<u8>, name: &str, content: &[u8]) {
     component.push(0);
     component.extend(with_length(&[&with_length(name.as_bytes())[..], content].concat()));
 }
 
 /// The bytes with their length before them, in LEB128.
-fn with_length(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn with_length(bytes: &[u8]) -> Vec<u8> {
     let (mut all, mut left) = (Vec::new(), bytes.len());
     while left >= 0x80 {
         all.push(left as u8 | 0x80);

@@ -12,7 +12,7 @@ mod build;
 mod build_error;
 mod c;
 mod compiler;
-mod facts;
+pub(crate) mod facts;
 mod language;
 mod name;
 mod python;
