@@ -1,11 +1,13 @@
 //! The memory that a channel takes stays below the account that `config check` prints, whatever its
 //! data, its decoder and its consumers ask for.
 
+use std::fs::File;
 use std::io::Write;
 
 use pipemill_ring::protocol::{BatchAcross, BatchSize, ErrorKind, Hello, Tail};
 use pipemill_ring::reader::{Event, Reader, ReaderError};
-use pipemill_tests::host::Host;
+use pipemill_tests::host::{self, Host};
+use pipemill_tests::process::Process;
 use pipemill_tests::test_dir::TestDir;
 use pipemill_tests::{BAD_PLUGIN, consumer, inputs, pipemill};
 
@@ -21,7 +23,6 @@ fn read_within_account(
     let (mut records, mut taken) = (0, Taken::by(host, place));
     let read = loop {
         let event = reader.next();
-        // The host may end as soon as the stream has.
         taken.measure();
         match event {
             Ok(Event::Batch(batch)) => records += batch.records(),
@@ -36,10 +37,16 @@ fn read_within_account(
 
 /// The same of a host with this configuration, from its start to its end with this exit code.
 fn run_within_account(place: &TestDir, config: &str, code: i32) -> Result<usize, ReaderError> {
-    let host = Host::start(&pipemill!(), place, config);
+    // Without a command, the host might end before its memory is measured.
+    let measured = place.fifo("measured");
+    let mut command = host::command(&pipemill!(), place, config);
+    command.args(["--", "sh", "-c", "read line < \"$0\""]).arg(&measured);
+    let host = Host { process: Process::start(&mut command), socket: place.path("run/host.sock") };
+    let mut measured = File::options().read(true).write(true).open(measured).expect("a FIFO");
     let mut reader = host.connect("train");
     let read = read_within_account(place, &host, &mut reader);
     drop(reader);
+    writeln!(measured).expect("it is open for reading here");
     host.wait().with_code(code);
     read
 }
