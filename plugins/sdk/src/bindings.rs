@@ -671,6 +671,100 @@ pub mod pipemill {
             }
         }
     }
+    pub mod decoder0_3_0 {
+        /// A function of the host for decoders whose input has the values of a field one after the other:
+        /// Parquet, Arrow, arrays. It takes the place of `emit`, or is called between calls of it.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod columns {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            /// The values of one field. Each of the three is a span, as for `emit`: bytes of the chunk, or of
+            /// the payload. Spans of the chunk may be in any order, and may lie before those of records that
+            /// were emitted before.
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            pub struct Column {
+                /// The values, one after the other. A record that lacks the field has a value here, too. If all
+                /// values of the field have one size, `offsets` may be 0: the value of record i begins at i times
+                /// the size.
+                pub values: u64,
+                /// `records` + 1 offsets in `values`: 32-bit little-endian integers, none less than the one
+                /// before it. The value of record i lies between offset i and offset i + 1.
+                pub offsets: u64,
+                /// A bit for each record, set if the record has the field: the lowest bit of the first byte is
+                /// that of the first record. Bits after the last record have no meaning. 0 if no record lacks
+                /// the field.
+                pub present: u64,
+            }
+            impl ::core::fmt::Debug for Column {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Column")
+                        .field("values", &self.values)
+                        .field("offsets", &self.offsets)
+                        .field("present", &self.present)
+                        .finish()
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Emits `records` records: one column for each field of the schema, in its order. The call adds
+            /// `payload` to the payload before its spans are looked up, as `emit` does. All records begin at
+            /// the offset `start` of the chunk, as records that share a compressed block do. It has a meaning
+            /// only if `stream-info.offsets` is set.
+            #[allow(async_fn_in_trait)]
+            pub fn emit_columns(
+                records: u32,
+                columns: &[Column],
+                payload: &[u8],
+                start: u32,
+            ) -> () {
+                unsafe {
+                    let vec0 = columns;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = payload;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/columns@0.3.0")]
+                    unsafe extern "C" {
+                        #[link_name = "emit-columns"]
+                        fn wit_import2(
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import2(
+                        _rt::as_i32(&records),
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr1.cast_mut(),
+                        len1,
+                        _rt::as_i32(&start),
+                    );
+                }
+            }
+        }
+    }
 }
 #[rustfmt::skip]
 #[allow(dead_code, clippy::all)]
@@ -2698,9 +2792,6 @@ pub mod exports {
 #[rustfmt::skip]
 mod _rt {
     #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    pub use alloc_crate::alloc;
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
         t.as_i32()
     }
@@ -2760,6 +2851,9 @@ mod _rt {
             self as i32
         }
     }
+    pub use alloc_crate::vec::Vec;
+    pub use alloc_crate::string::String;
+    pub use alloc_crate::alloc;
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -2938,14 +3032,17 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1964] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2105] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa7\x0e\x01A\x02\x01\
-A\x12\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\
-\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\
-\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\x05level\x02\x03\0\
-\0\x05field\x01B\x1b\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb4\x0f\x01A\x02\x01\
+A\x14\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\x03\0\
+\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05starty\x01\
+\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\x05\0\x01\
+B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
+\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\x08nu\
+llable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\0\x06\
+\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x01\x02\x03\0\x01\x05level\x02\x03\0\x01\
+\x05field\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x03\
 \x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
 pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
 p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
@@ -2954,7 +3051,7 @@ pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of
 fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
 \x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
 \x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
-ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x01B\x1f\x01ks\x01\
+ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x04\x01B\x1f\x01ks\x01\
 r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\x04\0\x0boption-sp\
 ec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05epochy\x06objects\
 \x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04etag\0\x0aextens\
@@ -2967,23 +3064,23 @@ ptions\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\x01p}
 \x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cend-of-input\x7f\0\x16\
 \x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0cend\
 -of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
-\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x04\x02\x03\
-\0\x02\x0bstream-info\x01B\x15\x02\x03\x02\x01\x05\x04\0\x0bstream-info\x03\0\0\x01\
+\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x05\x02\x03\
+\0\x03\x0bstream-info\x01B\x15\x02\x03\x02\x01\x06\x04\0\x0bstream-info\x03\0\0\x01\
 r\x02\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\x01p}\x01r\x02\x06offsetw\x05\
 bytes\x04\x04\0\x05piece\x03\0\x05\x01p\x03\x01r\x02\x07context\x04\x06ranges\x07\
 \x04\0\x04part\x03\0\x08\x01p\x09\x01q\x03\x04read\x01\x07\0\x05parts\x01\x0a\0\x05\
 whole\0\0\x04\0\x04next\x03\0\x0b\x01@\0\0\x7f\x04\0\x05plans\x01\x0d\x01o\x02ss\
 \x01p\x0e\x01p\x06\x01j\x01\x0c\x01s\x01@\x03\x07options\x0f\x04info\x01\x04seen\
-\x10\0\x11\x04\0\x04step\x01\x12\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x06\x01\
+\x10\0\x11\x04\0\x04step\x01\x12\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x07\x01\
 B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02s\x03\
 \x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\0\x06\x04\0\x07prepar\
-e\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x07\x02\x03\0\x02\x06str\
-eam\x02\x03\0\x02\x08progress\x02\x03\0\x02\x0cdecode-error\x01B\x0c\x02\x03\x02\
-\x01\x08\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x09\x04\0\x08progress\x03\0\x02\
-\x02\x03\x02\x01\x0a\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09\
+e\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x08\x02\x03\0\x03\x06str\
+eam\x02\x03\0\x03\x08progress\x02\x03\0\x03\x0cdecode-error\x01B\x0c\x02\x03\x02\
+\x01\x09\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0a\x04\0\x08progress\x03\0\x02\
+\x02\x03\x02\x01\x0b\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09\
 set-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06\
 lengthy\x0cend-of-input\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:deco\
-der/window@0.2.0\x05\x0b\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\
+der/window@0.2.0\x05\x0c\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\
 \x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-\
 component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
@@ -2998,13 +3095,16 @@ pub use __export_decoder_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 827] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x96\x05\x01A\x02\x01\
-A\x06\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\
-\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\
-\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\0\x02\x03\0\0\x05level\x02\x03\0\
-\0\x05field\x01B\x1b\x02\x03\x02\x01\x01\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 968] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa3\x06\x01A\x02\x01\
+A\x08\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\x03\0\
+\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05starty\x01\
+\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\x05\0\x01\
+B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
+\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\x08nu\
+llable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\0\x06\
+\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x01\x02\x03\0\x01\x05level\x02\x03\0\x01\
+\x05field\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x03\
 \x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
 pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
 p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
@@ -3013,7 +3113,7 @@ pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of
 fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
 \x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
 \x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
-ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x03\x04\0Epipemill:de\
+ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x04\x04\0Epipemill:de\
 coder/decoder-plugin-with-all-of-its-exports-removed@0.3.0\x04\0\x0b4\x01\0.deco\
 der-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cproces\
 sed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";

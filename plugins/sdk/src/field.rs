@@ -126,6 +126,14 @@ pub struct Field {
 }
 
 impl Field {
+    /// Bytes of each value, if all have the same number: not of bytes, text, and shapes with a 0.
+    pub fn fixed_size(&self) -> Option<usize> {
+        let is_fixed = !matches!(self.scalar, Scalar::Bytes | Scalar::Utf8);
+        let sizes = self.shape.iter().map(|size| *size as usize);
+        let size = sizes.fold(self.scalar.size(), usize::saturating_mul);
+        (is_fixed && size > 0).then_some(size)
+    }
+
     /// A field of one element that every record has.
     pub fn new(name: impl Into<String>, scalar: Scalar) -> Self {
         Self {

@@ -9,9 +9,11 @@ use std::sync::Once;
 use crate::bindings::exports::pipemill::decoder0_1_0::decoder as wit;
 use crate::bindings::exports::pipemill::decoder0_3_0::plan as wit_plan;
 use crate::bindings::pipemill::decoder0_1_0::{host, types};
+use crate::bindings::pipemill::decoder0_3_0::columns;
+use crate::columns::column_spans;
 use crate::{
-    Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, OptionKind, OptionSpec,
-    Options, Piece, Records, Resume, StreamInfo,
+    Codec, ColumnValues, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, OptionKind,
+    OptionSpec, Options, Piece, Records, Resume, StreamInfo,
 };
 
 /// The allocator of std takes all memory by growing the module's memory. For each object, which has
@@ -32,6 +34,9 @@ impl Host for Imports {
     }
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
         host::emit(records as u32, spans, payload, starts);
+    }
+    fn takes_columns(&self) -> bool {
+        true
     }
     fn set_metadata(&mut self, key: &str, value: &str) {
         host::set_metadata(key, value);
@@ -64,6 +69,22 @@ impl Host for Imports {
         };
         host::log(level, message);
     }
+}
+
+/// Passes records to the host field by field. The payload has `base` bytes before.
+pub(crate) fn emit_columns(
+    records: usize,
+    columns: &[ColumnValues<'_>],
+    made: &[u8],
+    start: usize,
+    base: usize,
+) {
+    let spans = |column| {
+        let [values, offsets, present] = column_spans(column, base);
+        columns::Column { values, offsets, present }
+    };
+    let columns: Vec<_> = columns.iter().map(spans).collect();
+    columns::emit_columns(records as u32, &columns, made, start as u32);
 }
 
 /// The result of the exported function `options`.

@@ -28,6 +28,7 @@
 //!
 //! The same type also runs natively, so a decoder is tested like any other code: see [`testing`].
 
+mod columns;
 mod contract;
 mod field;
 mod host;
@@ -40,6 +41,7 @@ pub mod testing;
 #[doc(hidden)]
 pub mod guest;
 
+pub use columns::{COLUMN_ALIGN, ColumnBytes, ColumnValues};
 pub use contract::{DecodeError, Decoder, Progress, Restart, Resume, Resync, StreamInfo};
 pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};

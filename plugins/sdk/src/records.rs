@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::host::{Codec, Host, Level};
-use crate::{DecodeError, Field};
+use crate::columns::{COLUMN_ALIGN, ColumnValues};
+use crate::{DecodeError, Field, guest};
 
 /// The bit of a span that is set if the bytes are in the payload, not in the chunk.
-const IN_PAYLOAD: u64 = 1 << 63;
+pub(crate) const IN_PAYLOAD: u64 = 1 << 63;
 /// The span of an absent field.
 const ABSENT: u64 = u64::MAX;
 /// Number of spans at which they are passed to the host: 32 KiB, so that they stay in the L1 cache.
@@ -37,6 +38,13 @@ pub struct Block {
     pub last: bool,
     /// Their start in the payload of the call.
     at: usize,
+}
+
+impl Block {
+    /// The span of a part of it.
+    pub(crate) fn span(&self, range: Range<usize>) -> u64 {
+        IN_PAYLOAD | pack(self.at + range.start..self.at + range.end)
+    }
 }
 
 /// Number of bytes that are decompressed in one call of the host: the host's limit.
@@ -221,7 +229,7 @@ impl Records {
     #[inline]
     pub fn field_in(&mut self, block: &Block, field: Range<usize>) {
         assert!(field.end <= block.bytes.len(), "{field:?} is outside of the block");
-        self.spans.push(IN_PAYLOAD | pack(block.at + field.start..block.at + field.end));
+        self.spans.push(block.span(field));
     }
 
     /// Adds the next field of the record: text.
@@ -321,6 +329,32 @@ impl Records {
         }
     }
 
+    /// Number of fields of a record; 0 until the schema is set.
+    pub(crate) fn field_count(&self) -> usize {
+        self.fields
+    }
+
+    /// Passes records to the host field by field, if it is the host of the sandbox. Returns whether
+    /// it did. Nothing else imports the interface `columns`, so only decoders that use it do.
+    pub(crate) fn emit_columns(
+        &mut self,
+        records: usize,
+        columns: &[ColumnValues<'_>],
+        made: &[u8],
+        start: usize,
+    ) -> bool {
+        let link = &mut *self.host.borrow_mut();
+        if !link.host.takes_columns() {
+            return false;
+        }
+        let base = link.payload.next_multiple_of(COLUMN_ALIGN);
+        guest::emit_columns(records, columns, made, start, base);
+        link.payload = base + made.len();
+        self.base = link.payload;
+        self.passed_on += records as u64;
+        true
+    }
+
     /// Passes the gathered records to the host. A decoder need not call this.
     pub fn flush(&mut self) {
         self.abandon_record();
@@ -353,7 +387,7 @@ impl Records {
 
     /// The span of a part of a decompressed block, for [`check_crc32`](Self::check_crc32).
     pub fn span_in(&self, block: &Block, range: Range<usize>) -> u64 {
-        IN_PAYLOAD | pack(block.at + range.start..block.at + range.end)
+        block.span(range)
     }
 
     /// Reports a fact about the object to the consumers: the writer's schema, the link type. Call

@@ -210,6 +210,22 @@ impl HostState {
         Ok(())
     }
 
+    /// The chunk of the running call, to which the decoder may add records.
+    ///
+    /// # Errors
+    /// No call of `decode` is running, it was told to return its error, or the decoder has declared
+    /// no schema.
+    pub(crate) fn chunk_of_records(&self) -> Result<(Bytes, Range<usize>), Fault> {
+        let Some(chunk) = &self.chunk else {
+            return Err(Fault::contract("emitted records outside of `decode`"));
+        };
+        if self.schema.is_none() {
+            return Err(Fault::contract("emitted records before it declared its schema"));
+        }
+        self.check_not_ended()?;
+        Ok(chunk.clone())
+    }
+
     /// Receives a decode error from `offset` to `end` in the chunk. Returns whether the decoder
     /// continues after it.
     ///

@@ -9,12 +9,12 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
 use crate::call::declared_schema::set_schema;
-use crate::call::decoded_records::EmitCall;
+use crate::call::decoded_records::{ColumnSpans, EmittedColumns, EmittedRows};
 use crate::call::decompress::decompress;
 use crate::call::host_state::HostState;
 use crate::call::metadata::Metadata;
 use crate::interface::wit::pipemill::decoder::types;
-use crate::interface::{INTERFACE, INTERFACE_VERSION};
+use crate::interface::{COLUMNS, INTERFACE, INTERFACE_VERSION};
 use crate::sandbox::account::WORK_PART;
 
 /// Defines the functions of the interface in `linker`.
@@ -52,6 +52,7 @@ pub(crate) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
         },
     )?;
     host.func_wrap("decompress", decompress)?;
+    linker.instance(COLUMNS)?.func_wrap("emit-columns", emit_columns)?;
     Ok(())
 }
 
@@ -82,19 +83,13 @@ fn emit(
     (records, spans, payload, starts): EmittedLists,
 ) -> wasmtime::Result<()> {
     let state = store.data_mut();
-    let Some((bytes, range)) = state.chunk.clone() else {
-        return Err(Fault::contract("emitted records outside of `decode`").into());
-    };
-    if state.schema.is_none() {
-        return Err(Fault::contract("emitted records before it declared its schema").into());
-    }
-    state.check_not_ended()?;
+    let (bytes, range) = state.chunk_of_records()?;
     let kept_starts = if state.wants_starts { starts.len() } else { 0 };
     state.account.charge(spans.len(), payload.len() as u64 + 4 * kept_starts as u64)?;
     let wants_starts = state.wants_starts;
     let mut decoded = std::mem::take(&mut state.decoded);
     let mut account = std::mem::take(&mut state.account);
-    let emitted = EmitCall {
+    let emitted = EmittedRows {
         records: records as usize,
         spans: spans.as_le_slice(&store),
         payload: payload.as_le_slice(&store),
@@ -102,6 +97,35 @@ fn emit(
     };
     let chunk = &(*bytes).as_ref()[range];
     let result = decoded.append(chunk, emitted, wants_starts, &mut account);
+    let state = store.data_mut();
+    (state.decoded, state.account) = (decoded, account);
+    result
+}
+
+/// The arguments of `emit-columns`: the number of records, their columns, their payload, and the
+/// place where they begin.
+type EmittedColumnLists = (u32, WasmList<ColumnSpans>, WasmList<u8>, u32);
+
+/// Receives records of the running call of `decode`, field by field, and checks them.
+fn emit_columns(
+    mut store: StoreContextMut<'_, HostState>,
+    (records, columns, payload, start): EmittedColumnLists,
+) -> wasmtime::Result<()> {
+    let state = store.data_mut();
+    let (bytes, range) = state.chunk_of_records()?;
+    state.decoded.check_columns(columns.len())?;
+    let (records, wants_starts) = (records as usize, state.wants_starts);
+    let kept_starts = if wants_starts { records as u64 } else { 0 };
+    let spans = records.saturating_mul(columns.len());
+    state.account.charge(spans, payload.len() as u64 + 4 * kept_starts)?;
+    let mut decoded = std::mem::take(&mut state.decoded);
+    let mut account = std::mem::take(&mut state.account);
+    let columns = columns.iter(&mut store).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let result = columns.and_then(|columns| {
+        let payload = payload.as_le_slice(&store);
+        let emitted = EmittedColumns { records, columns: &columns, payload, start };
+        decoded.append_columns(&(*bytes).as_ref()[range], emitted, wants_starts, &mut account)
+    });
     let state = store.data_mut();
     (state.decoded, state.account) = (decoded, account);
     result
