@@ -22,6 +22,8 @@ use std::ops::Range;
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD};
 use pipemill_types::{ABSENT, BatchMemory, BatchPosition, Column, remove_ranges};
 
+use crate::batch::copy::by_field::copy_field;
+
 /// A chunk or payload in the batch's memory starts at a multiple of this many bytes: a cache line,
 /// and the alignment that Arrow prefers.
 pub(crate) const ALIGN: usize = 64;
@@ -171,6 +173,31 @@ impl Batch {
                 offset => offset.wrapping_add(chunk),
             }));
         }
+        self.count_added(decoded, records, from);
+    }
+
+    /// Adds records of a call by copying their values to the end of the payload, field by field.
+    pub(crate) fn add_by_field(
+        &mut self,
+        memory: &mut [u8],
+        decoded: &DecodedRecords,
+        records: &Range<usize>,
+        chunk: &[u8],
+        from: u64,
+    ) {
+        let source = |offset: u32| match offset & IN_PAYLOAD {
+            0 => &chunk[offset as usize..],
+            _ => &decoded.payload[(offset - IN_PAYLOAD) as usize..],
+        };
+        for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
+            let values = (&column.offsets[records.clone()], &column.lengths[records.clone()]);
+            self.payload = copy_field(values, source, to, memory, self.payload);
+        }
+        self.count_added(decoded, records.clone(), from);
+    }
+
+    /// Notes the starts and the number of records that were added, and whether a field is absent.
+    fn count_added(&mut self, decoded: &DecodedRecords, records: Range<usize>, from: u64) {
         let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);
         self.absent |= decoded.absent && decoded.columns.iter().any(is_absent);
         // `starts` is empty, or has one entry for each record.

@@ -25,7 +25,9 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         if records == 0 {
             return Ok(());
         }
-        self.prefers_copying = decoded.payload.len() as u64 > decoded.end;
+        // The chunk of records that do not lie in their order may have those of several batches.
+        let may_be_cut = decoded.in_columns && self.writer.size().is_some();
+        self.prefers_copying = decoded.payload.len() as u64 > decoded.end || may_be_cut;
         let unwanted = self.wanted.start.saturating_sub(self.records).min(records as u64);
         let skipped = self.writer.take_to_skip(records as u64 - unwanted);
         let mut from = (unwanted + skipped) as usize;
@@ -56,6 +58,9 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         part: Range<usize>,
     ) -> Result<(), StopReason> {
         self.begin_batch(self.records);
+        if self.in_place && decoded.in_columns && part.len() < decoded.records {
+            self.leave_batch_memory();
+        }
         if self.in_place && !self.append_in_place(decoded, part.clone()) {
             self.leave_batch_memory();
             self.cut_at(CutPoint::NoRoom)?;
@@ -104,24 +109,52 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         true
     }
 
-    /// Adds a part of the records of a call whose chunk lies in the private buffer.
+    /// Adds a part of the records of a call whose chunk lies in the private buffer. `self.records`
+    /// is the number of the first one.
     fn append_copying(
         &mut self,
         decoded: &DecodedRecords,
         part: Range<usize>,
     ) -> Result<(), StopReason> {
-        let is_of_one_source = !decoded.has_payload || decoded.all_in_payload;
-        if is_of_one_source && self.append_together(decoded, &part)? {
-            return Ok(());
+        let first = self.records - part.start as u64;
+        // The parts that are left, the next one last.
+        let mut parts = vec![part];
+        while let Some(part) = parts.pop() {
+            let number = first + part.start as u64;
+            self.begin_batch(number);
+            let place = ValueSpan::of(&decoded.columns, &part);
+            if self.append_together(decoded, &part, &place)?
+                || self.append_by_field(decoded, &part, &place)?
+            {
+                continue;
+            }
+            if part.len() == 1 {
+                self.append_record(decoded, part.start, number)?;
+            } else if self.has_records() && self.writer.size().is_none() {
+                // Values that lie in one batch are adjacent.
+                self.cut_at(CutPoint::NoRoom)?;
+                parts.push(part);
+            } else {
+                let middle = part.start + part.len() / 2;
+                parts.extend([middle..part.end, part.start..middle]);
+            }
         }
-        for record in part.clone() {
-            let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
-            self.ensure_room(bytes)?;
-            self.begin_batch(self.records + (record - part.start) as u64);
-            let chunk = &self.input[self.at..self.at + self.len];
-            let (batch, memory) = self.writer.batch_and_memory();
-            batch.add_copied(memory, decoded, record, chunk, self.position);
-        }
+        Ok(())
+    }
+
+    /// Adds one record, in a dedicated buffer if it fits into no other memory.
+    fn append_record(
+        &mut self,
+        decoded: &DecodedRecords,
+        record: usize,
+        number: u64,
+    ) -> Result<(), StopReason> {
+        let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
+        self.ensure_room(bytes)?;
+        self.begin_batch(number);
+        let chunk = &self.input[self.at..self.at + self.len];
+        let (batch, memory) = self.writer.batch_and_memory();
+        batch.add_copied(memory, decoded, record, chunk, self.position);
         Ok(())
     }
 
@@ -132,10 +165,13 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         &mut self,
         decoded: &DecodedRecords,
         part: &Range<usize>,
+        place: &ValueSpan,
     ) -> Result<bool, StopReason> {
-        let place = ValueSpan::of(&decoded.columns, part);
-        let (from, to) = (self.writer.batch.payload, self.writer.batch.payload + place.span.len());
-        if !place.is_together() || !self.writer.make_room_for(to, part.len())? {
+        let is_of_one_source = !decoded.has_payload || decoded.all_in_payload;
+        let from = place.place_from(self.writer.batch.payload);
+        let to = from + place.span.len();
+        let fits = is_of_one_source && place.is_together();
+        if !fits || !self.writer.make_room_for(to, part.len())? {
             return Ok(false);
         }
         let start = place.span.start & !(IN_PAYLOAD as usize);
@@ -148,6 +184,23 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         let source_at = from.wrapping_sub(start);
         self.writer.batch.add_in_place(decoded, part.clone(), source_at, source_at, self.position);
         self.writer.batch.payload = to;
+        Ok(true)
+    }
+
+    /// Adds a part of the records of a call, field by field. Returns false if they don't fit.
+    fn append_by_field(
+        &mut self,
+        decoded: &DecodedRecords,
+        part: &Range<usize>,
+        place: &ValueSpan,
+    ) -> Result<bool, StopReason> {
+        let to = self.writer.batch.payload + place.bytes_by_field();
+        if !self.writer.make_room_for(to, part.len())? {
+            return Ok(false);
+        }
+        let chunk = &self.input[self.at..self.at + self.len];
+        let (batch, memory) = self.writer.batch_and_memory();
+        batch.add_by_field(memory, decoded, part, chunk, self.position);
         Ok(true)
     }
 }

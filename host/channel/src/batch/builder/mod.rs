@@ -6,7 +6,8 @@
 //! The last call of the decoder selects between the two.
 //!
 //! **Of a fixed size**: records of a call that belong to the next batch are copied. There are few
-//! of them, because reads end close to the end of a batch.
+//! of them, because reads end close to the end of a batch. Records that were emitted field by field
+//! all are copied if they don't fit into one batch: each needs bytes from all over the chunk.
 //!
 //! - `append`: adds the records of a call of the decoder to the batch.
 //! - `memory`: finds memory for the next bytes of input, and makes room for records.

@@ -4,8 +4,6 @@
 //! Both happen only in channels with a [`BatchSize`](crate::BatchSize), when a batch leaves: so a
 //! consumer gets an `n x d` array of such a field without a copy.
 
-use std::ops::Range;
-
 use pipemill_types::{ABSENT, Column, Field};
 
 use crate::Batch;
@@ -60,12 +58,19 @@ impl Batch {
         for field in fields {
             let column = &mut self.columns[*field];
             let mut to = self.payload.next_multiple_of(ALIGN);
+            // Values that are adjacent are copied at once.
+            let (mut adjacent, mut adjacent_to) = (0..0, to);
             for (offset, length) in column.offsets.iter_mut().zip(&column.lengths) {
                 let (from, length) = (*offset as usize, *length as usize);
-                memory.copy_within(Range { start: from, end: from + length }, to);
+                if from != adjacent.end {
+                    memory.copy_within(std::mem::replace(&mut adjacent, from..from), adjacent_to);
+                    adjacent_to = to;
+                }
+                adjacent.end += length;
                 *offset = to as u32;
                 to += length;
             }
+            memory.copy_within(adjacent, adjacent_to);
             self.payload = to;
         }
     }

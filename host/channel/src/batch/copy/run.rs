@@ -1,15 +1,16 @@
 //! Copies records that follow each other. Their values are usually close together, so one copy
-//! takes all bytes from the first value to the last one.
+//! takes all bytes from the first value to the last one. Otherwise they are copied field by field.
 
 use std::ops::Range;
 
 use pipemill_types::{ABSENT, Column};
 
 use crate::Batch;
-use crate::batch::push_copy;
+use crate::batch::ALIGN;
+use crate::batch::copy::by_field::{aligned_as, copy_field, most_bytes};
 
 /// The whole span is copied if it has at most this many times the bytes of the values, plus
-/// [`MAX_BETWEEN`] bytes. Otherwise values are copied one by one.
+/// [`MAX_BETWEEN`] bytes. Otherwise values are copied field by field.
 const MAX_SPREAD: usize = 2;
 /// Bytes that a span may have in addition, so that a span of few values is still copied at once.
 const MAX_BETWEEN: usize = 4 << 10;
@@ -24,6 +25,21 @@ pub(crate) struct ValueSpan {
 }
 
 impl ValueSpan {
+    /// Most bytes of payload that copies of the values take.
+    pub(crate) fn most_bytes(&self) -> usize {
+        if self.is_together() { self.span.len() + ALIGN } else { self.bytes_by_field() }
+    }
+
+    /// Most bytes of payload that copies of the values take, field by field.
+    pub(crate) fn bytes_by_field(&self) -> usize {
+        most_bytes(self.values)
+    }
+
+    /// The place of the copy of the whole span in a payload that ends at `end`.
+    pub(crate) fn place_from(&self, end: usize) -> usize {
+        aligned_as(self.span.start, self.span.len(), end)
+    }
+
     /// The span of these records.
     pub(crate) fn of(columns: &[Column], records: &Range<usize>) -> Self {
         Self::in_order(columns, records).unwrap_or_else(|| Self::in_any_order(columns, records))
@@ -40,7 +56,8 @@ impl ValueSpan {
         let first = columns.iter().map(|column| column.offsets[records.start]).min()?;
         let mut ends = columns.iter().map(|of| of.offsets[last].checked_add(of.lengths[last]));
         let end = ends.try_fold(0, |end, other| Some(end.max(other?)))?;
-        if first > end || end > i32::MAX as u32 {
+        // Offsets of a payload have the highest bit set, so only the distance matters.
+        if first > end || end - first > i32::MAX as u32 || end == ABSENT {
             return None;
         }
         let mut values = 0;
@@ -97,9 +114,9 @@ impl<'a> CopiedRun<'a> {
         Self { batch, memory, records, place }
     }
 
-    /// Bytes of payload that the copies take.
+    /// Most bytes of payload that the copies take.
     pub(crate) fn payload(&self) -> usize {
-        if self.place.is_together() { self.place.span.len() } else { self.place.values }
+        self.place.most_bytes()
     }
 
     /// Adds the records to the end of a batch, whose `memory` has room for them.
@@ -107,7 +124,7 @@ impl<'a> CopiedRun<'a> {
         if self.place.is_together() {
             self.append_together(batch, memory);
         } else {
-            self.append_values(batch, memory);
+            self.append_by_field(batch, memory);
         }
         let is_absent = |column: &Column| column.offsets[self.records.clone()].contains(&ABSENT);
         batch.absent |= self.batch.absent && self.batch.columns.iter().any(is_absent);
@@ -118,7 +135,8 @@ impl<'a> CopiedRun<'a> {
 
     fn append_together(&self, batch: &mut Batch, memory: &mut [u8]) {
         let span = self.place.span.clone();
-        let (from, to) = (span.start as u32, batch.payload as u32);
+        let start = self.place.place_from(batch.payload);
+        let (from, to) = (span.start as u32, start as u32);
         for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
             let offsets = of_run.offsets[self.records.clone()].iter();
             column.offsets.extend(offsets.map(|offset| match *offset {
@@ -127,18 +145,17 @@ impl<'a> CopiedRun<'a> {
             }));
             column.lengths.extend_from_slice(&of_run.lengths[self.records.clone()]);
         }
-        let end = batch.payload + span.len();
-        memory[batch.payload..end].copy_from_slice(&self.memory[span]);
+        let end = start + span.len();
+        memory[start..end].copy_from_slice(&self.memory[span]);
         batch.payload = end;
     }
 
-    fn append_values(&self, batch: &mut Batch, memory: &mut [u8]) {
-        for record in self.records.clone() {
-            for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
-                let (offset, length) = (of_run.offsets[record], of_run.lengths[record] as usize);
-                let value = (offset != ABSENT).then(|| &self.memory[offset as usize..][..length]);
-                push_copy(column, memory, &mut batch.payload, value);
-            }
+    fn append_by_field(&self, batch: &mut Batch, memory: &mut [u8]) {
+        for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
+            let (offsets, lengths) =
+                (&of_run.offsets[self.records.clone()], &of_run.lengths[self.records.clone()]);
+            let source = |from| &self.memory[from as usize..];
+            batch.payload = copy_field((offsets, lengths), source, column, memory, batch.payload);
         }
     }
 }
@@ -241,10 +258,10 @@ mod tests {
             let mut copied = Vec::new();
             for run in cuts.windows(2) {
                 let run = CopiedRun::new(&from, &memory, run[0]..run[1]);
-                prop_assert!(run.payload() <= MAX_SPREAD * run.place.values + MAX_BETWEEN);
+                prop_assert!(run.payload() <= MAX_SPREAD * run.place.values + MAX_BETWEEN + ALIGN);
                 copied.resize(copy.payload + run.payload(), 0);
                 run.append_to(&mut copy, &mut copied);
-                prop_assert_eq!(copy.payload, copied.len());
+                prop_assert!(copy.payload <= copied.len());
             }
             prop_assert_eq!(values(&copy, &copied), values(&from, &memory));
             prop_assert_eq!((copy.records, copy.absent), (from.records, from.absent));
