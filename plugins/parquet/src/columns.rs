@@ -25,6 +25,22 @@ pub(crate) struct Column {
     pub(crate) list: Option<List>,
 }
 
+impl Column {
+    /// Bytes of each value of the field, or of each element of a list, if they have one size.
+    pub(crate) fn element_size(&self) -> Option<usize> {
+        self.convert.size(match self.physical {
+            Physical::Boolean => Some(1),
+            Physical::Fixed(size) => Some(size),
+            Physical::Bytes => None,
+        })
+    }
+
+    /// Bytes of each value of the field, if they have one size.
+    pub(crate) fn size(&self) -> Option<usize> {
+        self.element_size().filter(|_| self.list.is_none())
+    }
+}
+
 /// The levels of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct List {

@@ -2,6 +2,8 @@
 
 use pipemill_parsing::decimal::decimal;
 
+use crate::rows::Sink;
+
 /// Days from the start of Julian days to 1970-01-01.
 const EPOCH_DAY: i64 = 2_440_588;
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
@@ -24,17 +26,54 @@ pub(crate) enum Convert {
 }
 
 impl Convert {
+    /// Whether values become the same bytes.
+    pub(crate) fn is_same_bytes(self) -> bool {
+        matches!(self, Self::Same | Self::Text)
+    }
+
+    /// The size of the values of a field, if they have one size. `stored` is the size of those in
+    /// the pages.
+    pub(crate) fn size(self, stored: Option<usize>) -> Option<usize> {
+        match self {
+            Self::Same => stored,
+            Self::Narrow { bytes, .. } => Some(bytes),
+            Self::Widen | Self::Int96 => Some(8),
+            Self::Text | Self::Decimal { .. } => None,
+        }
+    }
+
+    /// Appends the values of a field: all of these, which are stored with `size` bytes each. After
+    /// an error, those before it are appended.
+    pub(crate) fn push_all(
+        self,
+        stored: &[u8],
+        size: usize,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), String> {
+        match self {
+            Self::Same if sink.ends.is_none() => sink.bytes.extend_from_slice(stored),
+            Self::Widen if size == 4 => {
+                let from = sink.bytes.len();
+                sink.bytes.resize(from + 2 * stored.len(), 0);
+                let places = sink.bytes[from..].as_chunks_mut::<8>().0.iter_mut();
+                for (place, number) in places.zip(stored.as_chunks::<4>().0) {
+                    *place = i64::from(i32::from_le_bytes(*number)).to_le_bytes();
+                }
+            }
+            _ => return stored.chunks_exact(size).try_for_each(|value| self.push(value, sink)),
+        }
+        Ok(())
+    }
+
     /// Appends the value of the field. The error says what the value is.
     #[inline]
-    pub(crate) fn push(self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    pub(crate) fn push(self, stored: &[u8], sink: &mut Sink<'_>) -> Result<(), String> {
+        let out = &mut *sink.bytes;
         match self {
             Self::Same => out.extend_from_slice(stored),
             Self::Text => match std::str::from_utf8(stored) {
                 Ok(_) => out.extend_from_slice(stored),
-                Err(error) => {
-                    let at = error.valid_up_to();
-                    return Err(format!("text that is not UTF-8 at +{at}"));
-                }
+                Err(error) => return Err(no_text(&error)),
             },
             Self::Narrow { bytes, is_signed } => {
                 let value = i32::from_le_bytes(exactly(stored)?);
@@ -62,8 +101,14 @@ impl Convert {
                 out.extend_from_slice(decimal(digits, scale).as_bytes());
             }
         }
+        sink.end_value();
         Ok(())
     }
+}
+
+/// What bytes are that are no text.
+pub(crate) fn no_text(error: &std::str::Utf8Error) -> String {
+    format!("text that is not UTF-8 at +{}", error.valid_up_to())
 }
 
 fn exactly<const N: usize>(stored: &[u8]) -> Result<[u8; N], String> {
@@ -98,7 +143,9 @@ mod tests {
     fn numbers_that_do_not_fit_are_errors() {
         let narrow = |value: i32, bytes, is_signed| {
             let mut out = Vec::new();
-            Convert::Narrow { bytes, is_signed }.push(&value.to_le_bytes(), &mut out).map(|()| out)
+            let mut sink = Sink { bytes: &mut out, ends: None, start: 0 };
+            Convert::Narrow { bytes, is_signed }.push(&value.to_le_bytes(), &mut sink)?;
+            Ok::<_, String>(out)
         };
         assert_eq!(narrow(-1, 1, true), Ok(vec![0xff]));
         assert_eq!(narrow(255, 1, false), Ok(vec![0xff]));

@@ -5,9 +5,10 @@
 //! checks it. `plan` makes parts of a file that can be read at any place: a part is a group, with the
 //! bytes of the wanted columns, and a footer of its own (`part`, `footer_writer`). A file that can be
 //! read only from its start is decoded when all of it is in the chunk. `columns` decides which
-//! columns become fields, `column_reader` reads the pages of one of them (`page_header`), `values`
-//! and its encodings (`hybrid`, `delta`) the values in a page, and `convert` makes values of fields
-//! of them. The host decompresses pages.
+//! columns become fields. `pages` reads the pages of one of them (`page_header`), which the host
+//! decompresses, `column_reader` the levels in them, `values` and its encodings (`hybrid`, `delta`)
+//! the values, and `convert` makes values of fields of them. `rows` has those that are read and not
+//! emitted yet, and `block` emits them, field by field.
 //!
 //! **State between calls.** The state has what the footer says, and a position in each column of the
 //! group that is being read, with the rows that are read and not emitted yet. Bytes are consumed up
@@ -16,6 +17,7 @@
 //! **After an error** in a group, decoding continues at the next group: pages of a column have no
 //! marks at which another row begins.
 
+mod block;
 mod column_reader;
 mod columns;
 mod convert;
@@ -25,30 +27,33 @@ mod footer;
 mod footer_writer;
 mod hybrid;
 mod page_header;
+mod pages;
 mod part;
 mod plan;
+mod rows;
 mod thrift;
 mod thrift_writer;
 mod values;
 
-use column_reader::{ColumnReader, Input, Rows, Stop};
+use block::Block;
+use column_reader::ColumnReader;
 use directory::Directory;
 use footer::{ENCRYPTED, MAGIC};
+use pages::{Input, Stop};
 use part::{HEAD, Kind, PartHead};
 use pipemill_parsing::head::Head;
 use pipemill_parsing::paths::{WantedPath, wanted_paths};
 use pipemill_plugin::{
     DecodeError, Decoder, Field, Next, OptionSpec, Options, Piece, Progress, Records, StreamInfo,
 };
+use rows::Rows;
 
 #[cfg(feature = "export")]
 pipemill_plugin::export!(Parquet);
 
-/// Rows of a column that are read at a time, and the bytes of values at which reading stops.
-const ROWS: usize = 1024;
-const ROWS_BYTES: usize = 1 << 20;
-/// Bytes of values that a call emits before it returns.
-const CALL_BYTES: usize = 8 << 20;
+/// Bytes of values that a call emits before it returns: those of one block, or of more if the groups
+/// are small.
+const CALL_BYTES: usize = 1 << 20;
 
 /// The decoder of a stream.
 #[derive(Debug)]
@@ -76,6 +81,8 @@ struct File {
     group: usize,
     rows_left: u64,
     readers: Vec<(ColumnReader, Rows)>,
+    /// The rows that are emitted together.
+    block: Block,
 }
 
 impl Decoder for Parquet {
@@ -223,8 +230,9 @@ impl Parquet {
             out.set_schema(&fields);
             self.has_schema = true;
         }
-        let file =
-            File { directory, first_group, base: 0, group: 0, rows_left: 0, readers: Vec::new() };
+        let block = Block::new(&directory.columns);
+        let (base, group, rows_left, readers) = (0, 0, 0, Vec::new());
+        let file = File { directory, first_group, base, group, rows_left, readers, block };
         self.file.insert(file).decode(chunk, self.verify, out)
     }
 
@@ -288,49 +296,38 @@ impl File {
         (self.directory.needed_from[group] - self.base) as usize
     }
 
-    /// Emits some rows of the group. Returns the bytes of their values.
+    /// Emits some rows of the group. Returns the bytes of their values. An error comes after the
+    /// rows before it.
     fn rows(&mut self, input: Input, out: &mut Records) -> Result<usize, (usize, Stop)> {
         if self.readers.is_empty() {
             self.begin_group()?;
         }
-        let wanted = ROWS.min(usize::try_from(self.rows_left).unwrap_or(ROWS));
-        let mut rows = wanted;
-        for (number, column) in self.directory.columns.iter().enumerate() {
-            let (reader, read) = &mut self.readers[number];
-            let limits = (rows.max(1), ROWS_BYTES);
-            let result = if self.rows_left == 0 {
-                Ok(())
-            } else {
-                reader.read(column, input, out, read, limits)
-            };
-            result.map_err(|stop| (number, stop))?;
-            if read.len() == 0 && wanted > 0 {
-                let left = self.rows_left;
-                let why = format!("expected {left} more rows, found the end of its values");
-                return Err((number, Stop::Bad(why)));
-            }
-            rows = rows.min(read.len());
-        }
         let start = self.place(self.group);
-        let mut bytes = 0;
-        for row in 0..rows {
-            for (_, read) in &self.readers {
-                match read.get(row) {
-                    Some(value) => {
-                        bytes += value.len();
-                        out.field_bytes(value);
-                    }
-                    None => out.absent(),
-                }
-            }
-            out.end_record(start);
-        }
-        self.readers.iter_mut().for_each(|(_, read)| read.drop_first(rows));
+        let columns = &self.directory.columns;
+        self.block.read(columns, &mut self.readers, (input, &mut *out), self.rows_left);
+        let (rows, bytes) = (self.block.rows, self.block.bytes());
+        self.block.emit(&mut self.readers, (input.chunk, start), out);
         self.rows_left -= rows as u64;
+        if let Some(stop) = self.stop() {
+            return Err(stop);
+        }
         if self.rows_left == 0 {
             self.end_group()?;
+        } else if rows == 0 {
+            let column = self.readers.iter().position(|(_, rows)| rows.read() == 0);
+            let why = format!("expected {} more rows, found the end of its values", self.rows_left);
+            return Err((column.unwrap_or(0), Stop::Bad(why)));
         }
-        Ok(bytes + rows * 8 * self.directory.columns.len())
+        Ok(bytes)
+    }
+
+    /// The error right after the rows that were emitted, with the number of its column.
+    fn stop(&self) -> Option<(usize, Stop)> {
+        let mut readers = self.readers.iter().enumerate();
+        readers.find_map(|(number, (reader, rows))| {
+            let stop = reader.stop().filter(|_| rows.read() == self.block.rows)?;
+            Some((number, stop.clone()))
+        })
     }
 
     fn begin_group(&mut self) -> Result<(), (usize, Stop)> {
@@ -339,7 +336,7 @@ impl File {
         for (number, column) in self.directory.columns.iter().enumerate() {
             let reader = ColumnReader::new(&group.chunks[column.number], column);
             let reader = reader.map_err(|stop| (number, stop))?;
-            self.readers.push((reader, Rows::default()));
+            self.readers.push((reader, Rows::new(column.size())));
         }
         Ok(())
     }
@@ -347,7 +344,7 @@ impl File {
     /// Checks that no column has more rows than the group, and goes on to the next group.
     fn end_group(&mut self) -> Result<(), (usize, Stop)> {
         let more =
-            self.readers.iter().position(|(reader, read)| !reader.is_at_end() || read.len() > 0);
+            self.readers.iter().position(|(reader, rows)| !reader.is_at_end() || rows.len() > 0);
         if let Some(number) = more {
             let rows = self.directory.footer.groups[self.group].rows;
             let why = format!("expected the {rows} rows of the group, found more values");

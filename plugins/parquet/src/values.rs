@@ -3,23 +3,71 @@
 use std::ops::Range;
 
 use crate::columns::Physical;
-use crate::convert::Convert;
+use crate::convert::{Convert, no_text};
 use crate::delta::Delta;
-use crate::hybrid::{Hybrid, bits};
+use crate::hybrid::Hybrid;
+use crate::rows::Sink;
 
-/// Values of fields, one after the other, with their ends.
+/// The most bytes of a value that is copied with bytes after it.
+const SHORT: usize = 16;
+/// Bytes that are made room for at a time.
+const ROOM: usize = 16 << 10;
+
+/// Values of fields, one after the other: a dictionary, or the elements of a list.
 #[derive(Debug, Default)]
 pub(crate) struct Converted {
     pub(crate) bytes: Vec<u8>,
+    /// Where each ends, if they have different sizes.
     pub(crate) ends: Vec<u32>,
+    /// Bytes of each, if they have one size.
+    pub(crate) size: Option<usize>,
 }
 
 impl Converted {
-    #[inline]
-    pub(crate) fn get(&self, at: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(at)? as usize;
-        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        self.bytes.get(start..end)
+    /// Where values are appended.
+    pub(crate) fn sink(&mut self) -> Sink<'_> {
+        let ends = self.size.is_none().then_some(&mut self.ends);
+        Sink { bytes: &mut self.bytes, ends, start: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.size.map_or(self.ends.len(), |size| self.bytes.len() / size)
+    }
+
+    /// Appends the values with these numbers. After an error, those before it are appended.
+    fn append(&self, numbers: &[u32], sink: &mut Sink<'_>) -> Result<(), String> {
+        let most = self.len();
+        let largest = numbers.iter().fold(0, |largest, number| (*number).max(largest));
+        let known = match (largest as usize) < most {
+            true => numbers.len(),
+            false => numbers.iter().take_while(|number| (**number as usize) < most).count(),
+        };
+        let (numbers, unknown) = numbers.split_at(known);
+        match self.size {
+            Some(4) => append_fixed::<4>(&self.bytes, numbers, sink),
+            Some(8) => append_fixed::<8>(&self.bytes, numbers, sink),
+            Some(size) => numbers.iter().for_each(|number| {
+                sink.bytes.extend_from_slice(&self.bytes[*number as usize * size..][..size]);
+            }),
+            None => self.append_sized(numbers, sink),
+        }
+        match unknown.first() {
+            Some(found) => Err(format!("expected an index below {most}, found {found}")),
+            None => Ok(()),
+        }
+    }
+
+    fn append_sized(&self, numbers: &[u32], sink: &mut Sink<'_>) {
+        let mut numbers = numbers.iter();
+        let count = numbers.len();
+        let range = |number: &u32| {
+            let number = *number as usize;
+            let start = if number == 0 { 0 } else { self.ends[number - 1] as usize };
+            start..self.ends[number] as usize
+        };
+        // All of them are known.
+        let next = || Ok(numbers.next().map_or(0..0, range));
+        let _ = append(&self.bytes, sink, count, next);
     }
 
     /// Appends all values as one list: their offsets, then their bytes.
@@ -30,6 +78,17 @@ impl Converted {
             out.extend_from_slice(&(first + end).to_le_bytes());
         }
         out.extend_from_slice(&self.bytes);
+    }
+}
+
+/// Appends the values of N bytes with these numbers, which there are.
+fn append_fixed<const N: usize>(values: &[u8], numbers: &[u32], sink: &mut Sink<'_>) {
+    let (values, _) = values.as_chunks::<N>();
+    let from = sink.bytes.len();
+    sink.bytes.resize(from + N * numbers.len(), 0);
+    let (places, _) = sink.bytes[from..].as_chunks_mut::<N>();
+    for (place, number) in places.iter_mut().zip(numbers) {
+        *place = values[*number as usize];
     }
 }
 
@@ -143,67 +202,66 @@ impl Values {
         })
     }
 
-    /// Appends the next values.
+    /// Appends the next values. After an error, those before it are appended.
     pub(crate) fn take(
         &mut self,
         count: usize,
         page: &[u8],
         dictionary: Option<&Converted>,
         convert: Convert,
-        out: &mut Converted,
+        sink: &mut Sink<'_>,
         scratch: &mut Vec<u32>,
     ) -> Result<(), String> {
-        let mut push = |stored: &[u8]| {
-            convert.push(stored, &mut out.bytes)?;
-            out.ends.push(out.bytes.len() as u32);
-            Ok::<_, String>(())
-        };
         match self {
             Self::Fixed { at, size } => {
-                let all = count * *size;
-                let stored = page.get(*at..*at + all).ok_or_else(|| cut(page, *at))?;
-                *at += all;
-                stored.chunks_exact(*size).try_for_each(push)
+                let there = count.min(page.len().saturating_sub(*at) / *size);
+                let stored = &page[*at..*at + there * *size];
+                *at += stored.len();
+                convert.push_all(stored, *size, sink)?;
+                if there < count { Err(cut(page, *at)) } else { Ok(()) }
             }
             Self::Booleans { bit } => {
-                if (*bit + count as u64).div_ceil(8) > page.len() as u64 {
-                    return Err(cut(page, (*bit / 8) as usize));
-                }
-                for at in *bit..*bit + count as u64 {
-                    push(&[bits(page, at, 1) as u8])?;
-                }
-                *bit += count as u64;
-                Ok(())
+                let end = (*bit + count as u64).min(page.len() as u64 * 8);
+                let of = |at: u64| page[(at / 8) as usize] >> (at % 8) & 1;
+                sink.bytes.extend((*bit..end).map(of));
+                let is_cut = end - *bit < count as u64;
+                *bit = end;
+                if is_cut { Err(cut(page, page.len())) } else { Ok(()) }
+            }
+            Self::Bytes { at } if convert.is_same_bytes() => {
+                let from = sink.count();
+                let result = append(page, sink, count, || {
+                    let size = size_at(page, *at).ok_or_else(|| cut(page, *at))?;
+                    let start = *at + 4;
+                    *at = start + size;
+                    Ok(start..*at)
+                });
+                check_text(convert, sink, from)?;
+                result
             }
             Self::Bytes { at } => (0..count).try_for_each(|_| {
                 let stored = sized(page, *at).ok_or_else(|| cut(page, *at))?;
                 *at += 4 + stored.len();
-                push(stored)
+                convert.push(stored, sink)
             }),
             Self::Indices(indices) => {
                 let dictionary = dictionary.ok_or("expected a dictionary before it, found none")?;
                 scratch.clear();
-                indices.take(page, count, scratch)?;
-                for index in scratch.iter() {
-                    let value = dictionary.get(*index as usize).ok_or_else(|| {
-                        let most = dictionary.ends.len();
-                        format!("expected an index below {most}, found {index}")
-                    })?;
-                    out.bytes.extend_from_slice(value);
-                    out.ends.push(out.bytes.len() as u32);
-                }
-                Ok(())
+                let result = indices.take(page, count, scratch);
+                dictionary.append(scratch, sink)?;
+                result
             }
             Self::Runs(runs) => {
                 scratch.clear();
-                runs.take(page, count, scratch)?;
-                scratch.iter().try_for_each(|value| push(&[*value as u8]))
+                let result = runs.take(page, count, scratch);
+                sink.bytes.extend(scratch.iter().map(|value| *value as u8));
+                result
             }
             Self::Deltas { delta, size } => (0..count)
-                .try_for_each(|_| push(&delta.next(page)?.to_le_bytes()[..*size])),
+                .try_for_each(|_| convert.push(&delta.next(page)?.to_le_bytes()[..*size], sink)),
             Self::Lengths { delta, at } => (0..count).try_for_each(|_| {
                 let stored = next(page, at, delta.next(page)?)?;
-                push(stored)
+                convert.push(stored, sink)
             }),
             Self::Prefixes { prefixes, lengths, at, last } => (0..count).try_for_each(|_| {
                 let prefix = prefixes.next(page)?;
@@ -215,24 +273,96 @@ impl Values {
                 })?;
                 last.truncate(common);
                 last.extend_from_slice(rest);
-                push(last)
+                convert.push(last, sink)
             }),
             Self::Split { at, size, count: all, next } => {
-                if *next + count > *all {
-                    return Err(cut(page, page.len()));
+                let there = count.min(*all - *next);
+                let mut values = vec![0; *size * there];
+                for byte in 0..*size {
+                    let of_all = &page[*at + byte * *all + *next..][..there];
+                    let places = values.iter_mut().skip(byte).step_by(*size);
+                    places.zip(of_all).for_each(|(place, byte)| *place = *byte);
                 }
-                let mut value = vec![0; *size];
-                for number in *next..*next + count {
-                    for (byte, place) in value.iter_mut().zip((*at + number..).step_by(*all)) {
-                        *byte = page[place];
-                    }
-                    push(&value)?;
-                }
-                *next += count;
-                Ok(())
+                *next += there;
+                convert.push_all(&values, *size, sink)?;
+                if there < count { Err(cut(page, page.len())) } else { Ok(()) }
             }
         }
     }
+}
+
+/// Appends `count` values, which are parts of `from`. `next` says where the next one lies. After an
+/// error, those before it are appended.
+#[inline]
+fn append(
+    from: &[u8],
+    sink: &mut Sink<'_>,
+    count: usize,
+    mut next: impl FnMut() -> Result<Range<usize>, String>,
+) -> Result<(), String> {
+    let out = &mut *sink.bytes;
+    let mut to = out.len();
+    let mut result = Ok(());
+    for _ in 0..count {
+        let range = match next() {
+            Ok(range) => range,
+            Err(why) => {
+                result = Err(why);
+                break;
+            }
+        };
+        let end = to + range.len();
+        // Short values are copied with bytes after them, which the next value replaces.
+        if end + SHORT > out.len() {
+            out.resize((end + SHORT).max(to + ROOM), 0);
+        }
+        copy(from, range, out, to);
+        to = end;
+        if let Some(ends) = &mut sink.ends {
+            ends.push((to - sink.start) as u32);
+        }
+    }
+    out.truncate(to);
+    result
+}
+
+/// Copies a value. A copy of a fixed number of bytes is no call.
+#[inline]
+fn copy(from: &[u8], range: Range<usize>, out: &mut [u8], to: usize) {
+    if range.len() <= SHORT
+        && let Some(source) = from.get(range.start..).and_then(<[u8]>::first_chunk::<SHORT>)
+        && let Some(place) = out.get_mut(to..).and_then(<[u8]>::first_chunk_mut::<SHORT>)
+    {
+        *place = *source;
+        return;
+    }
+    out[to..to + range.len()].copy_from_slice(&from[range]);
+}
+
+/// Checks the values from this number on, if they are text. The one that is no text and those after
+/// it are removed. The check of all at once is faster than one of each.
+fn check_text(convert: Convert, sink: &mut Sink<'_>, from: usize) -> Result<(), String> {
+    let (Convert::Text, Some(ends)) = (convert, &mut sink.ends) else { return Ok(()) };
+    let place = |end: &u32| sink.start + *end as usize;
+    let start = from.checked_sub(1).map_or(sink.start, |last| place(&ends[last]));
+    let is_text = std::str::from_utf8(&sink.bytes[start..]).is_ok_and(|text| {
+        let is_whole = |end: &u32| text.is_char_boundary(place(end) - start);
+        ends[from..].iter().fold(true, |all_are, end| all_are & is_whole(end))
+    });
+    if is_text {
+        return Ok(());
+    }
+    let mut at = start;
+    for number in from..ends.len() {
+        let end = place(&ends[number]);
+        if let Err(error) = std::str::from_utf8(&sink.bytes[at..end]) {
+            sink.bytes.truncate(at);
+            ends.truncate(number);
+            return Err(no_text(&error));
+        }
+        at = end;
+    }
+    Ok(())
 }
 
 fn indices(bytes: &[u8], range: Range<usize>) -> Result<Values, String> {
@@ -252,9 +382,16 @@ fn runs(bytes: &[u8], range: Range<usize>) -> Result<Values, String> {
 
 /// The bytes after their length.
 pub(crate) fn sized(bytes: &[u8], at: usize) -> Option<&[u8]> {
-    let size = bytes.get(at..)?.first_chunk::<4>()?;
-    let size = u32::from_le_bytes(*size) as usize;
-    bytes.get(at + 4..)?.get(..size)
+    let size = size_at(bytes, at)?;
+    bytes.get(at + 4..at + 4 + size)
+}
+
+/// The length of the bytes after it, if they are there.
+#[inline]
+fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    let size = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
+    (size <= rest.len() - 4).then_some(size)
 }
 
 /// The next value of this length, and goes on after it.
