@@ -263,10 +263,21 @@ impl StoredValues {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bits<'a>(Option<&'a [u8]>);
 
-impl Bits<'_> {
+impl<'a> Bits<'a> {
     #[inline]
     pub(crate) fn is_null(self, row: usize) -> bool {
         self.0.is_some_and(|bits| bits.get(row / 8).is_none_or(|byte| byte >> (row % 8) & 1 == 0))
+    }
+
+    /// The bits of these rows, of which the first one has the lowest bit of a byte. `None` if all
+    /// of them are there.
+    pub(crate) fn of(self, rows: Range<usize>) -> Option<&'a [u8]> {
+        let bits = self.0?.get(rows.start / 8..rows.end.div_ceil(8))?;
+        let (last, whole) = bits.split_last()?;
+        let unused = (8 - rows.end % 8) % 8;
+        let is_full = *last | !(u8::MAX >> unused) == u8::MAX;
+        let are_all_there = is_full && whole.iter().all(|bits| *bits == u8::MAX);
+        (!are_all_there).then_some(bits)
     }
 
     /// Whether one of these is null.
@@ -313,11 +324,17 @@ pub(crate) struct Values<'a> {
     pub(crate) rows: usize,
     pub(crate) valid: Bits<'a>,
     pub(crate) first: &'a [u8],
-    second: &'a [u8],
+    pub(crate) second: &'a [u8],
     long: Vec<&'a [u8]>,
 }
 
 impl<'a> Values<'a> {
+    /// Bytes of all of its buffers.
+    pub(crate) fn byte_count(&self) -> usize {
+        let long: usize = self.long.iter().map(|one| one.len()).sum();
+        self.first.len() + self.second.len() + long
+    }
+
     /// The bytes of a value. The row is below the number of rows.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<&'a [u8], String> {

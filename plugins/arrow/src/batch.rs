@@ -1,5 +1,5 @@
 //! A batch of rows: its columns are loaded, then its rows are emitted, in several calls if they are
-//! many.
+//! many. Rows are emitted together (`block`), or one by one if one of them has an error.
 
 use std::ops::Range;
 
@@ -7,6 +7,7 @@ use pipemill_parsing::columns::NULL_ELEMENT;
 use pipemill_plugin::{Records, Scalar};
 
 use crate::array::{Bits, Lists, LoadError, Loader, StoredList, StoredValues, Validity, Values};
+use crate::block::{self, Block};
 use crate::columns::{Column, Layout, Leaf, Storage};
 use crate::convert::Convert;
 use crate::dictionaries::Dictionaries;
@@ -61,20 +62,41 @@ impl Batch {
             columns.map(|(stored, column)| stored.open(column, dictionaries, message)).collect();
         let mut spent = 0;
         while self.row < self.rows && spent < most {
-            for (number, column) in columns.iter().enumerate() {
-                match column.emit(self.row, out) {
-                    Ok(bytes) => spent += bytes + 8,
-                    Err(why) => {
-                        out.abandon_record();
-                        return Err((number, why));
-                    }
-                }
+            let rows = block::rows_together(&columns, self.row..self.rows, most - spent);
+            if let Some(block) = Block::of(&columns, rows.clone(), most) {
+                spent += block.bytes();
+                block.emit(chunk, start, out);
+                self.row = rows.end;
+                continue;
             }
-            out.end_record(start);
-            self.row += 1;
+            // One of the rows can't be emitted: those before it are emitted one by one.
+            while self.row < rows.end && spent < most {
+                spent += emit_row(&columns, self.row, out)?;
+                out.end_record(start);
+                self.row += 1;
+            }
         }
         Ok(spent)
     }
+}
+
+/// Adds the fields of a row. Returns their bytes.
+fn emit_row(
+    columns: &[OpenColumn<'_>],
+    row: usize,
+    out: &mut Records,
+) -> Result<usize, ColumnError<String>> {
+    let mut bytes = 0;
+    for (number, column) in columns.iter().enumerate() {
+        match column.emit(row, out) {
+            Ok(of_value) => bytes += of_value + 8,
+            Err(why) => {
+                out.abandon_record();
+                return Err((number, why));
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 fn load(column: &Column, rows: usize, loader: &mut Loader) -> Result<Stored, LoadError> {
@@ -125,45 +147,74 @@ impl Stored {
 }
 
 /// A column whose buffers are at hand.
-struct OpenColumn<'a> {
-    column: &'a Column,
-    structs: Vec<Bits<'a>>,
-    lists: Vec<Lists<'a>>,
+pub(crate) struct OpenColumn<'a> {
+    pub(crate) column: &'a Column,
+    pub(crate) structs: Vec<Bits<'a>>,
+    pub(crate) lists: Vec<Lists<'a>>,
     /// How many elements there are for each of the lists.
     elements: Vec<usize>,
-    values: Values<'a>,
+    pub(crate) values: Values<'a>,
     dictionary: Option<&'a Dictionary>,
 }
 
-impl OpenColumn<'_> {
+/// A value that is not absent.
+pub(crate) enum Value<'a> {
+    /// These bytes.
+    Same(&'a [u8]),
+    /// These bytes, which are converted.
+    Converted(&'a [u8]),
+    /// The list of these elements.
+    List(Range<usize>),
+}
+
+impl<'a> OpenColumn<'a> {
     /// Emits the value of a row. Returns its bytes.
     #[inline]
     fn emit(&self, row: usize, out: &mut Records) -> Result<usize, String> {
+        match self.value(row)? {
+            None => self.absent(out),
+            Some(value) => out.field_made(|payload| {
+                let from = payload.len();
+                self.push_value(&value, payload)?;
+                Ok(payload.len() - from)
+            }),
+        }
+    }
+
+    /// The value of a row. `None` if it is absent.
+    #[inline]
+    pub(crate) fn value(&self, row: usize) -> Result<Option<Value<'a>>, String> {
         let leaf = &self.column.values;
         if self.structs.iter().any(|bits| bits.is_null(row)) {
-            return self.absent(out);
+            return Ok(None);
         }
         if !self.lists.is_empty() {
-            return self.emit_list(row, out);
+            return self.elements_of(row).map(|elements| elements.map(Value::List));
         }
         if leaf.storage == Storage::None || self.values.valid.is_null(row) {
-            return self.absent(out);
+            return Ok(None);
         }
         let stored = self.values.get(row)?;
         if leaf.dictionary.is_some() {
-            return match self.lookup(leaf, stored)? {
-                Some(value) => {
-                    out.field_bytes(value);
-                    Ok(value.len())
-                }
-                None => self.absent(out),
-            };
+            return Ok(self.lookup(leaf, stored)?.map(Value::Same));
         }
-        if leaf.convert == Convert::Same {
-            out.field_bytes(stored);
-            return Ok(stored.len());
+        Ok(Some(match leaf.convert {
+            Convert::Same => Value::Same(stored),
+            _ => Value::Converted(stored),
+        }))
+    }
+
+    /// Appends a value.
+    #[inline]
+    pub(crate) fn push_value(&self, value: &Value<'_>, to: &mut Vec<u8>) -> Result<(), String> {
+        match value {
+            Value::Same(stored) => {
+                to.extend_from_slice(stored);
+                Ok(())
+            }
+            Value::Converted(stored) => push(self.column.values.convert, stored, to),
+            Value::List(elements) => self.push_list(elements.clone(), to),
         }
-        out.field_made(|payload| push(leaf.convert, stored, payload))
     }
 
     fn absent(&self, out: &mut Records) -> Result<usize, String> {
@@ -175,7 +226,7 @@ impl OpenColumn<'_> {
     }
 
     /// The value of a dictionary that an index stands for. `None` if it is null.
-    fn lookup(&self, leaf: &Leaf, index: &[u8]) -> Result<Option<&[u8]>, String> {
+    fn lookup(&self, leaf: &Leaf, index: &[u8]) -> Result<Option<&'a [u8]>, String> {
         let Some(reference) = &leaf.dictionary else { return Ok(None) };
         let id = reference.id;
         let Some(dictionary) = self.dictionary else {
@@ -193,9 +244,10 @@ impl OpenColumn<'_> {
         })
     }
 
-    fn emit_list(&self, row: usize, out: &mut Records) -> Result<usize, String> {
+    /// The elements of a row's list. `None` if it is absent.
+    fn elements_of(&self, row: usize) -> Result<Option<Range<usize>>, String> {
         if self.lists[0].valid.is_null(row) {
-            return self.absent(out);
+            return Ok(None);
         }
         let mut elements = row..row + 1;
         for (at, (list, most)) in self.lists.iter().zip(&self.elements).enumerate() {
@@ -207,24 +259,22 @@ impl OpenColumn<'_> {
         if self.values.valid.has_null(elements.clone()) {
             return Err(NULL_ELEMENT.to_owned());
         }
+        Ok(Some(elements))
+    }
+
+    /// Appends the list of these elements.
+    fn push_list(&self, elements: Range<usize>, payload: &mut Vec<u8>) -> Result<(), String> {
         let leaf = &self.column.values;
         let has_offsets = matches!(self.column.field.scalar, Scalar::Bytes | Scalar::Utf8);
-        out.field_made(|payload| {
-            let from = payload.len();
-            match (leaf.storage, leaf.convert, &leaf.dictionary) {
-                (Storage::Fixed(size), Convert::Same, None) if !has_offsets => {
-                    let bytes = elements.start * size..elements.end * size;
-                    payload.extend_from_slice(self.values.first.get(bytes).unwrap_or_default());
-                }
-                _ if has_offsets => self.push_strings(leaf, elements, payload)?,
-                _ => {
-                    for element in elements {
-                        self.push_element(leaf, element, payload)?;
-                    }
-                }
+        match (leaf.storage, leaf.convert, &leaf.dictionary) {
+            (Storage::Fixed(size), Convert::Same, None) if !has_offsets => {
+                let bytes = elements.start * size..elements.end * size;
+                payload.extend_from_slice(self.values.first.get(bytes).unwrap_or_default());
+                Ok(())
             }
-            Ok(payload.len() - from)
-        })
+            _ if has_offsets => self.push_strings(leaf, elements, payload),
+            _ => elements.into_iter().try_for_each(|at| self.push_element(leaf, at, payload)),
+        }
     }
 
     /// Appends a list of bytes or text: the offsets of its elements, then these.
@@ -261,7 +311,7 @@ impl OpenColumn<'_> {
     ) -> Result<(), String> {
         let stored = self.values.get(element)?;
         if leaf.dictionary.is_none() {
-            return push(leaf.convert, stored, payload).map(|_| ());
+            return push(leaf.convert, stored, payload);
         }
         let value = self.lookup(leaf, stored)?.ok_or(NULL_ELEMENT)?;
         payload.extend_from_slice(value);
@@ -269,11 +319,9 @@ impl OpenColumn<'_> {
     }
 }
 
-/// Appends a value. Returns its bytes.
+/// Appends a value.
 #[inline]
-fn push(convert: Convert, stored: &[u8], payload: &mut Vec<u8>) -> Result<usize, String> {
-    let from = payload.len();
+fn push(convert: Convert, stored: &[u8], payload: &mut Vec<u8>) -> Result<(), String> {
     let result = convert.push(stored, payload);
-    result.map_err(|what| format!("expected a value of its type, found {what}"))?;
-    Ok(payload.len() - from)
+    result.map_err(|what| format!("expected a value of its type, found {what}"))
 }

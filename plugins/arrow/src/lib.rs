@@ -21,6 +21,7 @@
 
 mod array;
 mod batch;
+mod block;
 mod columns;
 mod convert;
 mod dictionaries;
