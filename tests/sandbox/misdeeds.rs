@@ -123,6 +123,57 @@ fn cases() -> Vec<Case> {
                 "raise `max",
             ],
         ),
+        // What it says of columns.
+        plugin("columns-few-schema", &["emitted 0 columns for 3 fields", AUTHOR]),
+        plugin(
+            "columns-outside-schema",
+            &[
+                "a column of 2 records for field `number` with values at 15, 4 bytes long, outside \
+                 its chunk of 16 bytes",
+                AUTHOR,
+            ],
+        ),
+        plugin(
+            "columns-far-outside-schema",
+            &["with values at 2147483647, 4294967295 bytes long, outside its payload", AUTHOR],
+        ),
+        plugin(
+            "columns-offsets-outside-schema",
+            &["`bytes` with offsets at 12, 12 bytes long, outside its payload of 20 bytes", AUTHOR],
+        ),
+        plugin(
+            "columns-bits-outside-schema",
+            &["`maybe` with bits at 16, 1 bytes long, outside its chunk of 16 bytes", AUTHOR],
+        ),
+        plugin("columns-short-schema", &["`number` with 3 bytes of values, not 4", AUTHOR]),
+        plugin("columns-few-offsets-schema", &["`bytes` with 8 bytes of offsets, not 12", AUTHOR]),
+        plugin("columns-no-offsets-schema", &["`bytes` without offsets, and its", AUTHOR]),
+        plugin("columns-back-schema", &["with an offset of 0 after one of 131073", AUTHOR]),
+        plugin("columns-beyond-schema", &["with an offset of 4 in 3 bytes of values", AUTHOR]),
+        plugin("columns-no-bits-schema", &["with 0 bytes of bits, not 1", AUTHOR]),
+        plugin(
+            "columns-absent-schema",
+            &["record 0 of the call lacks the field `number`, which is not", AUTHOR],
+        ),
+        Case {
+            records: Vec::new(),
+            ..plugin("columns-list-schema", &["a list in field `words` that ends at 11", AUTHOR])
+        },
+        case(
+            "columns-shared-schema",
+            Limit,
+            &["fields of 80000 bytes together, more than `max_record` = 65536", "raise `max_rec"],
+        ),
+        case(
+            "columns-flood-schema",
+            Limit,
+            &["more than 1048576 bytes in one call", "raise `limits.output`"],
+        ),
+        case(
+            "columns-many-schema",
+            Limit,
+            &["more than 1048576 bytes in one call", "raise `limits.output`"],
+        ),
         // What it says of its progress.
         case("stay", Decode, &["ends inside a record, 16 bytes after its start"]),
         plugin("bad-need", &["asks for 1 bytes and was shown 16, but got no further", AUTHOR]),

@@ -712,9 +712,10 @@ pub mod pipemill {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Emits `records` records: one column for each field of the schema, in its order. The call adds
-            /// `payload` to the payload before its spans are looked up, as `emit` does. All records begin at
-            /// the offset `start` of the chunk, as records that share a compressed block do. It has a meaning
-            /// only if `stream-info.offsets` is set.
+            /// `payload` to the payload before its spans are looked up, as `emit` does, but at the next
+            /// multiple of 64 bytes, unless it is empty. Consumers read columns without a copy if these begin
+            /// at such a place, too. All records begin at the offset `start` of the chunk, as records that share a compressed
+            /// block do. It has a meaning only if `stream-info.offsets` is set.
             #[allow(async_fn_in_trait)]
             pub fn emit_columns(
                 records: u32,

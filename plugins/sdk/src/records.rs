@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::host::{Codec, Host, Level};
 use crate::columns::{COLUMN_ALIGN, ColumnValues};
+use crate::host::{Codec, Host, Level};
 use crate::{DecodeError, Field, guest};
 
 /// The bit of a span that is set if the bytes are in the payload, not in the chunk.
@@ -347,7 +347,8 @@ impl Records {
         if !link.host.takes_columns() {
             return false;
         }
-        let base = link.payload.next_multiple_of(COLUMN_ALIGN);
+        let align = if made.is_empty() { 1 } else { COLUMN_ALIGN };
+        let base = link.payload.next_multiple_of(align);
         guest::emit_columns(records, columns, made, start, base);
         link.payload = base + made.len();
         self.base = link.payload;

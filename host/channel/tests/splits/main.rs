@@ -5,6 +5,7 @@
 mod any_order;
 mod batches;
 mod blocks;
+mod columns;
 mod failures;
 mod filled;
 mod host;
@@ -394,6 +395,24 @@ proptest! {
             max_errors: 0,
         };
         mix::check(&objects, &same_in_pieces(&job, &way)?)?;
+    }
+
+    /// Records that are emitted field by field: in the chunk, made, or both, and between others that
+    /// are emitted one by one.
+    #[test]
+    fn records_in_columns(
+        objects in prop::collection::vec(columns::blocks(), 1..3),
+        way in way(),
+    ) {
+        let job = Job {
+            decoder: BAD_PLUGIN,
+            options: vec![("do", "columns-schema".to_owned())],
+            objects: objects.iter().map(|blocks| Bytes(columns::bytes(blocks))).collect(),
+            on_error: Bad::Fail,
+            max_record: 64 << 20,
+            max_errors: 0,
+        };
+        columns::check(&objects, &same_in_pieces(&job, &way)?)?;
     }
 
     /// Blocks that take several calls, errors inside a call, lists: all items, and each error once.

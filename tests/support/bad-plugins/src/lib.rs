@@ -4,6 +4,8 @@
 #[cfg(target_arch = "wasm32")]
 mod blocks;
 #[cfg(target_arch = "wasm32")]
+mod columns;
+#[cfg(target_arch = "wasm32")]
 mod framed;
 #[cfg(target_arch = "wasm32")]
 mod hoards;

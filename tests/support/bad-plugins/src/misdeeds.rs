@@ -9,7 +9,7 @@ use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
 use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
-use crate::{blocks, hoards, mix};
+use crate::{blocks, columns, hoards, mix};
 
 /// Bit of a span that says: in the payload.
 const IN_PAYLOAD: u64 = 1 << 63;
@@ -60,6 +60,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
         "short-number-schema" => host::set_schema(&[typed("number", "int32")]),
         "no-text-schema" => host::set_schema(&[typed("text", "utf8")]),
         "no-boolean-schema" => host::set_schema(&[typed("flag", "boolean")]),
+        _ if misdeed.starts_with("columns-") => host::set_schema(&columns::schema(misdeed)),
         _ => hoards::at_open(misdeed),
     }
     Ok(())
@@ -208,6 +209,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         "resync-too-much" | "resync-spins" | "resync-stays" => {
             return Some(error(0, "lost", Resume::Scan(1)));
         }
+        _ if misdeed.starts_with("columns-") => return columns::at_decode(misdeed, chunk).map(Ok),
         _ => return hoards::at_decode(misdeed, chunk),
     }
     Some(Ok(all))

@@ -10,7 +10,7 @@ use crate::sandbox::account::Account;
 
 /// Records whose bytes are added up at a time.
 const SUMMED_RECORDS: usize = 1024;
-/// The payload of a call begins at a multiple of this.
+/// The payload of a call begins at a multiple of this, if there is one.
 const PAYLOAD_ALIGN: usize = 64;
 /// Bytes of one entry of a list of offsets.
 const OFFSET_BYTES: u64 = size_of::<u32>() as u64;
@@ -75,7 +75,7 @@ impl DecodedRecords {
             self.check_start(chunk.len(), start)?;
         }
         let base = self.payload.len();
-        let place = base.next_multiple_of(PAYLOAD_ALIGN);
+        let place = if payload.is_empty() { base } else { base.next_multiple_of(PAYLOAD_ALIGN) };
         if place as u64 + payload.len() as u64 >= u64::from(IN_PAYLOAD) {
             return Err(Fault::contract("emitted 2 GiB of payload in a call").into());
         }
@@ -185,13 +185,11 @@ impl DecodedRecords {
         }
         let is_in_chunk = spans.values >> 63 == 0;
         if spans.present != 0 {
-            let bits = place("present", spans.present)?.bytes;
+            let bits = place("bits", spans.present)?.bytes;
             let wanted = records.div_ceil(8);
             let had = bits.len();
             let Some(bits) = bits.get(..wanted) else {
-                return Err(wrong(format!(
-                    "with {had} bytes that say which are there, not {wanted}"
-                )));
+                return Err(wrong(format!("with {had} bytes of bits, not {wanted}")));
             };
             self.absent |= remove_absent(column, records, bits);
         }
