@@ -35,8 +35,8 @@ impl Placement<'_, '_> {
     /// The channel can't restart; the error says why.
     pub(crate) fn place(&mut self, asked: StreamConfig) -> Result<Option<StreamConfig>, Denied> {
         let is_other = !asked.is_cut_and_divided_as(self.now);
-        self.check_step(&asked)?;
         if !is_other {
+            self.check_step(&asked)?;
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let is_same = self.may_be_of_this_run(resumed);
             if is_same && self.goes_on(&asked, resumed)? {
