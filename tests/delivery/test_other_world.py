@@ -170,8 +170,8 @@ def test_a_checkpoint_of_ranks_that_took_nothing_yet_repeats_nothing(start, tmp_
     state = streams[0].state_dict()
     host.kill()
     path = tmp_path / "kept.json"
-    more = f"checkpoint = {{ path = '{path}', every = '1s' }}\n{SMALL}"
-    host = start(channel(tmp_path, more))
+    cut = f"batch = {BATCH}\ntail = 'drop'\n"
+    host = start(channel(tmp_path, f"{cut}checkpoint = {{ path = '{path}', every = '1s' }}\n{SMALL}"))
     streams = connect(host, 2, [state] * 2, "drop")
     rest, _ = rounds(streams, 1)
     # The first rank has one more, whose ACK is in the checkpoint that is written at the end.
@@ -181,7 +181,7 @@ def test_a_checkpoint_of_ranks_that_took_nothing_yet_repeats_nothing(start, tmp_
     assert host.child.wait(60) in (0, 143)
     kept = json.loads(path.read_text())
     assert sorted(one["rank"] for one in kept) == [0, 1]
-    host = start(channel(tmp_path, f"batch = {BATCH}\ntail = 'drop'\n{SMALL}"), "--resume", str(path))
+    host = start(channel(tmp_path, cut + SMALL), "--resume", str(path))
     one = host.connect(rank=(1, 2), batch=BATCH, tail="drop")
     other = host.connect(rank=(0, 2), batch=BATCH, tail="drop")
     again = [take(one)]

@@ -149,7 +149,7 @@ def test_the_number_of_ranks_changes_where_the_table_says(ranks_of, tmp_path, ch
                 (tmp_path / "one").mkdir()
                 ranks_of("stop", 1, 1, tmp_path / "one", source, {**how, "steps": 40}, [(1, 0)])
             whole = [one for one in read(tmp_path / "one" / "0.0.json")["got"] if one[1]]
-            assert seen == whole[: len(seen)] and len(seen) > len(in_turn(stopped)) + 5
+            assert seen == whole[: len(seen)] and len(seen) >= len(in_turn(stopped)) + 5
             continue
         for epoch in range(passes, passes + 3):
             rows = sorted(row for one in ranks for at, rows in one["got"] if at == epoch for row in rows)
