@@ -3,8 +3,8 @@
 //! All ranks advance in step. So the state of one rank says what all of them were given: whole
 //! rounds of batches, one for each rank. The next batch is the first one of the next round. With
 //! another number of ranks, that batch goes to rank 0, the one after it to rank 1, and so on: batch
-//! `first + k` goes to rank `k` modulo the number of ranks. So the sequence of all batches stays the
-//! same. Batches are numbered such that rank 0 has a multiple of the number of ranks.
+//! `first + k` goes to rank `k` modulo the number of ranks. So the sequence of all batches stays
+//! the same. Batches are numbered such that rank 0 has a multiple of the number of ranks.
 
 use pipemill_ring::protocol::{Rank, Resumed};
 
@@ -108,7 +108,9 @@ mod tests {
         }
 
         #[test]
-        fn a_state_of_any_numbers_makes_no_panic(batch: u64, passed: u64, number: u32, world in 1u32..=256) {
+        fn a_state_of_any_numbers_makes_no_panic(
+            batch: u64, passed: u64, number: u32, world in 1u32..=256
+        ) {
             let at = Resumed { passed, ..state(batch, number % world, world) };
             let again = Round::after(&at).resumed_by(Rank { number: 0, world: 3 }, &at);
             let _ = again.first_batch_of(again.rank);

@@ -120,9 +120,9 @@ fn batch_text(size: BatchSize) -> String {
     )
 }
 
-/// The state after which a consumer goes on that is one of `world` ranks, and the round before which
-/// all of them go on, if the state is of another number of ranks. It is the consumer's own state, or
-/// that of the channel.
+/// The state after which a consumer goes on that is one of `world` ranks, and the round before
+/// which all of them go on, if the state is of another number of ranks. It is the consumer's own
+/// state, or that of the channel.
 ///
 /// # Errors
 /// It does not say where all ranks go on.

@@ -76,8 +76,8 @@ pub(crate) static INDEXED: Flag = Flag {
     name: "indexed",
     doc: "With `folder` or one `s3` address: reads what the [index](the-index.md) knows that lies \
           beside the data, `_pipemill.index` in the folder or below the prefix. It is an error if \
-          there is none. The index says `compression`, `hidden`, `list`, `wrap` and `learn_from`, so \
-          these can't be set.",
+          there is none. The index says `compression`, `hidden`, `list`, `wrap` and `learn_from`, \
+          so these can't be set.",
 };
 
 pub(crate) static ROOT: FreeForm =

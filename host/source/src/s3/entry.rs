@@ -8,7 +8,7 @@ use pipemill_types::ListIdentity;
 use tokio::sync::mpsc;
 
 use super::address::Address;
-use super::kept_list::Writer;
+use super::kept_list::ListWriter;
 use super::list_progress::ListProgress;
 use super::settings::{Selection, Settings};
 use super::target::Target;
@@ -144,7 +144,7 @@ pub(super) struct EntryList {
     /// The hidden keys of the list.
     left_out: LeftOut,
     /// Keeps the list for later epochs.
-    writer: Option<Writer>,
+    writer: Option<ListWriter>,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
 }
 
@@ -173,7 +173,7 @@ impl EntryList {
     }
 
     /// Keeps the list by this writer, while it is read.
-    pub(super) fn keep(&mut self, writer: Writer) {
+    pub(super) fn keep(&mut self, writer: ListWriter) {
         self.writer = Some(writer);
     }
 

@@ -77,7 +77,7 @@ pub(super) struct KeptList {
     pages: Vec<KeptPage>,
     /// What differs from the key of the object before, and unusual ETags.
     texts: String,
-    /// All other facts of objects: see [`Writer::add`].
+    /// All other facts of objects: see [`ListWriter::add`].
     facts: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ impl KeptList {
 
     /// Reads its pages in order.
     pub(super) fn pages(&self) -> impl Iterator<Item = (&Address, Vec<FoundObject>, bool)> {
-        let mut reader = Reader { list: self, key: String::new(), text: 0, fact: 0 };
+        let mut reader = ListReader { list: self, key: String::new(), text: 0, fact: 0 };
         self.pages.iter().filter_map(move |page| {
             let prefix = self.prefixes.get(page.prefix as usize)?;
             let objects = (0..page.objects).map_while(|_| reader.next(prefix)).collect();
@@ -136,7 +136,7 @@ impl KeptList {
 }
 
 /// Writes a list while it is read for the first time.
-pub(super) struct Writer {
+pub(super) struct ListWriter {
     slot: Arc<ListSlot>,
     /// `None` after the list got too long, or was complete.
     list: Option<KeptList>,
@@ -148,7 +148,7 @@ pub(super) struct Writer {
     allow_empty: bool,
 }
 
-impl Writer {
+impl ListWriter {
     /// Writes the list for this place. If the source has one epoch only, a long list is not kept.
     pub(super) fn new(slot: Arc<ListSlot>, epochs: u32, allow_empty: bool) -> Self {
         let max_objects = if epochs > 1 { usize::MAX } else { MAX_OF_ONE_EPOCH };
@@ -194,8 +194,8 @@ impl Writer {
     }
 
     /// Adds an object; `None` if it is not from a list. Its facts are: the kind of its ETag and
-    /// [`HAS_CHECKSUM`], the number of bytes of its key that are those of the key before, the number
-    /// of the other bytes, its size, and its ETag.
+    /// [`HAS_CHECKSUM`], the number of bytes of its key that are those of the key before, the
+    /// number of the other bytes, its size, and its ETag.
     fn add(&mut self, list: &mut KeptList, found: &FoundObject) -> Option<()> {
         let ObjectInfo::Listed { size, etag, has_checksum } = &found.info else { return None };
         let key = &found.address.key;
@@ -260,7 +260,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Reads the objects of a list in order.
-struct Reader<'a> {
+struct ListReader<'a> {
     list: &'a KeptList,
     /// The key of the object before.
     key: String,
@@ -269,7 +269,7 @@ struct Reader<'a> {
     fact: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ListReader<'a> {
     /// The next object, which lies below this prefix; `None` after the last one.
     fn next(&mut self, prefix: &Address) -> Option<FoundObject> {
         let flags = self.byte()?;
@@ -363,12 +363,15 @@ mod tests {
         #[test]
         fn a_kept_list_gives_what_was_listed_page_by_page(
             pages in prop::collection::vec(
-                prop::collection::vec(("[aä€\u{10348}b/]{0,6}", any::<u64>(), etags(), any::<bool>()), 0..20),
+                prop::collection::vec(
+                    ("[aä€\u{10348}b/]{0,6}", any::<u64>(), etags(), any::<bool>()),
+                    0..20,
+                ),
                 1..6,
             ),
         ) {
             let slot = Arc::new(ListSlot::default());
-            let mut writer = Writer::new(slot.clone(), 2, true);
+            let mut writer = ListWriter::new(slot.clone(), 2, true);
             for (number, page) in pages.iter().enumerate() {
                 prop_assert!(slot.get().is_none());
                 let page: Vec<_> = page.iter().map(found).collect();
@@ -393,7 +396,7 @@ mod tests {
     #[test]
     fn a_usual_object_takes_at_most_40_bytes() {
         let slot = Arc::new(ListSlot::default());
-        let mut writer = Writer::new(slot.clone(), 2, true);
+        let mut writer = ListWriter::new(slot.clone(), 2, true);
         for page in 0..10 {
             let page: Vec<_> = (page * 1000..(page + 1) * 1000).map(usual).collect();
             writer.add_page(&prefix(), &page, page[0].address.key.contains("00009000"));
@@ -407,7 +410,7 @@ mod tests {
     #[test]
     fn a_list_that_is_too_long_is_not_kept_and_says_so_once() {
         let slot = Arc::new(ListSlot::default());
-        let mut writer = Writer { max_bytes: 100, ..Writer::new(slot.clone(), 2, true) };
+        let mut writer = ListWriter { max_bytes: 100, ..ListWriter::new(slot.clone(), 2, true) };
         let page: Vec<_> = (0..2).map(usual).collect();
         assert_eq!(writer.add_page(&prefix(), &page, false), None);
         assert_eq!(writer.add_page(&prefix(), &page, false), Some(4));
@@ -420,7 +423,10 @@ mod tests {
         for (objects, is_kept) in [(1000, true), (1001, false)] {
             let slot = Arc::new(ListSlot::default());
             let page: Vec<_> = (0..objects).map(usual).collect();
-            assert_eq!(Writer::new(slot.clone(), 1, true).add_page(&prefix(), &page, true), None);
+            assert_eq!(
+                ListWriter::new(slot.clone(), 1, true).add_page(&prefix(), &page, true),
+                None
+            );
             assert_eq!(slot.get().is_some(), is_kept);
         }
     }
@@ -430,7 +436,7 @@ mod tests {
     fn a_list_without_an_object_is_kept_only_if_that_is_no_error() {
         for allow_empty in [false, true] {
             let slot = Arc::new(ListSlot::default());
-            let mut writer = Writer::new(slot.clone(), 2, allow_empty);
+            let mut writer = ListWriter::new(slot.clone(), 2, allow_empty);
             writer.add_page(&prefix(), &[usual(0)], false);
             writer.add_page(&prefix().with_key("other/"), &[], true);
             assert_eq!(slot.get().is_some(), allow_empty);

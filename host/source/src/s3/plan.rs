@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 
 use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
-use super::kept_list::{ListSlot, Writer};
+use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
@@ -161,7 +161,7 @@ impl Planner {
                 return Ok(());
             }
             let (epochs, allow_empty) = (self.settings.reading.epochs, self.settings.allow_empty);
-            entries.keep(Writer::new(slot.clone(), epochs, allow_empty));
+            entries.keep(ListWriter::new(slot.clone(), epochs, allow_empty));
         }
         self.list_into(entries).await?;
         self.s3.log_left_out(&self.settings.selection.to_string(), entries.left_out());
