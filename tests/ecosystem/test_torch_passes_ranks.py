@@ -118,11 +118,17 @@ WHERE = {
 }
 
 
+def in_turn(ranks):
+    """The batches of all ranks, in their order. Batches of copies fill the last round of an epoch."""
+    assert len({len(one) for one in ranks}) == 1
+    return [one for of_round in zip(*ranks) for one in of_round if one[1]]
+
+
 @pytest.mark.parametrize("change, column, cell", [
     pytest.param(change, column, cell, id=f"{change}, {column}".replace("`", ""))
     for change, *words in CHANGES for column, cell in zip(PLACES[1:], words)
 ])  # fmt: skip
-def test_the_number_of_ranks_changes_where_an_epoch_begins(ranks_of, tmp_path, change, column, cell):
+def test_the_number_of_ranks_changes_where_the_table_says(ranks_of, tmp_path, change, column, cell):
     source = write(tmp_path / "data", UNEQUAL)
     (before, host_before), (then, host) = WORLDS[change]
     steps, stops = WHERE[column]
@@ -135,6 +141,16 @@ def test_the_number_of_ranks_changes_where_an_epoch_begins(ranks_of, tmp_path, c
             assert all("the number of ranks can change where an epoch begins" in one["error"] for one in ranks)
             continue
         assert all(one["error"] is None for one in ranks)
+        if column != PLACES[1]:
+            # The sequence of all batches is that of one rank.
+            stopped = [read(tmp_path / f"{number}.{rank}.json")["got"] for rank in range(before)]
+            seen = in_turn(stopped) + in_turn([one["got"] for one in ranks])
+            if not (tmp_path / "one").exists():
+                (tmp_path / "one").mkdir()
+                ranks_of("stop", 1, 1, tmp_path / "one", source, {**how, "steps": 40}, [(1, 0)])
+            whole = [one for one in read(tmp_path / "one" / "0.0.json")["got"] if one[1]]
+            assert seen == whole[: len(seen)] and len(seen) >= len(in_turn(stopped)) + 5
+            continue
         for epoch in range(passes, passes + 3):
             rows = sorted(row for one in ranks for at, rows in one["got"] if at == epoch for row in rows)
             assert rows == sorted(1000 * at + row for at, count in enumerate(UNEQUAL) for row in range(count))

@@ -16,6 +16,8 @@ class Counted:
     def __init__(self, bucket):
         self.bucket = bucket
         self.gets = []
+        #: Number of requests for lists.
+        self.lists = 0
         self._lock = threading.Lock()
 
     def add(self, target, length):
@@ -41,6 +43,8 @@ def _handler(server, counted):
             upstream.endheaders()
             answer = upstream.getresponse()
             body = answer.read()
+            if "list-type=2" in self.path:
+                counted.lists += 1
             if self.command == "GET" and "list-type" not in self.path and answer.status in (200, 206):
                 counted.add(self.path, len(body))
             self.send_response_only(answer.status)

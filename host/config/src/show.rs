@@ -205,9 +205,10 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
                 Pattern::Known { index, .. } => (INDEX.name, quote(index)),
             });
             pairs.extend(reading_pairs(reading));
-            // Files that are named one by one don't have this key.
+            // Files that are named one by one don't have these keys.
             if matches!(pattern, Pattern::Folder(_) | Pattern::Glob(_)) {
                 pairs.push((HIDDEN.name, reading.hidden.to_string()));
+                pairs.push((LIST.name, word(LIST.word(reading.relist))));
             }
             &reading.compression
         }
@@ -216,6 +217,7 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             pairs.extend(reading_pairs(&settings.reading));
             if matches!(settings.selection, s3::Selection::Prefixes(_)) {
                 pairs.push((HIDDEN.name, settings.reading.hidden.to_string()));
+                pairs.push((LIST.name, word(LIST.word(settings.reading.relist))));
             }
             &settings.reading.compression
         }

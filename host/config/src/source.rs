@@ -191,7 +191,7 @@ fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
         }
         return Ok(None);
     }
-    let keys: [&dyn Key; 4] = [&COMPRESSION, &HIDDEN, &WRAP, &LEARN_FROM];
+    let keys: [&dyn Key; 5] = [&COMPRESSION, &HIDDEN, &LIST, &WRAP, &LEARN_FROM];
     for key in keys {
         if reader.has(key) {
             let message = format!("does not go with `{}`: the index says it", INDEXED.name);
@@ -266,12 +266,13 @@ fn reading(
     let part = part(reader).and_then(|part| balanced(reader, part));
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
+    let relist = reader.choice(&LIST);
     // The channel's `shuffle` is read later.
     let order = Order { part: part?, ..Order::default() };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
-    let (compression, wrap, hidden) = (compression?, wrap?, hidden?);
-    Ok(ReadSettings { epochs, compression, order, wrap, hidden, on_demand: None })
+    let (compression, wrap, hidden, relist) = (compression?, wrap?, hidden?, relist?);
+    Ok(ReadSettings { epochs, compression, order, wrap, hidden, relist, on_demand: None })
 }
 
 fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {

@@ -121,7 +121,8 @@ impl Ledger {
 
 /// The position of the next batch after a state.
 fn next_of(state: &Resumed) -> BatchPlace {
-    BatchPlace { epoch: state.position.epoch, number: state.first_batch() }
+    let number = state.first_batch().saturating_add(state.passed);
+    BatchPlace { epoch: state.position.epoch, number }
 }
 
 impl Part {
@@ -167,9 +168,11 @@ mod tests {
 
     fn ledger(mode: Mode, consumers: u32, resumed: Option<Resumed>) -> Ledger {
         let batch = BatchSize { records: 4, tail: Tail::Pad, across: BatchAcross::Epoch };
-        let (states, done, settings) = Default::default();
+        let (states, done, settings, round) = Default::default();
         let batch = Some(batch);
-        Ledger::new(&StreamConfig { mode, consumers, batch, resumed, states, done, settings })
+        let config =
+            StreamConfig { mode, consumers, batch, resumed, states, done, settings, round };
+        Ledger::new(&config)
     }
 
     fn places(ledger: &Ledger) -> Vec<(u32, u64, u64, Vec<u64>)> {

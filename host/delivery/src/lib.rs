@@ -7,8 +7,8 @@
 //! compares states with batches as they are filled, `ledger` records what is done. `stream_config`
 //! says where a channel begins, `restart_policy` what consumers may request, `settings` what must
 //! not have changed. `saved_state` is a state as programs keep it, `resume_file` a file of them,
-//! `checkpoints` and `checkpoint_file` write such a file. `remedies` gives the advice for refusals
-//! of the ring.
+//! `checkpoints` and `checkpoint_file` write such a file. `regroup` resumes with another number of
+//! ranks. `remedies` gives the advice for refusals of the ring.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod delivery_state;
 mod ledger;
 mod placement;
 mod recent;
+mod regroup;
 mod remedies;
 mod restart_policy;
 mod resume_file;

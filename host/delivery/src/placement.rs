@@ -5,6 +5,7 @@ use pipemill_ring::protocol::{BatchPlace, Mode, Rank, Resumed};
 
 use crate::admission::not_of_this_run;
 use crate::delivery_state::DeliveryState;
+use crate::regroup::of_other_step;
 use crate::restart_policy::{Match, RestartPolicy};
 use crate::stream_config::{StreamConfig, is_inside};
 
@@ -35,6 +36,7 @@ impl Placement<'_, '_> {
     pub(crate) fn place(&mut self, asked: StreamConfig) -> Result<Option<StreamConfig>, Denied> {
         let is_other = !asked.is_cut_and_divided_as(self.now);
         if !is_other {
+            self.check_step(&asked)?;
             let Some(resumed) = &asked.resumed else { return Ok(None) };
             let is_same = self.may_be_of_this_run(resumed);
             if is_same && self.goes_on(&asked, resumed)? {
@@ -53,6 +55,17 @@ impl Placement<'_, '_> {
             return Ok(Some(StreamConfig { resumed, states, ..asked }));
         }
         Ok(Some(asked))
+    }
+
+    /// Checks that all ranks go on from one step, if their number has changed since.
+    fn check_step(&self, asked: &StreamConfig) -> Result<(), Denied> {
+        let others: Vec<_> = self.ring.table.connected().map(|(id, _)| id).collect();
+        match (asked.round, self.now.round) {
+            (Some(asked), Some(now)) if asked != now && !others.is_empty() => {
+                Err(Denied::WhileConnected(others, of_other_step(now, asked)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the consumer continue with batches that the ring has or that are to come, without a

@@ -6,6 +6,7 @@ use pipemill_config::Channel;
 use pipemill_ring::protocol::{EpochLength, Hello, Rank, Resumed, State};
 use pipemill_types::{Accepted, BatchAcross, BatchPosition, BatchSize, Mode};
 
+use crate::regroup::{Round, round_of};
 use crate::saved_state::fitting;
 use crate::settings::{DecoderIdentity, across_word, settings, tail_word};
 use crate::stream_config::{StreamConfig, is_inside};
@@ -48,14 +49,15 @@ pub fn configured(channel: &Channel, decoders: &[DecoderIdentity]) -> StreamConf
     let of_ranks = channel.resume.iter().filter(|_| channel.resume.len() > 1);
     let states = of_ranks.map(|state| (state.rank.number, state.clone())).collect();
     let done = channel.done.iter().copied().collect();
-    // In the middle of an epoch, the batches are divided as they were.
+    // In the middle of an epoch, the batches are divided as they were, until consumers ask for
+    // another number of ranks.
     let divided = resumed.as_ref().filter(|state| is_inside(state) && state.rank != Rank::ONLY);
     let (mode, consumers) = match divided {
         Some(state) => (Mode::Rank, state.rank.world),
         None => (channel.mode, channel.consumers),
     };
     let (batch, settings) = (channel.batch, settings(channel, decoders));
-    StreamConfig { mode, consumers, batch, resumed, states, done, settings }
+    StreamConfig { mode, consumers, batch, resumed, states, done, settings, round: None }
 }
 
 /// The position at which the channel's thread begins.
@@ -118,6 +120,37 @@ fn batch_text(size: BatchSize) -> String {
     )
 }
 
+/// The state after which a consumer goes on that is one of `world` ranks, and the round before
+/// which all of them go on, if the state is of another number of ranks. It is the consumer's own
+/// state, or that of the channel.
+///
+/// # Errors
+/// It does not say where all ranks go on.
+fn round_before<'a>(
+    own: Option<&'a Resumed>,
+    now: &'a StreamConfig,
+    world: u32,
+) -> Result<Option<(&'a Resumed, Round)>, String> {
+    let Some(state) = own.or(now.resumed.as_ref()) else { return Ok(None) };
+    if !is_inside(state) || state.rank.world == world {
+        return Ok(None);
+    }
+    if own.is_none() && !now.done.is_empty() {
+        return Err(format!(
+            "rank: the checkpoint of epoch {} has batches after its place that are done, because \
+             several consumers divided the channel, and this consumer is one of {world}; start as \
+             many as there were, or go on where an epoch begins",
+            state.position.epoch
+        ));
+    }
+    let states = now.states.values().filter(|_| own.is_none()).filter(|state| is_inside(state));
+    let round = match round_of(states)? {
+        Some(round) => round,
+        None => Round::after(state),
+    };
+    Ok(Some((state, round)))
+}
+
 impl RestartPolicy for ConfiguredPolicy {
     fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
         let batch = self.batch(now, hello)?;
@@ -145,19 +178,18 @@ impl RestartPolicy for ConfiguredPolicy {
             }
             None => None,
         };
-        let world = if mode == Mode::Rank { consumers } else { 1 };
-        let from = resumed.as_ref().or(now.resumed.as_ref());
-        if let Some(from) = from.filter(|from| is_inside(from) && from.rank.world != world) {
-            return Err(format!(
-                "rank: the state of epoch {} was taken by one of {} ranks in the middle of the \
-                 epoch, and this consumer is one of {world}; their number can change where an \
-                 epoch begins",
-                from.position.epoch, from.rank.world
-            ));
-        }
+        let rank = match (mode, hello.rank) {
+            (Mode::Rank, Some(rank)) => rank,
+            (Mode::Rank, None) => Rank { number: 0, world: consumers },
+            _ => Rank::ONLY,
+        };
+        let (resumed, round) = match round_before(resumed.as_ref(), now, rank.world)? {
+            Some((state, round)) => (Some(round.resumed_by(rank, state)), Some(round)),
+            None => (resumed, None),
+        };
         let settings = settings(&channel, &self.decoders);
         let (states, done) = Default::default();
-        Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings })
+        Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings, round })
     }
 
     fn length(&self, now: &StreamConfig) -> Option<EpochLength> {

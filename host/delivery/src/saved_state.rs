@@ -34,7 +34,7 @@ pub(crate) fn fitting(
 
 /// Whether the form of the state is one that this host reads.
 fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
-    let Resumed { position, rank, .. } = &state.place;
+    let Resumed { position, rank, passed, delivered, .. } = &state.place;
     let name = &state.channel;
     if state.version != State::VERSION {
         return Err(format!(
@@ -54,6 +54,12 @@ fn check_form(state: &State, channel: &Channel) -> Result<(), String> {
             "the state of `{name}` has header {} and offset {}; expected a header of at most the \
              offset",
             position.header, position.offset
+        ));
+    }
+    if *passed >= u64::from(Rank::MAX_WORLD) || *passed > 0 && *delivered == 0 {
+        return Err(format!(
+            "the state of `{name}` has passed {passed} and delivered {delivered}; expected a \
+             number below the largest number of ranks, and 0 at the start of an epoch"
         ));
     }
     if rank.number >= rank.world || rank.world > Rank::MAX_WORLD {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pipemill_ring::host::{Restart, RingConfig};
 use pipemill_ring::protocol::{BatchPlace, BatchSize, Mode, Rank, Resumed, Tail};
 
+use crate::regroup::Round;
+
 /// The position at which a channel begins, and how its batches are cut and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConfig {
@@ -23,6 +25,8 @@ pub struct StreamConfig {
     pub done: BTreeSet<u64>,
     /// The settings on which a state of the channel depends.
     pub settings: BTreeMap<String, String>,
+    /// The round before which it begins, if the state is of a run with another number of ranks.
+    pub round: Option<Round>,
 }
 
 impl StreamConfig {

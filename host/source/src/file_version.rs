@@ -81,7 +81,11 @@ impl FileVersion {
     /// The file has changed.
     pub(super) fn check_listed(&self, listed: &SizeAndTime, name: &str) -> Result<(), SourceError> {
         let difference = listed.difference(&self.content);
-        difference.map_or(Ok(()), |what| Err(changed(name, "listed", &what)))
+        difference.map_or(Ok(()), |what| {
+            let error = changed(name, "listed", &what);
+            let remedy = format!("{}; `list = \"epoch\"` lists again for each epoch", error.remedy);
+            Err(SourceError { remedy, ..error })
+        })
     }
 
     /// Checks the current metadata of a file that was opened in this state: the metadata of its

@@ -43,16 +43,18 @@ pub enum Pattern {
     },
 }
 
-/// A source of files. The files are listed again for each epoch.
+/// A source of files. A folder or a pattern is listed once, unless it is to be listed again for
+/// each epoch. Files that are named are looked at again for each epoch.
 pub struct Files {
     pattern: Pattern,
     reading: ReadSettings,
     stop: Stop,
     epoch: u32,
-    /// The files of this epoch that are still to be read; `None` before they are listed.
-    rest: Option<std::iter::Enumerate<std::vec::IntoIter<ListedFile>>>,
-    /// The identity of this epoch's list.
-    list: Option<ListIdentity>,
+    /// The list of this epoch, or the one that all epochs have.
+    list: Option<FileList>,
+    /// Indices in the list of the files of this epoch that are still to be read; `None` before they
+    /// are put in order.
+    rest: Option<std::iter::Enumerate<std::vec::IntoIter<usize>>>,
     /// The start in the epoch that is listed next.
     start: Option<Start>,
     /// The identity that the list of that epoch must have.
@@ -74,8 +76,8 @@ impl Files {
             reading,
             stop,
             epoch: first_epoch,
-            rest: None,
             list: None,
+            rest: None,
             start: None,
             expected: None,
             offset: 0,
@@ -85,8 +87,12 @@ impl Files {
         }
     }
 
-    /// Lists the files of this epoch that this machine reads.
-    fn list(&mut self) -> Result<Vec<ListedFile>, SourceError> {
+    /// The list of this epoch.
+    fn list(&mut self) -> Result<FileList, SourceError> {
+        let is_kept = self.pattern.selects() && !self.reading.relist;
+        if let Some(list) = self.list.take().filter(|_| is_kept) {
+            return Ok(list);
+        }
         let mut left_out = LeftOut::default();
         let paths = self.pattern.list(self.reading.hidden, &mut left_out)?;
         // Most epochs have the same list, so this is logged only when it changes.
@@ -95,26 +101,48 @@ impl Files {
         }
         self.left_out = left_out;
         let files = self.pattern.look_at(paths)?;
-        let list = list_identity(&files, &self.pattern.root());
-        if let Some(expected) = self.expected.take() {
-            check_list(&self.pattern.name(), self.epoch, &expected, &list)?;
-        }
-        self.list = Some(list);
-        let size = |file: &ListedFile| match &file.state {
-            Some(state) => Ok(state.size),
-            None => file_size(&file.path),
-        };
-        self.reading.order.arrange(files, self.epoch, size)
+        let identity = list_identity(&files, &self.pattern.root());
+        Ok(FileList { files, identity })
     }
 
-    /// Number of bytes that will be read of all these files; `None` if it is unknown for one of
-    /// them.
-    fn length(&self, files: &[ListedFile]) -> Option<u64> {
-        let length = |ListedFile { path, state }: &ListedFile| {
+    /// Puts the files of this epoch that this machine reads in order, up to the place at which the
+    /// source begins.
+    fn begin_epoch(&mut self) -> Result<(), SourceError> {
+        let list = self.list()?;
+        let FileList { files, identity } = self.list.insert(list);
+        let name = self.pattern.name();
+        if let Some(expected) = self.expected.take() {
+            check_list(&name, self.epoch, &expected, identity)?;
+        }
+        let size = |index: &usize| match &files[*index] {
+            ListedFile { state: Some(state), .. } => Ok(state.size),
+            ListedFile { path, state: None } => file_size(path),
+        };
+        let order = self.reading.order.arrange((0..files.len()).collect(), self.epoch, size)?;
+        // `None` if it is unknown for one of the files.
+        let length = |index: &usize| {
+            let ListedFile { path, state } = &files[*index];
             self.reading.length(&path.to_string_lossy(), state.as_ref()?.size)
         };
-        files.iter().map(length).sum()
+        if let Some(total_size) = &self.total_size
+            && let Some(bytes) = order.iter().map(length).sum()
+        {
+            total_size.set(self.epoch, bytes);
+        }
+        let start = self.start.take().unwrap_or_default();
+        start.check_list(&name, order.len() as u64)?;
+        let mut rest = order.into_iter().enumerate();
+        // The number fits: `check_list` has compared it with the length.
+        rest.by_ref().take(start.ordinal as usize).for_each(drop);
+        (self.rest, self.offset) = (Some(rest), start.offset);
+        Ok(())
     }
+}
+
+/// The files of a list, and its identity.
+struct FileList {
+    files: Vec<ListedFile>,
+    identity: ListIdentity,
 }
 
 impl Source for Files {
@@ -123,34 +151,23 @@ impl Source for Files {
             return Ok(SourceEvent::End);
         }
         if self.rest.is_none() {
-            let files = self.list()?;
-            if let Some(total_size) = &self.total_size
-                && let Some(bytes) = self.length(&files)
-            {
-                total_size.set(self.epoch, bytes);
-            }
-            let start = self.start.take().unwrap_or_default();
-            start.check_list(&self.pattern.name(), files.len() as u64)?;
-            let mut rest = files.into_iter().enumerate();
-            // The number fits: `check_list` has compared it with the length.
-            rest.by_ref().take(start.ordinal as usize).for_each(drop);
-            (self.rest, self.offset) = (Some(rest), start.offset);
+            self.begin_epoch()?;
         }
-        let Some((ordinal, ListedFile { path, state })) =
-            self.rest.as_mut().and_then(Iterator::next)
-        else {
+        let next = self.rest.as_mut().and_then(Iterator::next);
+        // After the early end of an epoch that was not listed, there is no list.
+        let (Some((ordinal, index)), Some(list)) = (next, &self.list) else {
             self.rest = None;
             self.epoch += 1;
             return Ok(SourceEvent::EpochEnd(self.epoch - 1));
         };
+        let ListedFile { path, state } = &list.files[index];
         let name = path.to_string_lossy().into_owned();
         let (offset, point) = (std::mem::take(&mut self.offset), self.point.take());
         let start = ObjectStart::after(point.as_deref(), offset);
         let found =
-            if self.pattern.selects() { Found::Selected(state) } else { Found::Listed(state) };
-        let Opened { input, version } =
-            self.reading.open(&path, &name, start, found, &self.stop)?;
-        let (facts, identity) = file_facts(&path, version, self.list);
+            if self.pattern.selects() { Found::Selected(*state) } else { Found::Listed(*state) };
+        let Opened { input, version } = self.reading.open(path, &name, start, found, &self.stop)?;
+        let (facts, identity) = file_facts(path, version, Some(list.identity));
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
         Ok(SourceEvent::Object(Object {
             epoch,

@@ -57,7 +57,10 @@ pub(super) fn open(
         return Ok(Opened { input, version: None });
     }
     let failed = |error| SourceError::io(name, "can't open it", &error);
-    let file = open_at_once(path).map_err(failed)?;
+    let file = open_at_once(path).map_err(|error| match found {
+        Found::Selected(Some(_)) if error.kind() == ErrorKind::NotFound => gone(failed(error)),
+        _ => failed(error),
+    })?;
     let metadata = stable_metadata(&file).map_err(failed)?;
     if let Found::Selected(_) = found {
         check_selected(name, &metadata, FileSystem::of(&file))?;
@@ -90,6 +93,14 @@ pub(super) fn open(
     let input = compression.inflate_from(name, file, start.point());
     let input = skip(name, input, begin, start.offset);
     Ok(Opened { input, version: Some(version) })
+}
+
+/// The error for a file that was there when a folder or a pattern was listed.
+fn gone(error: SourceError) -> SourceError {
+    let message = format!("{}, but it was there when it was listed", error.message);
+    let remedy = "don't remove files while a run reads them: bring it back, or begin a new run; \
+                  `list = \"epoch\"` lists again for each epoch";
+    SourceError { message, remedy: remedy.to_owned(), ..error }
 }
 
 /// Opens a path for reading. Never blocks, for example for the writer of a FIFO.

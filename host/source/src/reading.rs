@@ -23,6 +23,9 @@ pub struct ReadSettings {
     /// Whether folders, shell patterns and prefixes select hidden files, markers of other tools
     /// such as `_SUCCESS`, and what is in hidden folders.
     pub hidden: bool,
+    /// Whether folders, shell patterns and prefixes are listed again for each epoch. Otherwise all
+    /// epochs have the objects of the first list.
+    pub relist: bool,
     /// Whether bytes of objects in a store are requested when they are read, and not before: their
     /// decoder chooses them. `None`: not known, so the names of the objects decide.
     pub on_demand: Option<bool>,
@@ -42,8 +45,15 @@ pub fn is_planned_name(name: &str) -> bool {
 
 impl Default for ReadSettings {
     fn default() -> Self {
-        let (compression, order) = (Compression::Auto, Order::default());
-        Self { epochs: 1, compression, order, wrap: false, hidden: false, on_demand: None }
+        Self {
+            epochs: 1,
+            compression: Compression::Auto,
+            order: Order::default(),
+            wrap: false,
+            hidden: false,
+            relist: false,
+            on_demand: None,
+        }
     }
 }
 

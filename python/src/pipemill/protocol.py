@@ -231,6 +231,9 @@ STATE_KEYS = {
     "delivered": int,
     **POSITION_KEYS,
 }
+#: A key of a state that is left out if it is 0: the batches right after the last one that other ranks
+#: were given before the number of ranks changed.
+PASSED = "passed"
 
 
 def _check_resumed(value: Any) -> None:

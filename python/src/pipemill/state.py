@@ -9,7 +9,7 @@ from .batch import Batch
 from .connection import Connection
 from .errors import StateError
 from .position import position_of
-from .protocol import POSITION_KEYS, STATE_KEYS, EpochEnd, Head, header_of
+from .protocol import PASSED, POSITION_KEYS, STATE_KEYS, EpochEnd, Head, header_of
 from .schema import Field
 
 #: Version of the states that this package makes.
@@ -51,9 +51,12 @@ class Tracker:
         self._rank, self._world = rank["rank"], rank["world"]
         #: The state before the first batch: where this program, or the host's run, began.
         self._resumed = connection.welcome.resumed if state is None else state
+        if state is not None and state["delivered"] and state["world"] != self._world:
+            # The number of ranks has changed, so the host numbers the batches in another way.
+            self._resumed = connection.welcome.resumed
         resumed = self._resumed or {"batch": 0, "delivered": 0, "epoch": 0}
         #: The next batch, if all batches are delivered to this program.
-        self._next_batch = resumed["batch"] + (resumed["delivered"] > 0)
+        self._next_batch = resumed["batch"] + (resumed["delivered"] > 0) + resumed.get(PASSED, 0)
         #: Set if a batch was missing.
         self._gap: str | None = None
         #: Of the last delivered batch: its header, and the object's name with its identity.
@@ -108,6 +111,8 @@ class Tracker:
         }
         if self._resumed is not None:
             state.update((key, self._resumed[key]) for key in STATE_KEYS)
+            if self._resumed.get(PASSED):
+                state[PASSED] = self._resumed[PASSED]
             # Another rank may have kept it: all are at the same step then.
             state.update(rank=self._rank, world=self._world)
         else:
@@ -183,7 +188,7 @@ def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
     names = {"version", "channel", "settings", *STATE_KEYS}
     if isinstance(state, Mapping) and _is_of_shards(state.get("settings")):
         state = {**_LEFT_OUT, **state}
-    if not isinstance(state, Mapping) or set(state) != names:
+    if not isinstance(state, Mapping) or set(state) - {PASSED} != names:
         keys = sorted(state) if isinstance(state, Mapping) else type(state).__name__
         raise ValueError(
             f"state= is not what Stream.state_dict() returns: expected the keys {sorted(names)}, "
@@ -193,8 +198,9 @@ def check_state(channel: str, state: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"state= is of channel {state['channel']!r}, and this connects to {channel!r}"
         )
-    wrong = [key for key, kind in STATE_KEYS.items() if type(state[key]) is not kind]
+    kinds = {**STATE_KEYS, PASSED: int}
+    wrong = [key for key, kind in kinds.items() if key in state and type(state[key]) is not kind]
     for key in wrong:
-        kind = STATE_KEYS[key].__name__
+        kind = kinds[key].__name__
         raise ValueError(f"state= has {key} = {state[key]!r}, expected a value of type {kind}")
     return dict(state)

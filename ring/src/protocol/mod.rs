@@ -197,6 +197,11 @@ pub struct BatchPlace {
     pub number: u64,
 }
 
+/// Whether a key that is 0 can be left out.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The position at which a run resumed a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
@@ -211,6 +216,10 @@ pub struct Resumed {
     /// The state's last batch; at the start of an epoch the next one, without an object.
     #[serde(flatten)]
     pub position: BatchPosition,
+    /// Number of batches right after the state's last one that other ranks were given before the
+    /// number of ranks changed. They are not delivered again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub passed: u64,
     /// Accepted differences from the state. Only the host knows them.
     #[serde(skip)]
     pub accepted: Accepted,
@@ -227,7 +236,7 @@ impl Resumed {
     pub fn first_batch_of(&self, rank: Rank) -> BatchPlace {
         let number = match self.delivered {
             0 => 0,
-            _ => rank.next_after(self.position.batch),
+            _ => rank.next_after(self.position.batch.saturating_add(self.passed)),
         };
         BatchPlace { epoch: self.position.epoch, number }
     }
@@ -278,7 +287,8 @@ impl State {
         let state: State = Deserialize::deserialize(&whole)
             .map_err(|error: serde_json::Error| error.to_string())?;
         let known = serde_json::to_value(&state).map_err(|error| error.to_string())?;
-        let unknown = |key: &&String| known.get(key.as_str()).is_none() && *key != "done";
+        let unknown =
+            |key: &&String| known.get(key.as_str()).is_none() && *key != "done" && *key != "passed";
         match value.as_object().and_then(|keys| keys.keys().find(unknown)) {
             Some(key) => Err(format!("unknown field `{key}`")),
             None => Ok(state),

@@ -61,6 +61,7 @@ impl Tracker {
             schema: String::new(),
             rank: self.rank,
             position: batch.position(),
+            passed: 0,
             accepted: Accepted::default(),
         };
     }

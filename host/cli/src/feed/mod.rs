@@ -174,6 +174,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         order: args.order.order(),
         wrap: args.wrap,
         hidden: false,
+        relist: true,
         on_demand: Some(false),
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));

@@ -76,8 +76,8 @@ pub(crate) static INDEXED: Flag = Flag {
     name: "indexed",
     doc: "With `folder` or one `s3` address: reads what the [index](the-index.md) knows that lies \
           beside the data, `_pipemill.index` in the folder or below the prefix. It is an error if \
-          there is none. The index says `compression`, `hidden`, `wrap` and `learn_from`, so these \
-          can't be set.",
+          there is none. The index says `compression`, `hidden`, `list`, `wrap` and `learn_from`, \
+          so these can't be set.",
 };
 
 pub(crate) static ROOT: FreeForm =
@@ -212,6 +212,17 @@ pub(crate) static HIDDEN: Flag = Flag {
           `_*` and `*.crc`, the prefix `s3://bucket/t/_delta_log/`.",
 };
 
+pub(crate) static LIST: Choice<bool> = Choice {
+    name: "list",
+    words: &[("once", false), ("epoch", true)],
+    default: false,
+    doc: "When `folder`, `glob` and `s3` list their objects. `once`: before the first epoch. So \
+          all epochs have the same objects, and one that was changed, replaced or removed since \
+          then is an error when it is read. New objects are seen by the next run. `epoch`: before \
+          each epoch, so it has the objects that there are then. Files that are named one by one \
+          may change between two epochs, and a manifest is read again for each.",
+};
+
 pub(crate) static PART_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "required")
         .doc("The number of this part, from 0.");
@@ -297,7 +308,7 @@ pub(crate) const ORDER_KEYS: KeyGroup = &[&PART];
 pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 
 /// Keys of sources that look for files in folders, or for objects below prefixes.
-pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN];
+pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN, &LIST];
 
 /// Keys of sources beside which an index may lie.
 pub(crate) const INDEXED_KEYS: KeyGroup = &[&INDEXED];

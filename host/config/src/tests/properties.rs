@@ -83,7 +83,9 @@ fn source() -> impl Strategy<Value = Source> {
         _ => true,
     });
     let files = (pattern, reading(), any::<bool>()).prop_map(|(pattern, mut reading, hidden)| {
-        reading.hidden = hidden && !matches!(pattern, Pattern::File(_) | Pattern::Files(_));
+        let is_listed = !matches!(pattern, Pattern::File(_) | Pattern::Files(_));
+        reading.hidden = hidden && is_listed;
+        reading.relist &= is_listed;
         if matches!(pattern, Pattern::File(_)) {
             reading.order = Order::default();
         }
@@ -100,6 +102,7 @@ fn index() -> impl Strategy<Value = Source> {
                 compression: Compression::Auto,
                 wrap: false,
                 hidden: false,
+                relist: false,
                 ..reading
             };
             let selection = s3::Selection::Objects(Vec::new());
@@ -159,13 +162,14 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
         })
     });
     let order = option::of(part).prop_map(|part| Order { part, ..Order::default() });
-    (1..=1_000_000u32, compression(), order, any::<bool>()).prop_map(
-        |(epochs, compression, order, wrap)| ReadSettings {
+    (1..=1_000_000u32, compression(), order, any::<(bool, bool)>()).prop_map(
+        |(epochs, compression, order, (wrap, relist))| ReadSettings {
             epochs,
             compression,
             order,
             wrap,
             hidden: false,
+            relist,
             on_demand: None,
         },
     )
@@ -214,8 +218,10 @@ fn s3() -> impl Strategy<Value = Source> {
             {
                 part.balance = Balance::Count;
             }
-            // Only files that are listed have this key.
-            reading.hidden = numbers.4.0 && matches!(what, s3::Selection::Prefixes(_));
+            // Only objects that are listed have these keys.
+            let is_listed = matches!(what, s3::Selection::Prefixes(_));
+            reading.hidden = numbers.4.0 && is_listed;
+            reading.relist &= is_listed;
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
                 numbers;

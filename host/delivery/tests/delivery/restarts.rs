@@ -27,8 +27,8 @@ impl RestartPolicy for Any {
         };
         let (batch, settings) = (now.batch, now.settings.clone());
         let resumed = state.map(|state| state.place);
-        let (states, done) = Default::default();
-        Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings })
+        let (states, done, round) = Default::default();
+        Ok(StreamConfig { mode, consumers, batch, resumed, states, done, settings, round })
     }
 
     fn can_restart(&self) -> bool {
@@ -69,9 +69,9 @@ fn host_with(tail: Tail, policy: Box<dyn RestartPolicy>) -> (Host, Arc<ChannelDe
     let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
     let batch = BatchSize { records: RECORDS as usize, tail, across: Default::default() };
     let (mode, consumers, resumed) = (Mode::Share, 1, None);
-    let (states, done) = Default::default();
+    let (states, done, round) = Default::default();
     let batch = Some(batch);
-    let start = StreamConfig { mode, consumers, batch, resumed, states, done, settings };
+    let start = StreamConfig { mode, consumers, batch, resumed, states, done, settings, round };
     let delivery = ChannelDelivery::attach(&host.ring, start, policy);
     (host, delivery)
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Address of an object, or of all objects whose keys begin with the same prefix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     /// Name of the bucket, or ARN of an access point.
     pub bucket: Arc<str>,

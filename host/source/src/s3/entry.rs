@@ -8,6 +8,7 @@ use pipemill_types::ListIdentity;
 use tokio::sync::mpsc;
 
 use super::address::Address;
+use super::kept_list::ListWriter;
 use super::list_progress::ListProgress;
 use super::settings::{Selection, Settings};
 use super::target::Target;
@@ -142,6 +143,8 @@ pub(super) struct EntryList {
     progress: Arc<ListProgress>,
     /// The hidden keys of the list.
     left_out: LeftOut,
+    /// Keeps the list for later epochs.
+    writer: Option<ListWriter>,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
 }
 
@@ -164,8 +167,34 @@ impl EntryList {
             digest: ListDigest::default(),
             progress,
             left_out: LeftOut::default(),
+            writer: None,
             sender,
         }
+    }
+
+    /// Keeps the list by this writer, while it is read.
+    pub(super) fn keep(&mut self, writer: ListWriter) {
+        self.writer = Some(writer);
+    }
+
+    /// Adds a page of the list of a prefix; `is_whole` is set with the last page of all.
+    pub(super) async fn push_page(
+        &mut self,
+        prefix: &Address,
+        page: Vec<FoundObject>,
+        is_whole: bool,
+    ) -> Result<(), ListError> {
+        if let Some(writer) = &mut self.writer
+            && let Some(objects) = writer.add_page(prefix, &page, is_whole)
+        {
+            let name = &self.settings.selection;
+            log::info!(
+                "{name}: its list of more than {objects} objects is too long to be kept in memory, \
+                 so each epoch lists again"
+            );
+        }
+        let page = page.into_iter().map(Entry::Object).collect();
+        self.push_all(page, prefix.root(), is_whole).await
     }
 
     /// Adds a part of the list; `is_whole` is set with the last part. The identity of the list is

@@ -150,6 +150,19 @@ fn remedy(status: u16, code: &str, region: Option<&str>, address: &Address) -> S
 }
 
 impl RequestError {
+    /// The same, for an object that was there when it was listed.
+    pub(super) fn after_listed(self) -> Self {
+        match self {
+            Self::Fatal(error) if error.missing => {
+                let message = format!("{}, but it was there when it was listed", error.message);
+                let remedy = "don't remove objects while a run reads them: bring it back, or \
+                              begin a new run; with an index, make the index again";
+                Self::Fatal(SourceError { message, remedy: remedy.to_owned(), ..error })
+            }
+            other => other,
+        }
+    }
+
     /// The error for people. A fatal error keeps its own address.
     pub(super) fn into_source_error(self, address: &Address) -> SourceError {
         match self {
@@ -159,7 +172,8 @@ impl RequestError {
                 let message = format!("changed while it was read: {change}");
                 let remedy = "write new data under new keys and read those, or read a fixed \
                               version; `on_change = \"restart-object\"` takes the new state as \
-                              long as none of its bytes has been decoded";
+                              long as none of its bytes has been decoded, and `list = \
+                              \"epoch\"` lists a prefix again for each epoch";
                 SourceError::new(address.to_string(), message, remedy)
             }
         }

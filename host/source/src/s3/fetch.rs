@@ -66,6 +66,8 @@ impl Fetch {
                     self.window.request_succeeded();
                     return offset == range.end;
                 }
+                // Its ETag is known from a list or from an answer.
+                Err(error) if self.target.etag().is_some() => error.after_listed(),
                 Err(error) => error,
             };
             if offset > before {

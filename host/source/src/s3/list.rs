@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::address::{Address, MAX_KEY_BYTES};
-use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo};
+use super::entry::{EntryList, FoundObject, ListError, ObjectInfo};
 use super::error::RequestError;
 use super::pages::Pages;
 use super::plan::task_failed;
@@ -40,7 +40,7 @@ pub(super) async fn list_prefix(
             count += add_page(address, page, false, entries).await?;
         }
         // Only now is it known that the last page was the last one.
-        entries.push_all(Vec::new(), address.root(), is_last).await?;
+        entries.push_page(address, Vec::new(), is_last).await?;
         return Ok(count);
     }
     loop {
@@ -61,8 +61,7 @@ async fn add_page(
 ) -> Result<u64, ListError> {
     page.retain(|found| !entries.leaves_out(address, &found.address.key));
     let count = page.len() as u64;
-    let page = page.into_iter().map(Entry::Object).collect();
-    entries.push_all(page, address.root(), is_whole).await?;
+    entries.push_page(address, page, is_whole).await?;
     Ok(count)
 }
 

@@ -40,6 +40,7 @@ pub fn list_objects(
         window: ReadWindow::new(s3.budget.clone(), settings.part_size, settings.concurrency),
         settings,
         total_size: TotalSize::default(),
+        list_slot: None,
     };
     let list = Arc::new(ListProgress::new(None));
     let mut plan =

@@ -82,6 +82,7 @@ impl Objects {
             window: ReadWindow::new(s3.budget.clone(), settings.part_size, settings.concurrency),
             settings: settings.clone(),
             total_size,
+            list_slot: s3.lists.slot(&settings),
         };
         let reader = Reader { planner, handle: s3.tokio().clone(), stop };
         let (events, task) = start_prefetch(&reader, start, None, point);

@@ -11,6 +11,7 @@ use tokio::task::JoinError;
 
 use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
+use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
@@ -75,6 +76,8 @@ pub(super) struct Planner {
     pub(super) window: Arc<ReadWindow>,
     pub(super) settings: Arc<Settings>,
     pub(super) total_size: TotalSize,
+    /// Where the list is kept for later epochs; `None` if each epoch is listed.
+    pub(super) list_slot: Option<Arc<ListSlot>>,
 }
 
 /// Plans an epoch's objects one by one.
@@ -136,12 +139,8 @@ impl Planner {
         sender: mpsc::Sender<Result<Entry, SourceError>>,
     ) {
         let mut entries = EntryList::new(self.settings.clone(), start, list, sender);
-        let listed = match self.list_into(&mut entries).await {
-            Ok(()) => {
-                let name = self.settings.selection.to_string();
-                self.s3.log_left_out(&name, entries.left_out());
-                entries.end().await
-            }
+        let listed = match self.list_or_take_kept(&mut entries).await {
+            Ok(()) => entries.end().await,
             Err(error) => Err(error),
         };
         match listed {
@@ -149,6 +148,24 @@ impl Planner {
             Ok(None) | Err(ListError::ReceiverClosed) => {}
             Err(ListError::Failed(error)) => entries.fail(error).await,
         }
+    }
+
+    /// Adds the kept list, or lists, and keeps the list.
+    async fn list_or_take_kept(&self, entries: &mut EntryList) -> Result<(), ListError> {
+        if let Some(slot) = &self.list_slot {
+            if let Some(kept) = slot.get() {
+                for (prefix, page, is_whole) in kept.pages() {
+                    let page = page.into_iter().map(Entry::Object).collect();
+                    entries.push_all(page, prefix.root(), is_whole).await?;
+                }
+                return Ok(());
+            }
+            let (epochs, allow_empty) = (self.settings.reading.epochs, self.settings.allow_empty);
+            entries.keep(ListWriter::new(slot.clone(), epochs, allow_empty));
+        }
+        self.list_into(entries).await?;
+        self.s3.log_left_out(&self.settings.selection.to_string(), entries.left_out());
+        Ok(())
     }
 
     async fn list_into(&self, entries: &mut EntryList) -> Result<(), ListError> {

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::address::Address;
 use super::cached::{CacheHandle, SharedCache};
+use super::kept_list::KeptLists;
 use super::settings::Settings;
 use super::window::Budget;
 use crate::SourceError;
@@ -47,6 +48,8 @@ pub struct S3Runtime {
     clients: Mutex<HashMap<Access, Arc<OnceCell<Connected>>>>,
     /// The caches of all channels. The lock is held only for the lookup.
     caches: Mutex<HashMap<CacheSettings, SharedCache>>,
+    /// The lists of all channels.
+    pub(super) lists: KeptLists,
 }
 
 /// A client of the SDK, and the server that it reaches.
@@ -70,8 +73,8 @@ impl S3Runtime {
             .enable_all()
             .build()?;
         let budget = Budget::new(budget);
-        let (clients, caches) = Default::default();
-        Ok(Arc::new(Self { runtime: Some(runtime), budget, clients, caches }))
+        let (clients, caches, lists) = Default::default();
+        Ok(Arc::new(Self { runtime: Some(runtime), budget, clients, caches, lists }))
     }
 
     pub(super) fn tokio(&self) -> &Handle {

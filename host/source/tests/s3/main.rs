@@ -4,6 +4,7 @@
 mod cache;
 mod changes;
 mod faults;
+mod listed_once;
 mod listing;
 mod many;
 mod other_servers;

@@ -193,8 +193,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         steps: trainers save the state of rank 0, and give it to all. If this rank's host reads
         other objects than that one's, it reads delivered batches again, and skips them: of the
         epoch of the state, and with `steps` from the first epoch on. This needs `batch`. A rank's
-        own state avoids that. The number of ranks can change at the start of an epoch, and with
-        shards of an index at any step.
+        own state avoids that. The number of ranks can change at the start of an epoch; at any
+        step, if one host serves all ranks, or with shards of an index.
         """
         _check(state)
         self._reading.of_this_host(state, _workers()[1])

@@ -192,6 +192,8 @@ class Reading:
             return Place(stream, LeftOut())  # it is the same for any number of hosts
         is_start = not stream["delivered"] and not since["batches"]
         if parts != count or stream["world"] != world:
+            if parts == count == 1 and stream["delivered"]:
+                return Place(stream, LeftOut())  # the host divides the batches after it anew
             if stream["delivered"] or (parts != count and not is_start):
                 raise ValueError(_other_ranks(stream, parts, count, world))
             # An epoch's first batch is that of rank 0.
