@@ -138,7 +138,8 @@ fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
     let added = |field: &AddedField| -> u64 {
         match field {
             AddedField::Index => 8 * index.objects.records(),
-            AddedField::Object => {
+            // A folder's value is a part of the name.
+            AddedField::Object | AddedField::Partition(_) => {
                 index.objects.iter().map(|one| one.records * one.name.len() as u64).sum()
             }
         }
