@@ -132,7 +132,7 @@ enum CompressionArg {
 }
 
 /// Parses the name of a field that is added to each record.
-fn added_field(name: &str) -> Result<AddedField, String> {
+pub(super) fn added_field(name: &str) -> Result<AddedField, String> {
     match AddedField::from_word(name) {
         Some(field @ (AddedField::Object | AddedField::Partition(_))) => Ok(field),
         Some(AddedField::Index) => Err(

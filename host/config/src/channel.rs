@@ -146,10 +146,8 @@ fn added_fields(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Vec<
         && fields.contains(&AddedField::Index)
         && !matches!(source, Source::Index(_) | Source::Mix(_))
     {
-        let message = format!(
-            "only an index knows the number that `{}` is",
-            AddedField::Index.name()
-        );
+        let message =
+            format!("only an index knows the number that `{}` is", AddedField::Index.name());
         let remedy = "make one with `pipemill index`, and read from it, or leave this out";
         return Err(reader.fault(ADD_FIELDS.name, message, remedy.to_owned()));
     }

@@ -60,6 +60,12 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     };
     let index = Arc::new(index);
     let (header, file) = (&index.header, file.to_string());
+    if channel.added_fields.is_empty() {
+        channel.added_fields = header.added().map_err(|word| {
+            let message = format!("the index {file} adds the field `{word}`, which is not known");
+            (message, "a later version of pipemill has made it: use that version".to_owned())
+        })?;
+    }
     let options = check(channel, header, &file)?;
     if !header.objects_only {
         if channel.decoder.is_none() {

@@ -58,7 +58,8 @@ impl Partition {
             let message = format!(
                 "no folder of its path is named `{name}=…`, which `add_fields` asks for; it has {has}"
             );
-            let remedy = "read only objects in such folders, or leave the field out of `add_fields`";
+            let remedy =
+                "read only objects in such folders, or leave the field out of `add_fields`";
             return refused(message, remedy);
         };
         if own.next().is_some() {
@@ -188,7 +189,9 @@ mod tests {
 
     #[test]
     fn a_word_names_a_field_and_a_type_of_values_in_text() {
-        for word in ["", "k", "=utf8", "k=", "k=bytes", "k=float16", "k=text", "a=b=utf8", "a/b=utf8"] {
+        for word in
+            ["", "k", "=utf8", "k=", "k=bytes", "k=float16", "k=text", "a=b=utf8", "a/b=utf8"]
+        {
             assert_eq!(Partition::from_word(word), None, "{word}");
         }
     }
