@@ -75,7 +75,8 @@ class Dataset:
         others are counted without them: the dataset is that of :meth:`without`.
     :param fields: the names of the fields that records have, in this order. By default all.
     :param add_fields: fields that each record gets after those: ``"__index__"``, its number in the
-        index, and ``"__object__"``, the name of its object.
+        index, ``"__object__"``, the name of its object, and ``"date=utf8"``, the value of the
+        folder ``date=…`` in its path. By default those that the index names.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
         dataset.
     :param workers: how many blocks are decoded at the same time, 1 to 256; by default as many as
