@@ -33,7 +33,7 @@ pub struct ReadSettings {
 pub const SMALL_OBJECT: u64 = 1 << 20;
 
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
-const PLANNED_ENDINGS: [&str; 2] = [".parquet", ".parq"];
+const PLANNED_ENDINGS: [&str; 6] = [".parquet", ".parq", ".arrow", ".arrows", ".feather", ".ipc"];
 
 /// Whether the built-in decoder of objects with this name chooses the bytes that it is shown.
 pub fn is_planned_name(name: &str) -> bool {

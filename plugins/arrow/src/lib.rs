@@ -4,7 +4,8 @@
 //! A stream is messages (`message`, whose metadata is read by `flatbuffer`): a schema (`schema`),
 //! then dictionaries (`dictionary`) and batches of rows, then an end mark. A file is the same
 //! between a magic and a footer that repeats where the batches lie. It is read from its start, and
-//! the footer is skipped (`footer`). `columns` decides which columns become fields, and where a
+//! the footer is skipped (`footer`), or in parts, a batch each: `plan` makes them of the `blocks`
+//! that the footer names, a batch may be `pruned` to the wanted columns, and `part` reads them. `columns` decides which columns become fields, and where a
 //! batch has them. `array` finds a column's buffers and the values in them, `batch` emits the rows
 //! of a batch, and `convert` makes values of fields of them. The host decompresses buffers.
 //!
@@ -21,6 +22,7 @@
 
 mod array;
 mod batch;
+mod blocks;
 mod columns;
 mod convert;
 mod dictionaries;
@@ -28,6 +30,9 @@ mod dictionary;
 mod flatbuffer;
 mod footer;
 mod message;
+mod part;
+mod plan;
+mod pruned;
 mod schema;
 mod search;
 mod stream;
@@ -35,10 +40,12 @@ mod stream;
 use pipemill_parsing::head::Head;
 use pipemill_parsing::paths::{WantedPath, wanted_paths};
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
+    DecodeError, Decoder, Field, Next, OptionSpec, Options, Piece, Progress, Records, Resync,
+    StreamInfo,
 };
 
 use crate::footer::Footer;
+use crate::part::PartPlace;
 use crate::stream::Stream;
 
 #[cfg(feature = "export")]
@@ -68,6 +75,10 @@ pub struct Arrow {
     can_restart: bool,
     /// Whether nothing was consumed since an error.
     has_failed: bool,
+    /// Whether the parts of a plan are shown.
+    is_planned: bool,
+    /// The place in a part that is not finished.
+    place: Option<PartPlace>,
 }
 
 /// What the decoder may hold and produce.
@@ -148,7 +159,10 @@ impl Decoder for Arrow {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
-            head: Head::new(info).of_decoder("arrow"),
+            head: match info.is_planned() {
+                true => Head::unchecked(),
+                false => Head::new(info).of_decoder("arrow"),
+            },
             wanted: wanted_paths(options, "columns", "column")?,
             limits: Limits::new(info.max_record),
             state: State::Between,
@@ -157,6 +171,8 @@ impl Decoder for Arrow {
             header: None,
             can_restart: true,
             has_failed: false,
+            is_planned: info.is_planned(),
+            place: None,
         })
     }
 
@@ -165,6 +181,9 @@ impl Decoder for Arrow {
     }
 
     fn restart(&self) -> Option<u64> {
+        if self.is_planned {
+            return Some(0);
+        }
         // After an error that has led to the end, the end is no error.
         let is_between = matches!(self.state, State::Messages(_)) && !self.has_failed;
         let can_restart = self.can_restart && is_between;
@@ -177,6 +196,10 @@ impl Decoder for Arrow {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if self.is_planned {
+            let result = self.part(chunk, end, out);
+            return self.head.explain(chunk, end, result);
+        }
         let mut call = Call { chunk, end, at: 0, spent: 0 };
         let result = self.run(&mut call, out);
         match &result {
@@ -195,6 +218,14 @@ impl Decoder for Arrow {
             State::Messages(stream) => search::next_batch(stream, self.limits, chunk, end),
             _ => Resync { consumed: chunk.len(), found: false },
         }
+    }
+
+    fn plans() -> bool {
+        true
+    }
+
+    fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Result<Next, String> {
+        plan::plan(options, info, seen)
     }
 }
 
