@@ -45,7 +45,7 @@ use pipemill_plugin::{
 };
 
 use crate::footer::Footer;
-use crate::part::PartPlace;
+use crate::part::OpenPart;
 use crate::stream::Stream;
 
 #[cfg(feature = "export")]
@@ -77,8 +77,8 @@ pub struct Arrow {
     has_failed: bool,
     /// Whether the parts of a plan are shown.
     is_planned: bool,
-    /// The place in a part that is not finished.
-    place: Option<PartPlace>,
+    /// The part that is read.
+    part: Option<OpenPart>,
 }
 
 /// What the decoder may hold and produce.
@@ -172,7 +172,7 @@ impl Decoder for Arrow {
             can_restart: true,
             has_failed: false,
             is_planned: info.is_planned(),
-            place: None,
+            part: None,
         })
     }
 
@@ -182,7 +182,7 @@ impl Decoder for Arrow {
 
     fn restart(&self) -> Option<u64> {
         if self.is_planned {
-            return Some(0);
+            return self.part.is_none().then_some(0);
         }
         // After an error that has led to the end, the end is no error.
         let is_between = matches!(self.state, State::Messages(_)) && !self.has_failed;
@@ -197,7 +197,7 @@ impl Decoder for Arrow {
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
         if self.is_planned {
-            let result = self.part(chunk, end, out);
+            let result = self.decode_part(chunk, end, out);
             return self.head.explain(chunk, end, result);
         }
         let mut call = Call { chunk, end, at: 0, spent: 0 };

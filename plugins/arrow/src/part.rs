@@ -2,10 +2,8 @@
 //!
 //! A part has its head, the message of the schema, and then either the dictionaries and the message
 //! of the batch as the file has them; or the metadata of the batch, the dictionaries, and the
-//! buffers of wanted columns. In the second form the metadata was changed: the body of the batch
-//! begins with the dictionaries, and its buffers lie where the part has them.
-
-use std::ops::Range;
+//! buffers of wanted columns. In the second form the metadata was changed: it says where these
+//! buffers lie.
 
 use pipemill_plugin::{DecodeError, Progress, Records, Resume};
 
@@ -22,7 +20,7 @@ const HEAD: usize = MARK.len() + 8 + 4 + 4 + 8 + 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartHead {
     /// The number of the batch in the file.
-    pub(crate) batch: u64,
+    batch: u64,
     /// Bytes of the schema's message.
     schema: u32,
     /// Bytes of the batch's metadata before the dictionaries; 0 if it comes after them.
@@ -75,45 +73,71 @@ impl PartHead {
         let context = HEAD as u64 + u64::from(self.schema) + u64::from(self.metadata);
         context.saturating_add(self.dictionaries).saturating_add(self.rest)
     }
-
-    /// The places of the schema, the dictionaries and the batch in the part, whose size fits.
-    fn places(&self) -> [Range<usize>; 3] {
-        let schema = HEAD..HEAD + self.schema as usize;
-        let dictionaries = schema.end + self.metadata as usize;
-        let dictionaries = dictionaries..dictionaries + self.dictionaries as usize;
-        let batch = if self.metadata > 0 { schema.end } else { dictionaries.end };
-        [schema, dictionaries, batch..self.size() as usize]
-    }
 }
 
-/// Messages that a part has: those of the schema, the dictionaries, and the batch.
-const KINDS: [MessageKind; 3] = [MessageKind::Schema, MessageKind::Dictionary, MessageKind::Batch];
-
-/// A place in the part whose first byte is that of the chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PartPlace {
-    /// The number of the kind in [`KINDS`], and where its next message begins.
-    kind: usize,
-    at: usize,
+/// A part whose schema was read.
+#[derive(Debug)]
+pub(crate) struct OpenPart {
+    /// The number of the batch in the file.
+    batch: u64,
+    /// Bytes of the part that are not finished, from the chunk's first byte on.
+    left: usize,
+    /// The last of these bytes, which are those of the batch.
+    rest: usize,
+    /// The metadata of a batch without some of its columns.
+    metadata: Vec<u8>,
 }
 
 impl Arrow {
     /// Decodes a part, once it is completely in the chunk.
-    pub(crate) fn part(
+    pub(crate) fn decode_part(
         &mut self,
         chunk: &[u8],
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
-        let cut = |wanted: u64| {
-            let left = chunk.len();
-            DecodeError::fatal(0, format!("expected {wanted} bytes of a part, found {left}"))
+        let (mut at, mut part) = match self.part.take() {
+            Some(part) => (0, part),
+            None if chunk.is_empty() && end => return Ok(Progress::consumed(0)),
+            None => match self.begin_part(chunk, end, out)? {
+                Ok(begun) => begun,
+                Err(wanted) => return Ok(Progress::wants(wanted)),
+            },
         };
-        if chunk.is_empty() && end {
-            return Ok(Progress::consumed(0));
+        let part_end = at + part.left;
+        if chunk.len() < part_end {
+            let error = cut(part.left, chunk.len());
+            self.part = Some(part);
+            return if end { Err(error) } else { Ok(Progress::wants(part_end)) };
         }
+        let result = self.messages_of_part(&mut part, chunk, &mut at, out);
+        part.left = part_end - at;
+        match result {
+            Ok(()) if part.left > 0 => {
+                self.part = Some(part);
+                Ok(Progress::more(at))
+            }
+            Ok(()) => Ok(Progress::consumed(at)),
+            Err(error) => Err(match error.resume {
+                // The next batch is in the next part.
+                Resume::At(_) | Resume::Scan(_) => {
+                    DecodeError { resume: Resume::At(part_end as u64), ..error }
+                }
+                Resume::None | Resume::Refused => error,
+            }),
+        }
+    }
+
+    /// Reads the head of a part and its schema, once the whole part is in the chunk. Returns the
+    /// bytes that are finished; or the bytes that are needed.
+    fn begin_part(
+        &mut self,
+        chunk: &[u8],
+        end: bool,
+        out: &mut Records,
+    ) -> Result<Result<(usize, OpenPart), usize>, DecodeError> {
         if chunk.len() < HEAD {
-            return if end { Err(cut(HEAD as u64)) } else { Ok(Progress::wants(HEAD)) };
+            return if end { Err(cut(HEAD, chunk.len())) } else { Ok(Err(HEAD)) };
         }
         let head = PartHead::read(chunk).ok_or_else(|| {
             DecodeError::fatal(0, "expected the head of a part, found something else")
@@ -124,64 +148,65 @@ impl Arrow {
             let why = format!("a part has {size} bytes, more than max_record ({most} bytes)");
             return Err(DecodeError::refused(0, why));
         }
-        // The value fits: max_record does.
-        let whole = usize::try_from(size).unwrap_or(usize::MAX);
-        let Some(part) = chunk.get(..whole) else {
-            return if end { Err(cut(size)) } else { Ok(Progress::wants(whole)) };
-        };
-        match self.messages_of_part(&head, part, out) {
-            Ok(false) => Ok(Progress::more(0)),
-            Ok(true) => {
-                (self.place, self.state) = (None, State::Between);
-                Ok(Progress::consumed(whole))
-            }
-            Err(error) => {
-                (self.place, self.state) = (None, State::Between);
-                Err(match error.resume {
-                    // The next batch is in the next part.
-                    Resume::At(_) | Resume::Scan(_) => {
-                        DecodeError { resume: Resume::At(size), ..error }
-                    }
-                    Resume::None | Resume::Refused => error,
-                })
-            }
+        // The values fit: max_record is at most 1 GiB.
+        let (size, rest) = (size as usize, head.rest as usize);
+        if chunk.len() < size {
+            return if end { Err(cut(size, chunk.len())) } else { Ok(Err(size)) };
         }
+        let schema_end = HEAD + head.schema as usize;
+        let at = schema_end + head.metadata as usize;
+        let metadata = chunk[schema_end..at].to_vec();
+        self.state = State::Messages(Box::new(Stream::of_part(head.batch)));
+        let mut call = Call { chunk: &chunk[..schema_end], end: true, at: HEAD, spent: 0 };
+        let part = OpenPart { batch: head.batch, left: size - at, rest, metadata };
+        while call.at < schema_end {
+            self.check_message(&part, MessageKind::Schema, &call)?;
+            self.message(&mut call, out)?;
+        }
+        Ok(Ok((at, part)))
     }
 
-    /// Reads the messages of a part. Returns whether it is at its end; else another call goes on.
+    /// Reads the messages of a part from this place of the chunk on, and moves it. Not all of them
+    /// are read if another call is to go on.
     fn messages_of_part(
         &mut self,
-        head: &PartHead,
-        part: &[u8],
+        part: &mut OpenPart,
+        chunk: &[u8],
+        at: &mut usize,
         out: &mut Records,
-    ) -> Result<bool, DecodeError> {
-        let places = head.places();
-        let mut place = self.place.unwrap_or_else(|| {
-            self.state = State::Messages(Box::new(Stream::of_part(head.batch)));
-            PartPlace { kind: 0, at: places[0].start }
-        });
+    ) -> Result<(), DecodeError> {
+        let end = *at + part.left;
+        let batch = end - part.rest.min(part.left);
         let mut spent = 0;
-        for (kind, range) in places.iter().enumerate().skip(place.kind) {
-            if kind > place.kind {
-                place = PartPlace { kind, at: range.start };
+        while *at < end {
+            let (kind, until) = match *at < batch {
+                true => (MessageKind::Dictionary, batch),
+                false => (MessageKind::Batch, end),
+            };
+            let mut call = Call { chunk: &chunk[..until], end: true, at: *at, spent };
+            let is_open = matches!(&self.state, State::Messages(stream) if stream.is_open());
+            let step = if kind == MessageKind::Batch && !part.metadata.is_empty() && !is_open {
+                let metadata = Message::read(&part.metadata);
+                let metadata = metadata.map_err(|what| {
+                    DecodeError::fatal(*at, format!("expected {} in a part", what.0))
+                });
+                self.read(&metadata?, 0, &mut call, out)
+            } else {
+                self.check_message(part, kind, &call)?;
+                self.message(&mut call, out)
+            };
+            (*at, spent) = (call.at, call.spent);
+            if let Step::Return(_) = step? {
+                return Ok(());
             }
-            let mut call = Call { chunk: &part[..range.end], end: true, at: place.at, spent };
-            while call.at < range.end {
-                self.check_message(head, KINDS[kind], &call)?;
-                if let Step::Return(_) = self.message(&mut call, out)? {
-                    self.place = Some(PartPlace { kind, at: call.at });
-                    return Ok(false);
-                }
-            }
-            spent = call.spent;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Checks that a message of this kind is there, as the footer says.
     fn check_message(
         &self,
-        head: &PartHead,
+        part: &OpenPart,
         kind: MessageKind,
         call: &Call,
     ) -> Result<(), DecodeError> {
@@ -189,9 +214,17 @@ impl Arrow {
         if stream.is_open() {
             return Ok(());
         }
+        let here = call.rest().len() as u64;
         let found = match Framing::Marked.read(call.rest(), self.limits.metadata) {
-            Prefix::Metadata(place) => match call.rest().get(place).map(Message::read) {
-                Some(Ok(message)) if message.kind == kind => return Ok(()),
+            Prefix::Metadata(place) => match call.rest().get(place.clone()).map(Message::read) {
+                Some(Ok(message)) if message.kind == kind => {
+                    let size = message.body.saturating_add(place.end as u64);
+                    match kind {
+                        MessageKind::Dictionary if size <= here => return Ok(()),
+                        _ if size == here => return Ok(()),
+                        _ => format!("one of {size} bytes"),
+                    }
+                }
                 Some(Ok(message)) if message.kind == MessageKind::Batch => "a batch".to_owned(),
                 Some(Ok(message)) => message.kind.name(),
                 // The message says what is wrong.
@@ -200,12 +233,16 @@ impl Arrow {
             Prefix::End(_) => "the end mark".to_owned(),
             Prefix::Cut(_) | Prefix::Bad(_) => return Ok(()),
         };
-        let (wanted, number) = match kind {
-            MessageKind::Dictionary => ("a dictionary", String::new()),
-            MessageKind::Batch => ("record batch", format!(" {}", head.batch)),
-            _ => ("the schema", String::new()),
+        let wanted = match kind {
+            MessageKind::Dictionary => "a dictionary".to_owned(),
+            MessageKind::Batch => format!("record batch {}", part.batch),
+            _ => "the schema".to_owned(),
         };
-        let why = format!("the footer says that {wanted}{number} is here, found {found}");
-        Err(DecodeError::fatal(call.at, why))
+        let why = format!("the footer says that {wanted} is here, in {here} bytes, found {found}");
+        Err(stream.damaged(call.at, why))
     }
+}
+
+fn cut(wanted: usize, found: usize) -> DecodeError {
+    DecodeError::fatal(0, format!("expected {wanted} bytes of a part, found {found}"))
 }

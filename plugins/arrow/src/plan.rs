@@ -163,7 +163,7 @@ impl Plan<'_> {
     ) -> (Part, u64) {
         let before = dictionaries.end - dictionaries.start;
         let mut ranges: Vec<_> = Some(dictionaries).filter(|_| before > 0).into_iter().collect();
-        let pruned = head.and_then(|head| Pruned::of(head, block, self.layout, before));
+        let pruned = head.and_then(|head| Pruned::of(head, block, self.layout));
         let (metadata, rest) = match pruned {
             Some(Pruned { metadata, places, bytes }) => {
                 ranges.extend(places);

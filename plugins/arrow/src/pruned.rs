@@ -19,7 +19,7 @@ const NUMBER: usize = 8;
 
 /// A batch without the columns that nobody wants.
 pub(crate) struct Pruned {
-    /// Its prefix and metadata. The body begins with the bytes that lie before the buffers.
+    /// Its metadata, without a prefix. The body has these buffers alone.
     pub(crate) metadata: Vec<u8>,
     /// The places of the buffers in the file.
     pub(crate) places: Vec<Range<u64>>,
@@ -28,12 +28,12 @@ pub(crate) struct Pruned {
 }
 
 impl Pruned {
-    /// The batch with this prefix and metadata. `before` bytes of its new body lie before the
-    /// buffers. `None` if it has to be read as a whole: little is left out, or the metadata does
-    /// not say what the footer says.
-    pub(crate) fn of(head: &[u8], block: &Block, layout: &Layout, before: u64) -> Option<Self> {
+    /// The batch with this prefix and metadata. `None` if it has to be read as a whole: little is
+    /// left out, or the metadata does not say what the footer says.
+    pub(crate) fn of(head: &[u8], block: &Block, layout: &Layout) -> Option<Self> {
         let Prefix::Metadata(place) = Framing::Marked.read(head, head.len()) else { return None };
-        let message = sound(head.get(place.clone())?)?;
+        let before = head.get(place.clone())?;
+        let message = sound(before)?;
         let body = block.size() - block.head;
         if place.end != head.len() || message.body != body {
             return None;
@@ -69,15 +69,15 @@ impl Pruned {
             }
             let last = places.last()?;
             let start = bytes - (last.end - last.start) + (range.start - last.start);
-            moved.push((number, before + start, range.end - range.start));
+            moved.push((number, start, range.end - range.start));
         }
         if bytes > body / 16 * MOST || places.is_empty() {
             return None;
         }
-        let mut metadata = head.to_vec();
+        let mut metadata = before.to_vec();
         let first = message.header.elements(2, PAIR).ok()?.start;
         let mut put = |at: usize, value: u64| {
-            let bytes = metadata.get_mut(place.start + at..)?.first_chunk_mut::<NUMBER>()?;
+            let bytes = metadata.get_mut(at..)?.first_chunk_mut::<NUMBER>()?;
             *bytes = value.to_le_bytes();
             Some(())
         };
@@ -89,15 +89,15 @@ impl Pruned {
             put(first + number * PAIR, *offset)?;
             put(first + number * PAIR + NUMBER, *length)?;
         }
-        put(message.place_of_body()?, before + bytes)?;
+        put(message.place_of_body()?, bytes)?;
         // In a damaged file, the numbers may lie in what other facts are read from.
-        let now = sound(metadata.get(place)?)?;
+        let now = sound(&metadata)?;
         let now_batch = BatchHeader::read(&now.header, layout.size).ok()?;
         let is_moved = |(number, offset, length): &(usize, u64, u64)| {
             now_batch.place(*number) == (*offset as i64, *length as i64)
         };
         let is_same = now_batch.is_same_but_for_places(&batch) && now.version == message.version;
-        let is_sound = is_same && now.body == before + bytes && moved.iter().all(is_moved);
+        let is_sound = is_same && now.body == bytes && moved.iter().all(is_moved);
         let places = places.into_iter().map(|range| {
             let start = block.place.start + block.head;
             start + range.start..start + range.end

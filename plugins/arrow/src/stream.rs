@@ -200,7 +200,7 @@ impl Arrow {
     }
 
     /// Reads a message whose metadata ends at `body`.
-    fn read(
+    pub(crate) fn read(
         &mut self,
         message: &Message,
         body: usize,
