@@ -16,8 +16,10 @@ fn parts(setup: &Setup, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     testing::parts::<Arrow>(setup, file).expect("it is not refused")
 }
 
-/// Files and columns, and the number of parts.
-const CASES: [(&[u8], &[(&str, &str)], usize); 10] = [
+/// A file and columns, and the number of parts.
+type Case = (&'static [u8], &'static [(&'static str, &'static str)], usize);
+
+const CASES: [Case; 10] = [
     (LONG, &[], 4),
     (LONG, &[("columns", "id")], 4),
     (LONG, &[("columns", "word,id")], 4),
