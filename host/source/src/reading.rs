@@ -34,7 +34,8 @@ pub const SMALL_OBJECT: u64 = 1 << 20;
 
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
 const PLANNED_ENDINGS: [&str; 5] = [".parquet", ".parq", ".arrow", ".feather", ".ipc"];
-/// Ending of the names of Arrow streams, which have no directory: they are fetched from their start.
+/// Ending of the names of Arrow streams, which have no directory: they are fetched from their
+/// start.
 const STREAM_ENDING: &str = ".arrows";
 
 /// Whether the built-in decoder of objects with this name chooses the bytes that it is shown.

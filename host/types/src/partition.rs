@@ -1,5 +1,5 @@
-//! Fields that the names of folders have: `date` of `train/date=2024-01-01/part-0.parquet`, as Hive,
-//! Spark, DuckDB and pyarrow write them.
+//! Fields that the names of folders have: `date` of `train/date=2024-01-01/part-0.parquet`, as
+//! Hive, Spark, DuckDB and pyarrow write them.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl Partition {
                 .collect();
             let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
             let message = format!(
-                "no folder of its path is named `{name}=…`, which `add_fields` asks for; it has {has}"
+                "no folder of its path is named `{name}=…`, which `add_fields` asks for; it has \
+                 {has}"
             );
             let remedy =
                 "read only objects in such folders, or leave the field out of `add_fields`";

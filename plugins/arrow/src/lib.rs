@@ -5,9 +5,10 @@
 //! then dictionaries (`dictionary`) and batches of rows, then an end mark. A file is the same
 //! between a magic and a footer that repeats where the batches lie. It is read from its start, and
 //! the footer is skipped (`footer`), or in parts, a batch each: `plan` makes them of the `blocks`
-//! that the footer names, a batch may be `pruned` to the wanted columns, and `part` reads them. `columns` decides which columns become fields, and where a
-//! batch has them. `array` finds a column's buffers and the values in them, `batch` emits the rows
-//! of a batch, and `convert` makes values of fields of them. The host decompresses buffers.
+//! that the footer names, a batch may be `pruned` to the wanted columns, and `part` reads them.
+//! `columns` decides which columns become fields, and where a batch has them. `array` finds a
+//! column's buffers and the values in them, `batch` emits the rows of a batch, and `convert` makes
+//! values of fields of them. The host decompresses buffers.
 //!
 //! **State between calls.** The state has the schema, the dictionaries, and the next row of a
 //! batch. A message is consumed as a whole, a batch after its last row. So decoding can begin again
