@@ -9,6 +9,8 @@ import re
 import subprocess
 import tarfile
 
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import tensorflow as tf
 from e2e import PIPEMILL, finish, tfrecord
@@ -67,7 +69,7 @@ ROWS = [(n, n % 10) for n in range(RECORDS)]
 
 
 def test_none_is_left_out():
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 10
 
 
 def test_webdataset(tmp_path, monkeypatch):
@@ -147,3 +149,14 @@ def test_s3(bucket):
     write_tar(bucket / "0.tar", range(120))
     write_tar(bucket / "1.tar", range(120, RECORDS))
     assert of_tars(run("s3://bucket")) == IMAGES
+
+
+def test_partitioned_folders(tmp_path, monkeypatch):
+    flavor = pyarrow.dataset.partitioning(pa.schema([("date", pa.string())]), flavor="hive")
+    table = pa.table({"x": range(RECORDS), "y": range(RECORDS), "date": [f"2024-01-0{n % 3}" for n in range(RECORDS)]})
+    pyarrow.dataset.write_dataset(table, tmp_path / "train", format="parquet", partitioning=flavor)
+    monkeypatch.chdir(tmp_path)
+    before, after = run("pyarrow.dataset.dataset("), run('add_fields=["date=utf8"], batch=64')
+    rows = [sorted(map(repr, (row for (batch,) in read for row in batch.to_pylist()))) for read in (before, after)]
+    assert rows[0] == rows[1] and len(rows[0]) == RECORDS
+    assert [batch.num_rows for (batch,) in after] == [64, 64, 64, 8]

@@ -56,7 +56,8 @@ pub(super) struct Args {
     /// Print only these fields, in this order
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     fields: Vec<String>,
-    /// Add fields to each record, after those of the decoder: `__object__`, the object's name
+    /// Add fields to each record, after those of the decoder: `__object__`, the object's name;
+    /// `date=utf8`, the value of the folder `date=…` in its path, of this type
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = added_field)]
     add_fields: Vec<AddedField>,
     /// Read only objects whose name, or the last part of it, matches: `object=*.csv`
@@ -131,15 +132,17 @@ enum CompressionArg {
 }
 
 /// Parses the name of a field that is added to each record.
-fn added_field(name: &str) -> Result<AddedField, String> {
-    match AddedField::from_name(name) {
-        Some(AddedField::Object) => Ok(AddedField::Object),
+pub(super) fn added_field(name: &str) -> Result<AddedField, String> {
+    match AddedField::from_word(name) {
+        Some(field @ (AddedField::Object | AddedField::Partition(_))) => Ok(field),
         Some(AddedField::Index) => Err(
             "records have a number where they are read from an index, as `pipemill.cat` does in \
              Python"
                 .to_owned(),
         ),
-        None => Err("the field that can be added is `__object__`".to_owned()),
+        None => Err("the fields that can be added are `__object__` and NAME=TYPE, such as \
+                     `date=utf8` for the value of the folders `date=…`"
+            .to_owned()),
     }
 }
 

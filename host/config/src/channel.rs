@@ -117,24 +117,37 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
 
 /// Reads the fields that are added to each record.
 fn added_fields(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Vec<AddedField>> {
-    let mut fields = Vec::new();
-    for name in reader.texts(&ADD_FIELDS)?.unwrap_or_default() {
-        let Some(field) = AddedField::from_name(&name) else {
-            let found = format!("\"{name}\"");
-            return Err(reader.wrong(ADD_FIELDS.name, ADD_FIELDS.expected, &found, String::new()));
+    let mut fields: Vec<AddedField> = Vec::new();
+    for word in reader.texts(&ADD_FIELDS)?.unwrap_or_default() {
+        let Some(field) = AddedField::from_word(&word) else {
+            let found = format!("\"{word}\"");
+            let remedy = match AddedField::from_word(&format!("{word}=utf8")) {
+                Some(field) => format!("for a folder's value, write \"{}\"", field.word()),
+                None => String::new(),
+            };
+            return Err(reader.wrong(ADD_FIELDS.name, ADD_FIELDS.expected, &found, remedy));
         };
-        if fields.contains(&field) {
+        if fields.iter().any(|other| other.name() == field.name()) {
             let remedy = "name it once".to_owned();
-            return Err(reader.fault(ADD_FIELDS.name, format!("names `{name}` twice"), remedy));
+            let message = format!("names `{}` twice", field.name());
+            return Err(reader.fault(ADD_FIELDS.name, message, remedy));
         }
         fields.push(field);
+    }
+    let is_partition = |field: &&AddedField| matches!(field, AddedField::Partition(_));
+    if let (Ok(Source::Fifo { .. } | Source::Stdin { .. }), Some(field)) =
+        (source, fields.iter().find(is_partition))
+    {
+        let message = format!("the input has no folder `{}=…`", field.name());
+        let remedy = "only files and objects in S3 have folders; leave this out".to_owned();
+        return Err(reader.fault(ADD_FIELDS.name, message, remedy));
     }
     if let Ok(source) = source
         && fields.contains(&AddedField::Index)
         && !matches!(source, Source::Index(_) | Source::Mix(_))
     {
-        let name = AddedField::Index.name();
-        let message = format!("only an index knows the number that `{name}` is");
+        let message =
+            format!("only an index knows the number that `{}` is", AddedField::Index.name());
         let remedy = "make one with `pipemill index`, and read from it, or leave this out";
         return Err(reader.fault(ADD_FIELDS.name, message, remedy.to_owned()));
     }

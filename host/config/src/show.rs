@@ -90,7 +90,7 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
         writer.line(OPTIONS.name, inline(options));
     }
     if !channel.added_fields.is_empty() {
-        let names = channel.added_fields.iter().map(|field| quote(field.name()));
+        let names = channel.added_fields.iter().map(|field| quote(&field.word()));
         writer.line(ADD_FIELDS.name, format!("[{}]", names.collect::<Vec<_>>().join(", ")));
     }
     let (policy, file) = match &channel.on_error {

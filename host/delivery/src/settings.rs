@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pipemill_channel::{OnError, RecordOrder, Until, Window};
 use pipemill_decode::{Digest, Plugin};
 use pipemill_ring::protocol::State;
-use pipemill_types::{Accepted, BatchAcross, Tail};
+use pipemill_types::{Accepted, AddedField, BatchAcross, Tail};
 
 use pipemill_config::{Channel, Mix, MixInput, Shuffle, Source, show_size};
 
@@ -65,7 +65,7 @@ pub fn settings(channel: &Channel, decoders: &[DecoderIdentity]) -> Settings {
         put("tail", channel.batch.map_or("none", |batch| tail_word(batch.tail)).to_owned());
         // A state of shards has no other text of the fields.
         if !channel.added_fields.is_empty() {
-            let names = channel.added_fields.iter().map(|field| field.name());
+            let names = channel.added_fields.iter().map(AddedField::word);
             put("schema", format!("with {}", names.collect::<Vec<_>>().join(", ")));
         }
         return settings;

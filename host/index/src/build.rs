@@ -8,7 +8,7 @@ use std::time::Instant;
 use pipemill_channel::memory_sink::MemorySink;
 use pipemill_channel::{Channel, ChannelStats, Event, Failure, Observer, Outcome};
 use pipemill_source::{Compression, ListPart, NoSource};
-use pipemill_types::{ErrorKind, Fault, Position};
+use pipemill_types::{AddedField, ErrorKind, Fault, Position};
 
 use crate::noting::{Noting, Older, Reading, Seen};
 use crate::places::{FoundPlaces, Places};
@@ -40,6 +40,9 @@ pub struct BuildSettings {
     /// Where the build saves what it has found. It goes on after what `older` has then, which is
     /// what this has.
     pub progress: Option<Progress>,
+    /// Fields that the index adds to the records, unless a channel names its own. Each object must
+    /// have their values.
+    pub add_fields: Vec<AddedField>,
     /// The part of the objects that is read: every `count`-th one, from number `index` on.
     pub part: Option<ListPart>,
 }
@@ -66,6 +69,7 @@ pub fn build(
             None => 0,
         },
         part: settings.part,
+        added: settings.add_fields.clone(),
         seen: seen.clone(),
     });
     let header = header(&channel, &settings);
@@ -86,6 +90,11 @@ pub fn build(
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = sink.looker;
     let progress = found.take_progress();
+    let fields = found.fields.clone().unwrap_or_default();
+    if let Err(fault) = AddedField::after(&fields, &settings.add_fields) {
+        let (name, position) = (channel.plugin.name(), Position::epoch(0));
+        return Err(Box::new(Failure::new(&channel.name, name, position, fault)));
+    }
     let objects = objects(&seen, 0..seen.len(), &found.objects, &errors, &settings.older);
     let (root, objects) = objects.map_err(|(object, message, remedy)| {
         let position = Position::object(0, object);
@@ -97,7 +106,7 @@ pub fn build(
         Part::of(part.index, part.count, list)
     });
     let header = Header {
-        fields: found.fields.as_deref().unwrap_or_default().to_vec(),
+        fields: fields.to_vec(),
         lengths: found.lengths(&settings.older),
         part,
         root: root.0,
@@ -112,6 +121,7 @@ fn header(channel: &Channel, settings: &BuildSettings) -> Header {
         decoder: settings.decoder.clone(),
         decoder_identity: channel.plugin.identity(),
         options: channel.options.clone(),
+        add_fields: settings.add_fields.iter().map(AddedField::word).collect(),
         compression: settings.compression,
         skips_errors: settings.skips_errors,
         max_record: channel.max_record,

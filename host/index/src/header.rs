@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use pipemill_source::Compression;
-use pipemill_types::Field;
+use pipemill_types::{AddedField, Field};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -33,6 +33,10 @@ pub struct Header {
     pub decoder_identity: String,
     /// The decoder's options.
     pub options: Vec<(String, String)>,
+    /// Fields that a channel adds to the records if its configuration names none, as texts of
+    /// [`AddedField::from_word`]. Each object has their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add_fields: Vec<String>,
     /// The fields of the records, with all that was learned.
     pub fields: Vec<Field>,
     /// The lengths of the values of each field, in the order of the fields. After an update, those
@@ -149,6 +153,17 @@ impl Header {
         self.lengths.iter().map(|lengths| lengths.open_again(self.records)).collect()
     }
 
+    /// The fields that a channel adds if its configuration names none. The error is a text that
+    /// this version of pipemill does not know.
+    ///
+    /// # Errors
+    /// A later version has written it.
+    pub fn added(&self) -> Result<Vec<AddedField>, &str> {
+        let field = |word: &String| AddedField::from_word(word);
+        let all = self.add_fields.iter();
+        all.map(|word| field(word).ok_or(word.as_str())).collect()
+    }
+
     /// Counts the objects, and computes the digest.
     pub(crate) fn complete(&mut self, objects: &Objects) {
         self.version = if self.objects_only { OBJECTS_VERSION } else { VERSION };
@@ -180,6 +195,9 @@ fn digest(header: &Header, objects: &Objects) -> String {
     text(&serde_json::json!(header.fields).to_string());
     text(&header.compression.to_string());
     text(&format!("{} {}", header.skips_errors, header.max_record));
+    if !header.add_fields.is_empty() {
+        text(&serde_json::json!(header.add_fields).to_string());
+    }
     for object in objects.iter() {
         text(object.name);
         text(&without_time(object.identity));

@@ -8,6 +8,9 @@ use pipemill_source::s3::{
 };
 use pipemill_source::{LeftOut, Pattern, SourceError, Stop, file_identity};
 
+use pipemill_types::AddedField;
+
+use crate::noting::check_added;
 use crate::objects::Objects;
 use crate::root::Root;
 use crate::{Header, Index, IndexedObject};
@@ -63,13 +66,19 @@ fn list_in_s3(
 }
 
 impl Index {
-    /// An index of the objects of these sources alone, which are read by no decoder.
+    /// An index of the objects of these sources alone, which are read by no decoder. Each object
+    /// has the values of the fields that are added.
     ///
     /// # Errors
-    /// The sources can't be listed, or an object can't be named in an index.
-    pub fn of_objects(sources: Vec<String>, s3: &Settings) -> Result<Self, SourceError> {
+    /// The sources can't be listed, or an object can't be named in an index, or lacks a value.
+    pub fn of_objects(
+        sources: Vec<String>,
+        s3: &Settings,
+        added: &[AddedField],
+    ) -> Result<Self, SourceError> {
         let mut listed = Vec::new();
         list_sources(&sources, s3, false, |object| listed.push(object))?;
+        listed.iter().try_for_each(|object| check_added(&object.name, added))?;
         let names: Vec<_> = listed.iter().map(|object| object.name.as_str()).collect();
         let root = Root::of(&names)
             .map_err(|(object, message, remedy)| SourceError::new(object, message, remedy))?;
@@ -85,7 +94,13 @@ impl Index {
             });
         }
         Ok(Self::new(
-            Header { objects_only: true, sources, root: root.0, ..Header::default() },
+            Header {
+                objects_only: true,
+                add_fields: added.iter().map(AddedField::word).collect(),
+                sources,
+                root: root.0,
+                ..Header::default()
+            },
             objects,
         ))
     }

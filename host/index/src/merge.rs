@@ -72,6 +72,9 @@ fn check(first: &Index, other: &Index) -> Result<usize, String> {
     if one.decoder_identity != two.decoder_identity || one.options != two.options {
         return differs("decoders or options");
     }
+    if one.add_fields != two.add_fields {
+        return differs("added fields");
+    }
     if (one.skips_errors, one.max_record) != (two.skips_errors, two.max_record) {
         return differs("rules for errors");
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pipemill_source::{
     Awaited, KnownObjects, ListPart, SeekPoints, Source, SourceError, SourceEvent, Start, TotalSize,
 };
-use pipemill_types::{ListIdentity, is_same_content, split_identity};
+use pipemill_types::{AddedField, ListIdentity, is_same_content, split_identity};
 
 use crate::{Index, IndexedList};
 
@@ -81,7 +81,15 @@ pub(crate) struct Noting {
     pub(crate) resumed: usize,
     /// The part of the objects that is read.
     pub(crate) part: Option<ListPart>,
+    /// Fields whose values each object must have.
+    pub(crate) added: Vec<AddedField>,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+/// Checks that an object has the values of these fields.
+pub(crate) fn check_added(name: &str, added: &[AddedField]) -> Result<(), SourceError> {
+    let wrong = added.iter().find_map(|field| field.value_of(name).err());
+    wrong.map_or(Ok(()), |fault| Err(SourceError::new(name, fault.message, fault.remedy)))
 }
 
 impl Noting {
@@ -114,6 +122,7 @@ impl Source for Noting {
                 None => Reading::Read,
             };
             self.check_resumed(&object.name, reading)?;
+            check_added(&object.name, &self.added)?;
             let seen = Seen {
                 name: object.name.clone(),
                 identity: content.to_owned(),

@@ -40,6 +40,9 @@ pub struct BuildKey<'a> {
     pub max_record: u64,
     /// Least distance of two places.
     pub distance: u64,
+    /// The fields that are added.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub add_fields: &'a [String],
     /// The sources.
     pub sources: &'a [String],
     /// The number of the part that is read, and the number of parts.

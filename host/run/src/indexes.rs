@@ -60,6 +60,12 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
     };
     let index = Arc::new(index);
     let (header, file) = (&index.header, file.to_string());
+    if channel.added_fields.is_empty() {
+        channel.added_fields = header.added().map_err(|word| {
+            let message = format!("the index {file} adds the field `{word}`, which is not known");
+            (message, "a later version of pipemill has made it: use that version".to_owned())
+        })?;
+    }
     let options = check(channel, header, &file)?;
     if !header.objects_only {
         if channel.decoder.is_none() {
@@ -138,7 +144,8 @@ fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
     let added = |field: &AddedField| -> u64 {
         match field {
             AddedField::Index => 8 * index.objects.records(),
-            AddedField::Object => {
+            // A folder's value is a part of the name.
+            AddedField::Object | AddedField::Partition(_) => {
                 index.objects.iter().map(|one| one.records * one.name.len() as u64).sum()
             }
         }

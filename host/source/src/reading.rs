@@ -36,7 +36,10 @@ pub struct ReadSettings {
 pub const SMALL_OBJECT: u64 = 1 << 20;
 
 /// Endings of the names of objects whose decoder chooses the bytes that it is shown.
-const PLANNED_ENDINGS: [&str; 2] = [".parquet", ".parq"];
+const PLANNED_ENDINGS: [&str; 5] = [".parquet", ".parq", ".arrow", ".feather", ".ipc"];
+/// Ending of the names of Arrow streams, which have no directory: they are fetched from their
+/// start.
+const STREAM_ENDING: &str = ".arrows";
 
 /// Whether the built-in decoder of objects with this name chooses the bytes that it is shown.
 pub fn is_planned_name(name: &str) -> bool {
@@ -61,7 +64,7 @@ impl ReadSettings {
     /// Whether the bytes of this object of `size` bytes are requested when they are read, and not
     /// before. A block of an object is counted in the bytes that its decoder chooses.
     pub(super) fn is_on_demand(&self, name: &str, size: u64, is_block: bool) -> bool {
-        if size <= SMALL_OBJECT && !is_block {
+        if size <= SMALL_OBJECT && !is_block || name.ends_with(STREAM_ENDING) {
             return false;
         }
         self.on_demand.unwrap_or_else(|| is_planned_name(name)) && !self.wrap

@@ -2,40 +2,73 @@
 
 use std::sync::Arc;
 
-use crate::{ErrorKind, Fault, Field, Scalar, schema_extension};
+use crate::{ErrorKind, Fault, Field, Partition, Scalar, schema_extension};
 
 /// A field that the host adds to each record, after those of the decoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddedField {
     /// The record's number in the index, as an `int64`.
     Index,
     /// The name of the record's object, as text.
     Object,
+    /// A value that the path of the record's object has.
+    Partition(Partition),
+}
+
+/// The values of an added field for the records of one call of a decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddedValue {
+    /// The record's number.
+    Number,
+    /// These bytes for all records; `None` if they lack the field.
+    Same(Option<Vec<u8>>),
 }
 
 impl AddedField {
-    /// All of them.
+    /// Those that every object has, whatever its name is.
     pub const ALL: [Self; 2] = [Self::Index, Self::Object];
 
     /// Name of the field.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Index => "__index__",
             Self::Object => "__object__",
+            Self::Partition(partition) => partition.name(),
         }
     }
 
-    /// The field with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|added| added.name() == name)
+    /// The field that a configuration has as this text.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let known = Self::ALL.into_iter().find(|added| added.name() == word);
+        known.or_else(|| Partition::from_word(word).map(Self::Partition))
     }
 
-    fn field(self) -> Field {
-        let scalar = match self {
-            Self::Index => Scalar::Int64,
-            Self::Object => Scalar::Utf8,
-        };
-        Field::new(self.name(), scalar, Vec::new())
+    /// The text of [`from_word`](Self::from_word).
+    pub fn word(&self) -> String {
+        match self {
+            Self::Index | Self::Object => self.name().to_owned(),
+            Self::Partition(partition) => partition.word(),
+        }
+    }
+
+    /// The values that the records of an object with this name have.
+    ///
+    /// # Errors
+    /// The name lacks the value.
+    pub fn value_of(&self, object: &str) -> Result<AddedValue, Fault> {
+        Ok(match self {
+            Self::Index => AddedValue::Number,
+            Self::Object => AddedValue::Same(Some(object.into())),
+            Self::Partition(partition) => AddedValue::Same(partition.value_of(object)?),
+        })
+    }
+
+    fn field(&self) -> Field {
+        match self {
+            Self::Index => Field::new(self.name(), Scalar::Int64, Vec::new()),
+            Self::Object => Field::new(self.name(), Scalar::Utf8, Vec::new()),
+            Self::Partition(partition) => partition.field(),
+        }
     }
 
     /// The fields of a decoder, and then these.

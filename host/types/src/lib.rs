@@ -26,6 +26,7 @@
 //! - `memory_budget`: the memory budget of a channel: each part has a limit, and bytes are taken
 //!   before they are allocated.
 //! - `mode`: how the batches of a channel are divided among its consumers.
+//! - `partition`: fields whose values are in the names of folders, such as `date=2024-01-01`.
 //! - `position`: positions in a channel's input, for messages and logs.
 //! - `printable`: text for people: one line without control characters and invisible characters.
 //! - `record_json`: prints a field's value as JSON: text as a string, numbers as numbers or nested
@@ -53,6 +54,7 @@ mod list;
 pub mod log;
 mod memory_budget;
 mod mode;
+mod partition;
 mod position;
 mod printable;
 pub mod record_json;
@@ -61,7 +63,7 @@ mod suggest;
 pub mod trust;
 
 pub use accepted::Accepted;
-pub use added_field::AddedField;
+pub use added_field::{AddedField, AddedValue};
 pub use batch_memory::{BatchMemory, VIEW_BYTES};
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
@@ -76,6 +78,7 @@ pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};
 pub use memory_budget::{MemoryBudget, MemoryLimits, MemoryPart, OverBudget, TakenMemory};
 pub use mode::Mode;
+pub use partition::Partition;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{

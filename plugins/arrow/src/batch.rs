@@ -1,5 +1,5 @@
 //! A batch of rows: its columns are loaded, then its rows are emitted, in several calls if they are
-//! many. Rows are emitted together (`block`), or one by one if one of them has an error.
+//! many. Rows are emitted together (`column_block`), or one by one if one of them has an error.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use pipemill_parsing::columns::NULL_ELEMENT;
 use pipemill_plugin::{Records, Scalar};
 
 use crate::array::{Bits, Lists, LoadError, Loader, StoredList, StoredValues, Validity, Values};
-use crate::block::{self, Block};
+use crate::column_block::{Block, rows_together};
 use crate::columns::{Column, Layout, Leaf, Storage};
 use crate::convert::Convert;
 use crate::dictionaries::Dictionaries;
@@ -62,7 +62,7 @@ impl Batch {
             columns.map(|(stored, column)| stored.open(column, dictionaries, message)).collect();
         let mut spent = 0;
         while self.row < self.rows && spent < most {
-            let rows = block::rows_together(&columns, self.row..self.rows, most - spent);
+            let rows = rows_together(&columns, self.row..self.rows, most - spent);
             if let Some(block) = Block::of(&columns, rows.clone(), most) {
                 spent += block.bytes();
                 block.emit(chunk, start, out);

@@ -77,8 +77,13 @@ impl<'a> Table<'a> {
         Ok(&self.bytes[self.elements(number, size)?])
     }
 
+    /// The place of a field's number in the buffer; `None` if it has its default value.
+    pub(crate) fn place(&self, number: usize) -> Option<usize> {
+        self.field(number)
+    }
+
     /// Where the elements of a vector are.
-    fn elements(&self, number: usize, size: usize) -> Result<Range<usize>, Malformed> {
+    pub(crate) fn elements(&self, number: usize, size: usize) -> Result<Range<usize>, Malformed> {
         let Some(place) = self.field(number) else { return Ok(0..0) };
         let at = referred(self.bytes, place)?;
         elements(self.bytes, at, size).ok_or(Malformed("a vector"))

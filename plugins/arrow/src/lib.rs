@@ -4,9 +4,11 @@
 //! A stream is messages (`message`, whose metadata is read by `flatbuffer`): a schema (`schema`),
 //! then dictionaries (`dictionary`) and batches of rows, then an end mark. A file is the same
 //! between a magic and a footer that repeats where the batches lie. It is read from its start, and
-//! the footer is skipped (`footer`). `columns` decides which columns become fields, and where a
-//! batch has them. `array` finds a column's buffers and the values in them, `batch` emits the rows
-//! of a batch, and `convert` makes values of fields of them. The host decompresses buffers.
+//! the footer is skipped (`footer`), or in parts, a batch each: `plan` makes them of the `blocks`
+//! that the footer names, a batch may be `pruned` to the wanted columns, and `part` reads them.
+//! `columns` decides which columns become fields, and where a batch has them. `array` finds a
+//! column's buffers and the values in them, `batch` emits the rows of a batch, many of them together
+//! as a `column_block`, and `convert` makes values of fields of them. The host decompresses buffers.
 //!
 //! **State between calls.** The state has the schema, the dictionaries, and the next row of a
 //! batch. A message is consumed as a whole, a batch after its last row. So decoding can begin again
@@ -21,7 +23,8 @@
 
 mod array;
 mod batch;
-mod block;
+mod blocks;
+mod column_block;
 mod columns;
 mod convert;
 mod dictionaries;
@@ -29,6 +32,9 @@ mod dictionary;
 mod flatbuffer;
 mod footer;
 mod message;
+mod part;
+mod plan;
+mod pruned;
 mod schema;
 mod search;
 mod stream;
@@ -36,10 +42,12 @@ mod stream;
 use pipemill_parsing::head::Head;
 use pipemill_parsing::paths::{WantedPath, wanted_paths};
 use pipemill_plugin::{
-    DecodeError, Decoder, Field, OptionSpec, Options, Progress, Records, Resync, StreamInfo,
+    DecodeError, Decoder, Field, Next, OptionSpec, Options, Piece, Progress, Records, Resync,
+    StreamInfo,
 };
 
 use crate::footer::Footer;
+use crate::part::OpenPart;
 use crate::stream::Stream;
 
 #[cfg(feature = "export")]
@@ -69,6 +77,10 @@ pub struct Arrow {
     can_restart: bool,
     /// Whether nothing was consumed since an error.
     has_failed: bool,
+    /// Whether the parts of a plan are shown.
+    is_planned: bool,
+    /// The part that is read.
+    part: Option<OpenPart>,
 }
 
 /// What the decoder may hold and produce.
@@ -149,7 +161,10 @@ impl Decoder for Arrow {
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
         Ok(Self {
-            head: Head::new(info).of_decoder("arrow"),
+            head: match info.is_planned() {
+                true => Head::unchecked(),
+                false => Head::new(info).of_decoder("arrow"),
+            },
             wanted: wanted_paths(options, "columns", "column")?,
             limits: Limits::new(info.max_record),
             state: State::Between,
@@ -158,6 +173,8 @@ impl Decoder for Arrow {
             header: None,
             can_restart: true,
             has_failed: false,
+            is_planned: info.is_planned(),
+            part: None,
         })
     }
 
@@ -166,6 +183,9 @@ impl Decoder for Arrow {
     }
 
     fn restart(&self) -> Option<u64> {
+        if self.is_planned {
+            return self.part.is_none().then_some(0);
+        }
         // After an error that has led to the end, the end is no error.
         let is_between = matches!(self.state, State::Messages(_)) && !self.has_failed;
         let can_restart = self.can_restart && is_between;
@@ -178,6 +198,10 @@ impl Decoder for Arrow {
         end: bool,
         out: &mut Records,
     ) -> Result<Progress, DecodeError> {
+        if self.is_planned {
+            let result = self.decode_part(chunk, end, out);
+            return self.head.explain(chunk, end, result);
+        }
         let mut call = Call { chunk, end, at: 0, spent: 0 };
         let result = self.run(&mut call, out);
         match &result {
@@ -196,6 +220,14 @@ impl Decoder for Arrow {
             State::Messages(stream) => search::next_batch(stream, self.limits, chunk, end),
             _ => Resync { consumed: chunk.len(), found: false },
         }
+    }
+
+    fn plans() -> bool {
+        true
+    }
+
+    fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Result<Next, String> {
+        plan::plan(options, info, seen)
     }
 }
 

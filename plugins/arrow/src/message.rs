@@ -103,6 +103,7 @@ pub(crate) fn end_without_prefix(bytes: &[u8], most: usize) -> Option<usize> {
 /// The metadata of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
+    table: Table<'a>,
     pub(crate) kind: MessageKind,
     pub(crate) header: Table<'a>,
     pub(crate) version: i16,
@@ -142,11 +143,17 @@ impl<'a> Message<'a> {
             other => MessageKind::Other(other),
         };
         Ok(Self {
+            table: message,
             kind,
             header: message.table(2)?.ok_or(Malformed("a header"))?,
             version: message.i16(0, 0)?,
             body: u64::try_from(message.i64(3, 0)?).map_err(|_| Malformed("a size of the body"))?,
         })
+    }
+
+    /// The place of the body's size in the metadata; `None` if it is not there.
+    pub(crate) fn place_of_body(&self) -> Option<usize> {
+        self.table.place(3)
     }
 }
 
@@ -212,8 +219,28 @@ impl<'a> BatchHeader<'a> {
 
     /// The place of a buffer in the body: the first one of this slot, or one after it.
     pub(crate) fn buffer(&self, slot: Slot, number: usize) -> (i64, i64) {
-        let before = self.views.get(slot.views).copied().unwrap_or(0);
-        pair(self.buffers, slot.buffer + before + number)
+        self.place(self.first_buffer(slot) + number)
+    }
+
+    /// The number of the first buffer of this slot.
+    pub(crate) fn first_buffer(&self, slot: Slot) -> usize {
+        slot.buffer + self.views.get(slot.views).copied().unwrap_or(0)
+    }
+
+    /// The place of a buffer in the body.
+    pub(crate) fn place(&self, number: usize) -> (i64, i64) {
+        pair(self.buffers, number)
+    }
+
+    /// The number of buffers.
+    pub(crate) fn count(&self) -> usize {
+        self.buffers.len() / PAIR
+    }
+
+    /// Whether the batches differ in the places of their buffers alone.
+    pub(crate) fn is_same_but_for_places(&self, other: &Self) -> bool {
+        let facts = |one: &Self| (one.rows, one.codec, one.count());
+        facts(self) == facts(other) && self.nodes == other.nodes && self.views == other.views
     }
 
     /// The number of buffers with the long values of a column of views.

@@ -17,7 +17,7 @@ use crate::schema::{self, SchemaError};
 use crate::{Arrow, Call, FILE_HEAD, State, Step};
 
 /// The oldest version of the metadata that is read, the fourth, and the newest one.
-const VERSIONS: Range<i16> = 3..5;
+pub(crate) const VERSIONS: Range<i16> = 3..5;
 
 /// A stream whose messages are read.
 #[derive(Debug)]
@@ -44,6 +44,16 @@ impl Stream {
             batches: 0,
             open: None,
         }
+    }
+
+    /// The stream of a part of a file that begins with this batch.
+    pub(crate) fn of_part(batch: u64) -> Self {
+        Self { batches: batch, ..Self::new(true) }
+    }
+
+    /// Whether rows of a batch are left.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     pub(crate) fn framing(&self) -> Option<Framing> {
@@ -190,7 +200,7 @@ impl Arrow {
     }
 
     /// Reads a message whose metadata ends at `body`.
-    fn read(
+    pub(crate) fn read(
         &mut self,
         message: &Message,
         body: usize,

@@ -75,7 +75,8 @@ class Dataset:
         others are counted without them: the dataset is that of :meth:`without`.
     :param fields: the names of the fields that records have, in this order. By default all.
     :param add_fields: fields that each record gets after those: ``"__index__"``, its number in the
-        index, and ``"__object__"``, the name of its object.
+        index, ``"__object__"``, the name of its object, and ``"date=utf8"``, the value of the
+        folder ``date=…`` in its path. By default those that the index names.
     :param cache: memory for decoded blocks, with its unit. It is that of each process that uses the
         dataset.
     :param workers: how many blocks are decoded at the same time, 1 to 256; by default as many as
@@ -126,7 +127,8 @@ class Dataset:
         if names is not None and (not names or len(set(names)) < len(names)):
             raise ValueError(f"fields={fields!r}: expected different names, at least one")
         if names:
-            names = [*names, *(name for name in channel["add_fields"] or () if name not in names)]
+            added = [word.partition("=")[0] for word in channel["add_fields"] or ()]
+            names = [*names, *(name for name in added if name not in names)]
         words = [f"--cache={cache}", *(f"--field={name}" for name in names or ())]
         self._reading = _Reading(channel, words)
         #: The numbers of its records in the index.
@@ -344,7 +346,9 @@ class _Reading:
         """The same records, with this field alone, and a host of its own."""
         other = object.__new__(_Reading)
         other.__dict__.update(self.__getstate__())
-        other._channel = {**self._channel, "add_fields": [name] if name in ADDED_FIELDS else None}
+        added = [word for word in self._channel["add_fields"] or () if word.startswith(f"{name}=")]
+        own = [name] if name in ADDED_FIELDS else added or None
+        other._channel = {**self._channel, "add_fields": own}
         others = [word for word in self._words if not word.startswith("--field=")]
         other._words = [*others, f"--field={name}"]
         return other

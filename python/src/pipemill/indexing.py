@@ -8,7 +8,7 @@ from typing import Any
 
 from .binary import find_binary
 from .errors import DecodeError, HostError, SourceError
-from .opening import given_options
+from .opening import add_fields_of, given_options
 
 #: The error for each exit status of the command; any other one is a `HostError`.
 _BY_STATUS = {65: DecodeError, 66: SourceError}
@@ -23,6 +23,7 @@ def index(
     *,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
+    add_fields: str | Sequence[str] | None = None,
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
     objects_only: bool = False,
@@ -45,6 +46,8 @@ def index(
     :param decoder: as for :func:`open`.
     :param options: the decoder's options.
     :param fields: short for ``options={"fields": …}``.
+    :param add_fields: fields that each record gets wherever the index is read and no other ones are
+        named: ``["date=utf8"]``, as for :func:`open`.
     :param update: an index whose sources are listed again: only objects that are new or have
         changed are read. Without `out`, it is replaced.
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
@@ -71,6 +74,7 @@ def index(
     chosen: dict[str, Any] = {
         "out": out, "decoder": decoder, "update": update, "workers": workers,
         "progress": progress,
+        "add-fields": ",".join(add_fields_of(add_fields)) or None,
         "part": None if part is None else f"{part[0]}/{part[1]}",
         "max-errors": max_errors, "max-record": max_record, "distance": distance,
     }  # fmt: skip

@@ -92,8 +92,9 @@ def open(  # the name that `pipemill.open` has
     :param options: the decoder's options, as ``pipemill plugin list DECODER`` shows them.
     :param fields: short for ``options={"fields": …}``: names with commas between them, or a list.
     :param add_fields: fields that each record gets after those of the decoder: ``"__object__"``,
-        the name of its object, and ``"__index__"``, its number in the index that is read, as
-        :class:`Dataset` counts it.
+        the name of its object; ``"__index__"``, its number in the index that is read, as
+        :class:`Dataset` counts it; ``"date=utf8"``, the value of the folder ``date=…`` in the path
+        of its object, of this type. By default those that the index names.
     :param batch: records of each batch, 1 to 1,048,576. By default batches leave as early as it
         helps.
     :param tail: what happens to the last records if they don't fill a batch: "keep", "drop" or
@@ -432,10 +433,12 @@ def _options(
 
 def _names(add_fields: str | Sequence[str] | None) -> list[str] | None:
     """The names for the configuration."""
-    if not add_fields:
-        return None
-    names = add_fields.split(",") if isinstance(add_fields, str) else add_fields
-    return [literal(name) for name in names]
+    return [literal(name) for name in add_fields_of(add_fields)] or None
+
+
+def add_fields_of(add_fields: str | Sequence[str] | None) -> list[str]:
+    """The names as a list."""
+    return add_fields.split(",") if isinstance(add_fields, str) else list(add_fields or ())
 
 
 def given_options(

@@ -1,28 +1,27 @@
 //! The values of the fields that the host adds to each record of an object.
 
 use pipemill_decode::Stream;
-use pipemill_types::{AddedField, Column, ErrorKind, Fault};
+use pipemill_types::{AddedField, AddedValue, Column, ErrorKind, Fault};
 
 use crate::batch::ALIGN;
 
 /// The values of the fields that are added to the records of one object.
-#[derive(Clone, Copy)]
 pub(crate) struct AddedValues<'a> {
     /// The fields, in their order.
     pub(crate) fields: &'a [AddedField],
-    /// Name of the object.
-    object: &'a str,
+    /// The values of each.
+    values: Vec<AddedValue>,
 }
 
 impl<'a> AddedValues<'a> {
     /// `is_known` says whether an index knows the object with this name.
     ///
     /// # Errors
-    /// A field needs an index, and none knows the object.
+    /// A field needs an index, and none knows the object; or the name lacks the value of a field.
     pub(crate) fn of(
         fields: &'a [AddedField],
         is_known: bool,
-        object: &'a str,
+        object: &str,
     ) -> Result<Self, Fault> {
         if fields.contains(&AddedField::Index) && !is_known {
             let message = "records have no number in an index, which `__index__` is";
@@ -30,7 +29,8 @@ impl<'a> AddedValues<'a> {
                           `__index__` out of `add_fields`";
             return Err(Fault::new(ErrorKind::Refused, message, remedy));
         }
-        Ok(Self { fields, object })
+        let values = fields.iter().map(|field| field.value_of(object)).collect::<Result<_, _>>()?;
+        Ok(Self { fields, values })
     }
 
     /// Adds the fields to the records of the stream's last call, the first of which has this number
@@ -39,18 +39,24 @@ impl<'a> AddedValues<'a> {
     /// # Errors
     /// As [`Stream::add_fields`].
     pub(crate) fn add_to(&self, stream: &mut Stream, record: u64) -> Result<(), Fault> {
-        stream.add_fields(self.fields, record, self.object)
+        stream.add_fields(&self.values, record)
     }
 
     /// Bytes that the values of each record take.
     pub(crate) fn bytes_of_record(&self) -> usize {
-        if self.fields.contains(&AddedField::Index) { size_of::<u64>() } else { 0 }
+        let numbers = self.values.iter().filter(|value| **value == AddedValue::Number);
+        numbers.count() * size_of::<u64>()
     }
 
     /// Bytes of payload that each call needs besides: the values that its records share, and the
     /// gaps before values that are aligned.
     pub(crate) fn bytes_of_call(&self) -> usize {
-        if self.fields.is_empty() { 0 } else { self.object.len() + 2 * ALIGN }
+        let shared = |value: &AddedValue| match value {
+            AddedValue::Same(Some(value)) => size_of::<u64>() + value.len(),
+            AddedValue::Same(None) | AddedValue::Number => 0,
+        };
+        let all: usize = self.values.iter().map(shared).sum();
+        if self.values.is_empty() { 0 } else { all + 2 * ALIGN }
     }
 }
 

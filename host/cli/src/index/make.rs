@@ -17,9 +17,10 @@ use pipemill_run::Machine;
 use pipemill_source::s3::Address;
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
+use pipemill_types::AddedField;
 
 use super::{progress, read, settings, storage, unlisted, unusable};
-use crate::cat::key_value;
+use crate::cat::{added_field, key_value};
 use crate::find_decoder::{DecodedSource, find_decoder};
 use crate::output::remark;
 use crate::{engine, exit, load, s3};
@@ -47,6 +48,12 @@ pub(super) struct MakeArgs {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
+    /// Add fields to each record, after those of the decoder, wherever the index is read and no
+    /// other ones are named: `date=utf8`, the value of the folder `date=…` in its object's path, of
+    /// this type; `__object__`, the object's name
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = added_field)]
+    #[arg(conflicts_with = "update")]
+    pub(super) add_fields: Vec<AddedField>,
     /// Read one part of the objects: INDEX/COUNT, the index from 0. `pipemill index merge` makes
     /// one index of all parts
     #[arg(long, value_name = "INDEX/COUNT", conflicts_with = "update")]
@@ -138,6 +145,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         older: older.clone(),
         progress,
         part: args.part,
+        add_fields: args.add_fields.clone(),
     };
     let skipped: u64 = match &args.update {
         Some(_) => 0,
@@ -189,7 +197,12 @@ fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Olde
         );
         exit::because(exit::USAGE, why)
     })?;
+    let add_fields = header.added().map_err(|word| {
+        let why = format!("the index adds the field `{word}`, which this version does not know");
+        exit::because(exit::USAGE, why)
+    })?;
     let args = MakeArgs {
+        add_fields,
         sources: header.sources.iter().map(OsString::from).collect(),
         out: Some(args.out.clone().unwrap_or_else(|| name.to_owned())),
         decoder: Some(header.decoder.clone()),
@@ -216,7 +229,8 @@ fn objects_alone(args: &MakeArgs, sources: &[OsString]) -> Result<Index, ExitCod
         })?;
         names.push(name.to_owned());
     }
-    Index::of_objects(names, &settings(&args.s3)).map_err(|error| unlisted(&error))
+    Index::of_objects(names, &settings(&args.s3), &args.add_fields)
+        .map_err(|error| unlisted(&error))
 }
 
 /// An index has the records of one decoder.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use indicatif::HumanCount;
 use pipemill_index::{BuildKey, Progress, list_sources};
 use pipemill_source::{Compression, Location, SourceError};
+use pipemill_types::AddedField;
 
 use super::make::MakeArgs;
 use super::settings;
@@ -21,6 +22,7 @@ pub(super) fn open(
     sources: &[String],
 ) -> Option<Progress> {
     let file = args.progress.clone().or_else(|| default(out))?;
+    let add_fields: Vec<_> = args.add_fields.iter().map(AddedField::word).collect();
     let key = BuildKey {
         decoder_identity: found.plugin.identity(),
         options: &found.options,
@@ -28,6 +30,7 @@ pub(super) fn open(
         skips_errors: args.skip_errors,
         max_record: args.max_record,
         distance: args.distance,
+        add_fields: &add_fields,
         sources,
         part: args.part.map(|part| (part.index, part.count)),
     };

@@ -47,6 +47,7 @@ fn summary(index: &Index) {
         if !root.is_empty() {
             say!("root     {}", Printable::name(root));
         }
+        added(header);
         say!("digest   {}", header.digest);
         return;
     }
@@ -74,5 +75,14 @@ fn summary(index: &Index) {
         let name = Printable::name(&field.name);
         say!("field    {name}  {}  {sizes}{absent}", table::type_name(field));
     }
+    added(header);
     say!("digest   {}", header.digest);
+}
+
+/// The fields that are added to the records.
+fn added(header: &Header) {
+    for word in &header.add_fields {
+        let (name, scalar) = word.rsplit_once('=').unwrap_or((word, "utf8"));
+        say!("added    {}  {scalar}", Printable::name(name));
+    }
 }

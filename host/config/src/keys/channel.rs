@@ -68,17 +68,23 @@ pub(crate) static OPTIONS: FreeForm = free_form(
          the kind `file` is a path from the current folder.",
 );
 
+/// The texts of fields that can be added.
+const ADDED_FIELD: &str =
+    "^(__(index|object)__|[^=/]+=(utf8|boolean|u?int(8|16|32|64)|float(32|64)))$";
+
 pub(crate) static ADD_FIELDS: FreeForm = free_form(
     "add_fields",
-    "a list of the names `__index__` and `__object__`",
-    "none",
-    Shape::Texts("^__(index|object)__$", Some(2)),
+    "a list of `__index__`, `__object__`, and NAME=TYPE for the value of a folder",
+    "those of the index, or none",
+    Shape::Texts(ADDED_FIELD, None),
 )
 .doc(
     "Fields that each record gets after those of the decoder, in this order. `__object__` is the \
      name of the record's object, as messages have it. `__index__` is the record's number in the \
      [index](the-index.md#where-a-record-is-from), as `Dataset` counts it, and needs one as its \
-     source. They are part of the schema.",
+     source. `\"date=utf8\"` is the value of the folder `date=…` in the object's path, which \
+     [partitioned data](decoders.md#partitioned-folders) has; types are `utf8`, `boolean`, `int8` \
+     to `int64`, `uint8` to `uint64`, `float32` and `float64`. They are part of the schema.",
 );
 
 pub(crate) static ON_ERROR: Choice<Policy> = Choice {

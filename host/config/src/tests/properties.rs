@@ -390,11 +390,20 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
     let checkpoint = option::of((text(), millis(&keys::EVERY)));
     let ranks = option::of(1..5u32);
     let learn_from = option::of("[^\u{0}]{1,9}");
-    let added = subsequence(AddedField::ALL.to_vec(), 0..=2).prop_shuffle();
+    let partitions = ["date=utf8", "n=int64", "a\"b $ü=float32"];
+    let partitions = partitions.map(|word| AddedField::from_word(word).expect("it is one"));
+    let added = [&AddedField::ALL[..], &partitions].concat();
+    let added = subsequence(added, 0..=5).prop_shuffle();
     (channel(), checkpoint, learn_from, any::<bool>(), ranks, added).prop_map(
         |(mut channel, checkpoint, learn_from, is_found, ranks, mut added)| {
             let has_index = matches!(channel.source, Source::Index(_));
-            added.retain(|field| has_index || *field != AddedField::Index);
+            let has_folders =
+                has_index || matches!(channel.source, Source::Files { .. } | Source::S3(_));
+            added.retain(|field| match field {
+                AddedField::Index => has_index,
+                AddedField::Object => true,
+                AddedField::Partition(_) => has_folders,
+            });
             channel.added_fields = added;
             if let (Some(ranks), Some(BatchSize { tail: tail @ (Tail::Drop | Tail::Pad), .. })) =
                 (ranks, channel.batch)
@@ -517,7 +526,7 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].source = Source::Stdin { compression };
                 channels[0].workers = WorkerCount::Auto;
                 channels[0].learn_from = None;
-                channels[0].added_fields.retain(|field| *field != AddedField::Index);
+                channels[0].added_fields.retain(|field| *field == AddedField::Object);
                 channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
                 let shuffle = channels[0].shuffle;
                 let shuffle =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_types::{AddedField, Fault, Field, StreamInfo, printable};
+use pipemill_types::{AddedValue, Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 
 use crate::call::decoded_records::{DecodedRecords, error_inside_record};
@@ -151,19 +151,13 @@ impl Stream {
         &self.instance.store.data().decoded
     }
 
-    /// Adds these fields to all records of the last call of [`decode`](Self::decode), after those
-    /// of the decoder. The first of them is record number `first`; `object` is the name of the
-    /// object.
+    /// Adds fields with these values to all records of the last call of [`decode`](Self::decode),
+    /// after those of the decoder. The first of them is record number `first`.
     ///
     /// # Errors
     /// The values of the call would take 2 GiB. It has no record then.
-    pub fn add_fields(
-        &mut self,
-        added: &[AddedField],
-        first: u64,
-        object: &str,
-    ) -> Result<(), Fault> {
-        self.instance.store.data_mut().decoded.add_fields(added, first, object)
+    pub fn add_fields(&mut self, added: &[AddedValue], first: u64) -> Result<(), Fault> {
+        self.instance.store.data_mut().decoded.add_fields(added, first)
     }
 
     /// Removes the records in these ranges from those of the last call of

@@ -66,6 +66,7 @@ pub fn channel(folder: &Path, (decoder, options): Decoder, workers: usize) -> Ch
 /// The index of such a channel. `None` if it can't be made, because no record is sound.
 pub fn index(channel: Channel, distance: u64) -> Option<Index> {
     let settings = BuildSettings {
+        add_fields: Vec::new(),
         decoder: channel.plugin.name().to_owned(),
         sources: Vec::new(),
         compression: Compression::Auto,

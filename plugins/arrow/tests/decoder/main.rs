@@ -1,6 +1,7 @@
 //! Tests of the arrow decoder: streams and files that pyarrow wrote, any split, options, damage.
 //! What pyarrow writes at random is compared in `tests/plugin/test_arrow_decoder.py`.
 
+mod parts;
 mod splits;
 
 use pipemill_arrow::Arrow;

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_types::{
-    ABSENT, AddedField, Column, Fault, Field, list_problem, printable, remove_ranges,
+    ABSENT, AddedValue, Column, Fault, Field, list_problem, printable, remove_ranges,
 };
 
 use crate::sandbox::account::Account;
@@ -140,45 +140,51 @@ impl DecodedRecords {
         self.lists = lists.map(|(index, _)| index).collect();
     }
 
-    /// Adds these fields to all records of the call. The first of them is record number `first`;
-    /// `object` is the name of their object. The values lie in the payload: one for each record, or
-    /// one for all of them.
+    /// Adds fields with these values to all records of the call. The first of them is record number
+    /// `first`. The values lie in the payload: one for each record, or one for all of them.
     ///
     /// # Errors
     /// The payload has no room for the values. The records are removed then.
-    pub(crate) fn add_fields(
-        &mut self,
-        added: &[AddedField],
-        first: u64,
-        object: &str,
-    ) -> Result<(), Fault> {
+    pub(crate) fn add_fields(&mut self, added: &[AddedValue], first: u64) -> Result<(), Fault> {
         let (own, records) = (self.fields.len(), self.records);
         self.columns.resize_with(own + added.len(), Column::default);
         if added.is_empty() || records == 0 {
             return Ok(());
         }
-        let most = self.payload.len() as u64 + 16 * records as u64 + object.len() as u64;
+        let size_of_value = |value: &AddedValue| match value {
+            AddedValue::Number => 8 * (records as u64 + 1),
+            AddedValue::Same(value) => 8 + value.as_ref().map_or(0, Vec::len) as u64,
+        };
+        let most = self.payload.len() as u64 + added.iter().map(size_of_value).sum::<u64>();
         if most >= u64::from(IN_PAYLOAD) {
             self.clear();
             return Err(Fault::contract("emitted 2 GiB of payload in a call"));
         }
-        self.has_payload = true;
         for (column, added) in self.columns[own..].iter_mut().zip(added) {
+            // Numbers are aligned, as consumers read them.
+            let start = self.payload.len().next_multiple_of(size_of::<u64>());
             let value_at = |at: usize| at as u32 | IN_PAYLOAD;
             match added {
-                AddedField::Index => {
-                    let start = self.payload.len().next_multiple_of(size_of::<u64>());
+                AddedValue::Number => {
                     self.payload.resize(start, 0);
                     let numbers = first..first + records as u64;
                     self.payload.extend(numbers.flat_map(u64::to_le_bytes));
                     let size = size_of::<u64>();
                     column.offsets.extend((start..).step_by(size).take(records).map(value_at));
                     column.lengths.resize(records, size as u32);
+                    self.has_payload = true;
                 }
-                AddedField::Object => {
-                    column.offsets.resize(records, value_at(self.payload.len()));
-                    column.lengths.resize(records, object.len() as u32);
-                    self.payload.extend_from_slice(object.as_bytes());
+                AddedValue::Same(Some(value)) => {
+                    self.payload.resize(start, 0);
+                    self.payload.extend_from_slice(value);
+                    column.offsets.resize(records, value_at(start));
+                    column.lengths.resize(records, value.len() as u32);
+                    self.has_payload = true;
+                }
+                AddedValue::Same(None) => {
+                    column.offsets.resize(records, ABSENT);
+                    column.lengths.resize(records, 0);
+                    self.absent = true;
                 }
             }
         }
