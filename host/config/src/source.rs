@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pipemill_source::s3::{Address, Selection};
 use pipemill_source::{Compression, ListPart, Location, Order, Pattern, ReadSettings};
+use pipemill_types::Companions;
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
@@ -271,7 +272,8 @@ fn reading(
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     let (compression, wrap, hidden) = (compression?, wrap?, hidden?);
-    Ok(ReadSettings { epochs, compression, order, wrap, hidden, on_demand: None })
+    let companions = Companions::default();
+    Ok(ReadSettings { epochs, compression, order, wrap, hidden, on_demand: None, companions })
 }
 
 fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {

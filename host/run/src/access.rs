@@ -115,7 +115,7 @@ fn maker(
 fn of_blocks(source: &Source, list: KnownList) -> Source {
     let reading = |reading: &ReadSettings| {
         let order = Order { blocks: Some(1), ..Order::default() };
-        ReadSettings { epochs: 1, order, ..*reading }
+        ReadSettings { epochs: 1, order, ..reading.clone() }
     };
     match source {
         Source::Files { pattern: Pattern::Known { index, .. }, reading: own } => Source::Files {

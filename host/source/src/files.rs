@@ -9,6 +9,7 @@ use glob::MatchOptions;
 use pipemill_codecs::SeekPoint;
 use pipemill_types::ListIdentity;
 
+use crate::companions::take_out;
 use crate::file_identity::{ListedFile, file_facts, list_identity};
 use crate::file_system::FileSystems;
 use crate::file_version::SizeAndTime;
@@ -94,12 +95,13 @@ impl Files {
             left_out.log(None, &self.pattern.name());
         }
         self.left_out = left_out;
-        let files = self.pattern.look_at(paths)?;
+        let mut files = self.pattern.look_at(paths)?;
         let list = list_identity(&files, &self.pattern.root());
         if let Some(expected) = self.expected.take() {
             check_list(&self.pattern.name(), self.epoch, &expected, &list)?;
         }
         self.list = Some(list);
+        take_out(&self.reading.companions, &mut files, |file| &file.path)?;
         let size = |file: &ListedFile| match &file.state {
             Some(state) => Ok(state.size),
             None => file_size(&file.path),
@@ -150,7 +152,9 @@ impl Source for Files {
             if self.pattern.selects() { Found::Selected(state) } else { Found::Listed(state) };
         let Opened { input, version } =
             self.reading.open(&path, &name, start, found, &self.stop)?;
-        let (facts, identity) = file_facts(&path, version, self.list);
+        let companions = self.reading.open_companions(&path, &name, version, &self.stop)?;
+        let (facts, identity) = file_facts(&path, version, &companions, self.list);
+        let companions = companions.into_iter().map(|one| one.companion).collect();
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
         Ok(SourceEvent::Object(Object {
             epoch,
@@ -161,6 +165,7 @@ impl Source for Files {
             block: None,
             known: None,
             input,
+            companions,
         }))
     }
 

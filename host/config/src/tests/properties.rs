@@ -16,7 +16,7 @@ use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
 use pipemill_source::cache::CacheSettings;
 use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
-use pipemill_types::{AddedField, BatchAcross, BatchSize, Mode, Tail};
+use pipemill_types::{AddedField, BatchAcross, BatchSize, Companions, Mode, Tail};
 
 use super::super::key::Number;
 use super::super::model::{Checkpoint, Ring};
@@ -167,6 +167,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             wrap,
             hidden: false,
             on_demand: None,
+            companions: Companions::default(),
         },
     )
 }

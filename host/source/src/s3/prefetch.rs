@@ -54,6 +54,8 @@ pub(super) struct PrefetchedObject {
     /// The point from which it is inflated.
     pub(super) point: Option<Arc<SeekPoint>>,
     pub(super) pieces: Vec<PrefetchedPiece>,
+    /// Its companions, of which nothing is requested.
+    pub(super) companions: Vec<Arc<Target>>,
 }
 
 /// One piece of an object.
@@ -194,6 +196,7 @@ async fn start_object(
         offset,
         point,
         pieces,
+        companions: planned.companions,
     };
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {

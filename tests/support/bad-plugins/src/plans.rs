@@ -1,9 +1,11 @@
 //! Misdeeds with plans of objects.
 
-use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::plan::{Next, Part, Piece, Range};
+use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::plan::{
+    Companion, Next, Part, Piece, Range,
+};
 
 fn range(offset: u64, length: u64) -> Range {
-    Range { offset, length }
+    Range { of: 0, offset, length }
 }
 
 fn part(context: Vec<u8>, ranges: Vec<Range>) -> Next {
