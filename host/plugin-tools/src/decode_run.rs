@@ -198,7 +198,7 @@ impl PluginUnderTest {
     }
 
     /// The same plugin, whose streams are shown the parts of a plan.
-    pub(super) fn planned(&self) -> Self {
+    pub fn planned(&self) -> Self {
         Self { is_planned: true, ..self.clone() }
     }
 
