@@ -11,7 +11,7 @@ import struct
 import numpy as np
 import pipemill
 import pytest
-from counting import bucket, counted  # noqa: F401 (fixtures)
+from bucket import bucket  # noqa: F401 (a fixture)
 from e2e import PATIENCE, run
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "plugins/megatron/tests/fixtures"
@@ -166,7 +166,7 @@ def damage(path, ending, at, value, size):
         (34, 4, 4, "sequence 1: expected it to begin at byte 8 of the .bin, where the sequence before it ends; found 6 at byte 54"),
         (42, 3, 4, "sequence 2: expected it to end at byte 14 of the .bin, the size of the .bin"),
         (46, 2, 8, "sequence 0 begins at byte 2 of the .bin"),
-        (54, -6, 8, "sequence 1: expected it to begin at byte 6 of the .bin, where the sequence before it ends; found -6"),
+        (54, -6, 8, "sequence 1 begins at byte -6 of the .bin, as byte 54 of the .idx says; expected 0 to 14"),
         (70, 1, 8, "document index 0, at byte 70 of the .idx: expected 0, found 1"),
         (78, 4, 8, "document index 1, at byte 78 of the .idx: expected 0 to 3, found 4"),
         (86, 2, 8, "document index 2, at byte 86 of the .idx: expected 3, the number of sequences"),
@@ -189,7 +189,7 @@ def test_files_that_are_cut(tmp_path):
 
 def index_of(tmp_path, source):
     index = tmp_path / "the.index"
-    done = run("index", "-d", "megatron", "-o", index, source)
+    done = run("index", "-d", "megatron", "--out", index, source)
     assert done.returncode == 0, done.stderr
     return index
 
@@ -227,7 +227,7 @@ def test_a_restart_notices_another_index(tmp_path):
             batches = iter(stream)
             found = [list(map(int, record["tokens"])) for _ in range(5) for record in next(batches)]
             state = stream.state_dict()
-        with pipemill.open(source, resume=state, **options) as stream:
+        with pipemill.open(source, state=state, **options) as stream:
             found += [list(map(int, record["tokens"])) for batch in stream for record in batch]
         assert found == wanted
         # Only where documents end changes, and neither the size of the file nor the .bin.
@@ -235,40 +235,46 @@ def test_a_restart_notices_another_index(tmp_path):
         before, times = index.read_bytes(), index.stat()
         damage(path, ".idx", index.stat().st_size - 16, 5998, 8)
         with pytest.raises(pipemill.PipemillError) as failed:
-            with pipemill.open(source, resume=state, **options) as stream:
+            with pipemill.open(source, state=state, **options) as stream:
                 list(stream)
         assert "state" in str(failed.value)
         index.write_bytes(before)
         os.utime(index, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_objects_in_s3(tmp_path, bucket, counted):  # noqa: F811
-    upload = lambda path: (bucket / "data").mkdir(exist_ok=True) or (bucket / "data" / path.name).write_bytes(path.read_bytes())  # noqa: E731
+def test_objects_in_s3(tmp_path, bucket):  # noqa: F811
+    folder = tmp_path / "buckets/data/pairs"
+    folder.mkdir()
+
+    def upload(path):
+        (folder / path.name).write_bytes(path.read_bytes())
+
     for name in "ab":
         path = large(tmp_path / f"{name}.bin", ord(name))
-        upload(path), upload(path.with_suffix(".idx"))
+        upload(path)
+        upload(path.with_suffix(".idx"))
     wanted = expected(tmp_path / "a.bin") + expected(tmp_path / "b.bin")
-    assert records("s3://data/") == wanted
-    assert records("s3://data/a.bin", records="document") == expected(tmp_path / "a.bin", "document")
-    index = index_of(tmp_path, "s3://data/")
+    assert records("s3://data/pairs/") == wanted
+    assert records("s3://data/pairs/a.bin", records="document") == expected(tmp_path / "a.bin", "document")
+    index = index_of(tmp_path, "s3://data/pairs/")
     assert len(list(pipemill.cat(index))) == len(wanted)
     state = None
-    with pipemill.open("s3://data/", decoder="megatron", batch=500, timeout=PATIENCE) as stream:
+    with pipemill.open("s3://data/pairs/", decoder="megatron", batch=500, timeout=PATIENCE) as stream:
         next(iter(stream))
         state = stream.state_dict()
-    damage(bucket / "data" / "a.bin", ".idx", 34 + 12 * 6000 + 8, 0, 8)
+    damage(folder / "a.bin", ".idx", 34 + 12 * 6000 + 8, 0, 8)
     with pytest.raises(pipemill.PipemillError, match="has changed since the index"):
         list(pipemill.cat(index))
     with pytest.raises(pipemill.PipemillError, match="state"):
-        with pipemill.open("s3://data/", decoder="megatron", batch=500, resume=state, timeout=PATIENCE) as stream:
+        with pipemill.open("s3://data/pairs/", decoder="megatron", batch=500, state=state, timeout=PATIENCE) as stream:
             list(stream)
-    (bucket / "data" / "a.idx").unlink()
-    with pytest.raises(pipemill.PipemillError, match="a.bin.*is not decoded without its companion s3://data/a.idx, which does not exist"):
-        records("s3://data/")
+    (folder / "a.idx").unlink()
+    with pytest.raises(pipemill.PipemillError, match="a.bin.*is not decoded without its companion s3://data/pairs/a.idx, which does not exist"):
+        records("s3://data/pairs/")
     upload(tmp_path / "a.idx")
-    (bucket / "data" / "b.bin").unlink()
-    with pytest.raises(pipemill.PipemillError, match="b.idx.*is the companion of s3://data/b.bin"):
-        records("s3://data/")
+    (folder / "b.bin").unlink()
+    with pytest.raises(pipemill.PipemillError, match="b.idx.*is the companion of s3://data/pairs/b.bin"):
+        records("s3://data/pairs/")
 
 
 def test_the_kit_tests_pairs():
