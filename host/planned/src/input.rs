@@ -218,7 +218,9 @@ impl Input for PlannedInput {
                 format!("was to be read from byte {} of its plan, which has {size} bytes", self.at);
             let remedy = "it, or its decoder, has changed since the state was taken: bring it \
                           back, or begin without the state";
-            return Err(self.object.named(0, SourceError { object: None, ..SourceError::new("", message, remedy) }));
+            return Err(self
+                .object
+                .named(0, SourceError { object: None, ..SourceError::new("", message, remedy) }));
         }
         self.read_next(buf, timeout)
     }

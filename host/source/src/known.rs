@@ -364,7 +364,10 @@ pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceEr
              was meant"
         );
         let remedy = "make the index again, with this decoder";
-        return SourceError { kind: ErrorKind::Refused, ..SourceError::new(&known.name, message, remedy) };
+        return SourceError {
+            kind: ErrorKind::Refused,
+            ..SourceError::new(&known.name, message, remedy)
+        };
     }
     let message = format!(
         "has changed since the index {index} was made: it was {}, and is {found}",

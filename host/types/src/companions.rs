@@ -34,7 +34,9 @@ impl Companions {
     pub fn new(rules: Vec<CompanionRule>) -> Result<Self, String> {
         if rules.len() > MAX_COMPANIONS {
             let count = rules.len();
-            return Err(format!("wants {count} companions of an object; {MAX_COMPANIONS} are possible"));
+            return Err(format!(
+                "wants {count} companions of an object; {MAX_COMPANIONS} are possible"
+            ));
         }
         for CompanionRule { object, companion } in &rules {
             for end in [object, companion] {
@@ -151,7 +153,8 @@ mod tests {
             ("d/.bin", None),
         ] {
             let found = companions.of(object.as_bytes()).ok();
-            let expected = expected.map(|names| names.map(|name| name.as_bytes().to_vec()).to_vec());
+            let expected =
+                expected.map(|names| names.map(|name| name.as_bytes().to_vec()).to_vec());
             assert_eq!(found, expected, "{object}");
             for companion in expected.into_iter().flatten() {
                 assert_eq!(companions.object_of(&companion), Some(object.as_bytes().to_vec()));
@@ -177,7 +180,10 @@ mod tests {
             (&[(".x.bin", ".bin")], "can't tell"),
             (&[(".bin", ".a"), (".idx", ".x.bin")], "can't tell"),
             (&[(".bin", ".idx"), (".dat", ".idx")], "several companions"),
-            (&[(".bin", ".1"), (".bin", ".2"), (".bin", ".3"), (".bin", ".4"), (".bin", ".5")], "5 companions"),
+            (
+                &[(".bin", ".1"), (".bin", ".2"), (".bin", ".3"), (".bin", ".4"), (".bin", ".5")],
+                "5 companions",
+            ),
         ] {
             let why = rules(pairs).expect_err("it is refused");
             assert!(why.contains(text), "{why}");

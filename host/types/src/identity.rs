@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn companions_are_part_of_the_content() {
-        let file = |modified: u32, blocks: &str| format!("size:5,mtime:{modified}.0,blocks:{blocks}");
-        let content = |object, companions: &[String]| {
-            with_companions(object, companions.iter().cloned())
-        };
+        let file =
+            |modified: u32, blocks: &str| format!("size:5,mtime:{modified}.0,blocks:{blocks}");
+        let content =
+            |object, companions: &[String]| with_companions(object, companions.iter().cloned());
         let then = content(file(1, "aa"), &[file(1, "bb")]);
         for (now, is_same) in [
             (content(file(1, "aa"), &[file(1, "bb")]), true),

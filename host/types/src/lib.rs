@@ -73,8 +73,8 @@ pub use companions::{CompanionRule, Companions, MAX_COMPANIONS};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
 pub use identity::{
-    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list, split_companions,
-    split_identity, with_companions,
+    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list,
+    split_companions, split_identity, with_companions,
 };
 pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};
@@ -83,6 +83,7 @@ pub use mode::Mode;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{
-    ObjectFacts, StreamInfo, companions_extension, planned_extension, restart_extension, schema_extension,
+    ObjectFacts, StreamInfo, companions_extension, planned_extension, restart_extension,
+    schema_extension,
 };
 pub use suggest::nearest;

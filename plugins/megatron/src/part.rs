@@ -158,7 +158,8 @@ impl PartHead {
         let within = |first: u64, count: u64, all: u64| {
             first.checked_add(count).is_some_and(|last| last <= all)
         };
-        let table = |count: u64, bytes: u64| count.checked_mul(bytes).is_some_and(|it| it >> 60 == 0);
+        let table =
+            |count: u64, bytes: u64| count.checked_mul(bytes).is_some_and(|it| it >> 60 == 0);
         let Index { sequences, indices, .. } = self.index;
         table(sequences, 12)
             && table(indices, 8)
@@ -171,9 +172,7 @@ impl PartHead {
     /// Bytes that follow the head.
     pub(crate) fn rest(&self) -> u64 {
         match self.kind {
-            Kind::Sequences => {
-                (12 * self.sequences + 8 * self.indices).saturating_add(self.tokens)
-            }
+            Kind::Sequences => (12 * self.sequences + 8 * self.indices).saturating_add(self.tokens),
             Kind::Damaged | Kind::Refused => self.text.into(),
         }
     }

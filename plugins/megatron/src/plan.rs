@@ -312,7 +312,9 @@ impl Planner<'_> {
                 let record = u64::from(length).checked_mul(self.index.token_bytes())?;
                 let start = |cut: &Cut| match cut.byte {
                     byte if byte == self.size => self.size,
-                    byte => byte.checked_next_multiple_of(record).map_or(self.size, |it| it.min(self.size)),
+                    byte => byte
+                        .checked_next_multiple_of(record)
+                        .map_or(self.size, |it| it.min(self.size)),
                 };
                 let tokens = start(&cut)..start(&next);
                 if tokens.is_empty() {

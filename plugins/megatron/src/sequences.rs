@@ -113,8 +113,9 @@ impl Sequences {
             return Ok((at, Step::Wants(bytes)));
         }
         let found = chunk.len() - at;
-        let message =
-            format!("expected {bytes} more bytes of the plan of the dataset, found its end after {found}");
+        let message = format!(
+            "expected {bytes} more bytes of the plan of the dataset, found its end after {found}"
+        );
         Err(DecodeError::fatal(at, message))
     }
 
@@ -274,7 +275,8 @@ impl Sequences {
         out: &mut Records,
     ) -> Result<(usize, Step), DecodeError> {
         let token = self.head.index.token_bytes();
-        while let Some([first, last]) = self.documents.get(self.document..).and_then(|it| it.first_chunk())
+        while let Some([first, last]) =
+            self.documents.get(self.document..).and_then(|it| it.first_chunk())
         {
             if *budget == 0 {
                 return Ok((at, Step::More));

@@ -97,8 +97,7 @@ struct PlanCompanion {
     companion: String,
 }
 
-type AskCompanions =
-    TypedFunc<(Options<'static>,), (Result<Vec<PlanCompanion>, String>,)>;
+type AskCompanions = TypedFunc<(Options<'static>,), (Result<Vec<PlanCompanion>, String>,)>;
 
 type Options<'a> = &'a [(String, String)];
 type Step = TypedFunc<

@@ -28,8 +28,8 @@ use crate::start::ObjectStart;
 use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
-    Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop,
-    TotalSize,
+    Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
+    Stop, TotalSize,
 };
 
 /// A source of objects in S3.

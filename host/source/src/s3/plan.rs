@@ -377,9 +377,8 @@ impl Planner {
         if found == known {
             return Ok(());
         }
-        let content = |companions: &[String]| {
-            with_companions(target.identity(), companions.iter().cloned())
-        };
+        let content =
+            |companions: &[String]| with_companions(target.identity(), companions.iter().cloned());
         let (name, size) = (target.address.to_string(), target.size);
         let object = KnownObject { name, identity: content(known), size };
         let index = match &self.settings.selection {
