@@ -117,7 +117,7 @@ def test_a_large_dataset_in_parts_with_workers(tmp_path):
 
 
 def test_a_folder_has_one_object_for_each_pair(tmp_path):
-    for name in "ba":
+    for name in ("b", "a"):
         write(tmp_path / f"{name}.bin", documents(name))
     wanted = expected(tmp_path / "a.bin") + expected(tmp_path / "b.bin")
     assert records(tmp_path) == wanted

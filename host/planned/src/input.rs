@@ -108,8 +108,8 @@ impl PlannedInput {
         Self { jump, ..Self::new(object, if header > 0 { 0 } else { at }) }
     }
 
-    /// Requests bytes of the object and its companions: those that are read next, and as many after them as there is
-    /// room for.
+    /// Requests bytes of the object and its companions: those that are read next, and as many after
+    /// them as there is room for.
     fn request(&mut self) -> Result<(), SourceError> {
         while self.requests.len() < MAX_REQUESTS
             && let Some(run) = self.object.plan.run_with(self.requested)

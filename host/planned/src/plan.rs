@@ -41,8 +41,8 @@ impl Run {
 }
 
 impl Plan {
-    /// The plan of an object and its companions of these sizes. `None` if a range is not in them, or
-    /// if all bytes together are more than 64 bits can count.
+    /// The plan of an object and its companions of these sizes. `None` if a range is not in them,
+    /// or if all bytes together are more than 64 bits can count.
     pub(crate) fn of(parts: &[PlanPart], sizes: &[u64]) -> Option<Self> {
         let mut plan = Self { contexts: Vec::new(), runs: Vec::new(), starts: Vec::new(), size: 0 };
         for part in parts {

@@ -131,9 +131,9 @@ impl Planned {
         if let Some(rule) = self.maker.plugin.companions().rules().first() {
             let decoder = self.maker.plugin.name();
             let message = format!(
-                "can't be read at any place, as the decoder `{decoder}` reads it with its companion \
-                 ({rule}): it is a pipe, standard input, compressed or wrapped, or its decoder makes \
-                 no plan of it"
+                "can't be read at any place, as the decoder `{decoder}` reads it with its \
+                 companion ({rule}): it is a pipe, standard input, compressed or wrapped, or its \
+                 decoder makes no plan of it"
             );
             let remedy = "name an uncompressed file or object in S3 that lies beside its companion";
             let error = SourceError::new(&object.name, message, remedy);

@@ -23,8 +23,8 @@ const BLOCK: u64 = 4 << 10;
 /// bytes within these limits.
 const BLOCKS: (u64, u64) = (8, 16);
 
-/// The facts and the identity of a file that was opened in this state, with these companions. A file
-/// without a state is a FIFO, a device or standard input.
+/// The facts and the identity of a file that was opened in this state, with these companions. A
+/// file without a state is a FIFO, a device or standard input.
 pub(super) fn file_facts(
     path: &Path,
     opened: Option<FileVersion>,

@@ -360,8 +360,8 @@ pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceEr
     if counts[0] != counts[1] {
         let [then, now] = counts;
         let message = format!(
-            "has {now} companions, and the index {index} was made with {then} of it: another decoder \
-             was meant"
+            "has {now} companions, and the index {index} was made with {then} of it: another \
+             decoder was meant"
         );
         let remedy = "make the index again, with this decoder";
         return SourceError {

@@ -165,8 +165,8 @@ impl Sequences {
                 _ => "where the sequence before it ends",
             };
             return Err(format!(
-                "sequence {sequence}: expected it to begin at byte {} of the .bin, {why}; found {found} at \
-                 byte {place} of the .idx",
+                "sequence {sequence}: expected it to begin at byte {} of the .bin, {why}; found \
+                 {found} at byte {place} of the .idx",
                 self.pointer
             ));
         }
@@ -182,8 +182,8 @@ impl Sequences {
         };
         let found = self.pointer;
         Err(format!(
-            "sequence {sequence}: expected it to end at byte {end} of the .bin, {expected}; its pointer and \
-             its number of tokens say byte {found}"
+            "sequence {sequence}: expected it to end at byte {end} of the .bin, {expected}; its \
+             pointer and its number of tokens say byte {found}"
         ))
     }
 
@@ -205,7 +205,8 @@ impl Sequences {
             let place = index.documents(number..number).start;
             let found = found as i64;
             return Err(format!(
-                "document index {number}, at byte {place} of the .idx: expected {} to {}, found {found}",
+                "document index {number}, at byte {place} of the .idx: expected {} to {}, found \
+                 {found}",
                 expected.start(),
                 expected.end()
             ));
