@@ -211,7 +211,11 @@ def test_an_index_knows_both_files(tmp_path):
     # The same bytes at another time are the same; others are not.
     os.utime(path.with_suffix(".idx"), (1, 1))
     assert len(list(pipemill.cat(index))) == len(wanted)
+    done = run("index", "check", index)
+    assert done.returncode == 0 and b"all 1 objects are as they were" in done.stdout, done.stderr
     damage(path, ".idx", 34, 77, 4)
+    done = run("index", "check", index)
+    assert done.returncode and b"a.bin: its companion, which was size:" in done.stdout, done.stdout + done.stderr
     with pytest.raises(pipemill.PipemillError, match="has changed since the index .* was made"):
         list(pipemill.cat(index))
 
