@@ -24,10 +24,15 @@ pub(super) struct FoundObject {
     pub(super) info: ObjectInfo,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
-    /// What an index knows of its records.
-    pub(super) known: Option<KnownRecords>,
-    /// What an index knows of its companions: the content of each.
-    pub(super) known_companions: Vec<String>,
+    /// What an index knows of it.
+    pub(super) known: Option<Box<Known>>,
+}
+
+/// What an index knows of an object.
+pub(super) struct Known {
+    pub(super) records: KnownRecords,
+    /// The content of each companion.
+    pub(super) companions: Vec<String>,
 }
 
 /// The known facts of an object.
@@ -65,7 +70,7 @@ pub(super) enum Piece {
 impl FoundObject {
     /// An object of which no index knows anything.
     pub(super) fn new(address: Address, info: ObjectInfo) -> Self {
-        Self { address, info, block: None, known: None, known_companions: Vec::new() }
+        Self { address, info, block: None, known: None }
     }
 }
 

@@ -249,7 +249,7 @@ impl Source for Objects {
                     point,
                     pieces,
                     companions,
-                } = object;
+                } = *object;
                 self.epoch = epoch;
                 let start = ObjectStart::after(point.as_deref(), offset);
                 let input = self.object_input(&name, pieces, start);

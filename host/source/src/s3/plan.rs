@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
 use super::address::Address;
-use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
+use super::entry::{Entry, EntryList, FoundObject, Known, ListError, ObjectInfo, Piece};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
 use super::manifest;
@@ -260,10 +260,10 @@ fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError
     })?;
     let (content, companions) = split_companions(&object.identity);
     let etag = content.strip_prefix("etag:").map(str::to_owned);
-    let known_companions = companions.map(str::to_owned).collect();
+    let companions = companions.map(str::to_owned).collect();
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    let known = Some(list.known_records(number));
-    Ok(Entry::Object(FoundObject { address, info, block, known, known_companions }))
+    let known = Some(Box::new(Known { records: list.known_records(number), companions }));
+    Ok(Entry::Object(FoundObject { address, info, block, known }))
 }
 
 /// Resolving: from an entry to its targets, with HEAD requests where they are needed.
@@ -313,14 +313,14 @@ impl Planner {
 
     async fn resolve(self, entry: Entry) -> Result<PlannedObject, SourceError> {
         match entry {
-            Entry::Object(found) => {
-                let (block, known) = (found.block, found.known.clone());
-                let known_companions = found.known_companions.clone();
+            Entry::Object(mut found) => {
+                let (block, known) = (found.block, found.known.take());
                 let target = self.target(found).await?;
                 let companions = self.companions(&target.address).await?;
-                if known.is_some() {
-                    self.check_companions(&target, &known_companions, &companions)?;
+                if let Some(known) = &known {
+                    self.check_companions(&target, &known.companions, &companions)?;
                 }
+                let known = known.map(|known| known.records);
                 let name = target.address.to_string();
                 let pieces = vec![PlannedPiece::Object(target)];
                 Ok(PlannedObject { name, block, known, pieces, companions })

@@ -29,7 +29,7 @@ pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 /// A message from the prefetch task to the channel's thread. Messages are in order.
 pub(super) enum PrefetchEvent {
     /// An object whose bytes are requested.
-    Object(PrefetchedObject),
+    Object(Box<PrefetchedObject>),
     /// The epoch has ended.
     EpochEnd(u32),
     /// The prefetch ended with an error.
@@ -198,6 +198,7 @@ async fn start_object(
         pieces,
         companions: planned.companions,
     };
+    let object = Box::new(object);
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {
         for range in planner.part_ranges(bytes) {
