@@ -136,7 +136,7 @@ fn beside() -> impl Strategy<Value = Source> {
         let data = data.unwrap_or_else(|| {
             // A folder has no keys of S3.
             let none = s3::Selection::Objects(Vec::new());
-            let reading = index.settings.reading;
+            let reading = index.settings.reading.clone();
             index.settings = s3::Settings { reading, ..s3::Settings::new(none) };
             IndexedData::Folder(folder.into())
         });
