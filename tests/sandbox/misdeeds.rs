@@ -430,6 +430,43 @@ fn odd_plans_are_followed_as_far_as_they_go() {
     cat("plan-much", "large").with_code(65).says(&["wants to see", "expected at most 33554432"]);
 }
 
+/// Companions lie beside their object, whatever a decoder wants, and its plan has nothing else.
+#[test]
+fn companions_have_the_limits_of_plans() {
+    let place = TestDir::new();
+    place.write("a.bin", INPUT);
+    place.write("a.idx", b"UVWXYZ");
+    let cat = |misdeed: &str| {
+        let option = format!("do={misdeed}");
+        let mut command = Command::new(pipemill!());
+        command.current_dir(place.folder()).args(["cat", "--output", "raw", "-d", BAD_PLUGIN]);
+        command.args(["-o", &option, "a.bin"]);
+        finish(&mut command)
+    };
+    assert_eq!(cat("beside-odd").with_code(0).stdout, b"VWXY2301UVW8XYZ");
+    for (misdeed, texts) in [
+        ("companions-panic", &["I lost my companions"][..]),
+        ("companions-spin", &["CPU time"]),
+        ("companions-refuse", &["refuses to start: no", "companions for you", "`options`"]),
+        ("companions-above", &["by the end `/../../etc/passwd`", "without `/`"]),
+        ("companions-dots", &["by the end `..`", "not only dots"]),
+        ("companions-itself", &["can't tell which of them it is of"]),
+        ("companions-many", &["wants 5 companions of an object; 4 are possible"]),
+        ("companions-long", &["expected 1 to 64 bytes"]),
+        ("companions-huge", &[BAD_PLUGIN]),
+        ("beside-outside", &["wants 4 bytes from byte 3 of companion 1", "which has 6 bytes"]),
+        ("beside-overflow", &["wants 2 bytes from byte 18446744073709551615 of companion 1"]),
+        ("beside-unknown", &["of companion 2 of an object that has 1 companions"]),
+        ("beside-part-outside", &["wants 0 bytes from byte 7 of companion 1"]),
+        ("beside-part-unknown", &["of companion 4294967295 of an object that has 1 companions"]),
+        ("beside-whole", &["can't be read at any place", "`.idx` in place of `.bin`"]),
+    ] {
+        let done = cat(misdeed);
+        assert_ne!(done.code, Some(0), "{misdeed}");
+        done.says(texts);
+    }
+}
+
 /// The misdeeds of decoders that fail after the stream has started.
 const FAILURES: [&str; 5] = ["emit-then-trap", "spin", "alloc", "resync-too-much", "resync-spins"];
 

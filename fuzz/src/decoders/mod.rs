@@ -10,7 +10,7 @@ mod presets;
 
 use case::Case;
 use check::check;
-use pipemill_plugin::testing::{Outcome, Setup};
+use pipemill_plugin::testing::{self, Outcome, Setup};
 
 use crate::reference;
 
@@ -59,6 +59,20 @@ pub(crate) fn lines(bytes: &[u8]) {
     if let Some(outcome) = check::<pipemill_lines::Lines>(&case).filter(is_own_format) {
         reference::lines::compare(&case.setup, &case.input, &outcome);
     }
+}
+
+/// The input is the length of an index, the index, and the tokens.
+pub(crate) fn megatron(bytes: &[u8]) {
+    type Megatron = pipemill_megatron::Megatron;
+    let mut case = Case::new(bytes, presets::MEGATRON);
+    let Some((length, rest)) = case.input.split_first_chunk() else { return };
+    let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+    let (index, tokens) = rest.split_at(length);
+    let parts = testing::parts_with::<Megatron>(&case.setup, tokens, &[index]);
+    let Ok(Some(parts)) = parts else { return };
+    case.input = parts.concat();
+    case.setup = case.setup.planned();
+    check::<Megatron>(&case);
 }
 
 pub(crate) fn msgpack(bytes: &[u8]) {

@@ -63,6 +63,8 @@ pub(super) const LINES: &[Preset] = &[
     &[("strip_cr", "false")],
     &[("skip_blank", "true"), ("utf8", "false")],
 ];
+pub(super) const MEGATRON: &[Preset] =
+    &[&[], &[("records", "document")], &[("length", "3"), ("tail", "drop")], &[("length", "7")]];
 pub(super) const MSGPACK: &[Preset] = &[
     &[],
     &[("fields", "id:int64,score:float64,name:utf8?")],

@@ -13,7 +13,7 @@ macro_rules! builtins {
             name: $name,
             about: $about,
             records_version: $version,
-            plans: matches!($name.as_bytes(), b"arrow" | b"parquet"),
+            plans: matches!($name.as_bytes(), b"arrow" | b"megatron" | b"parquet"),
             wasm: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm")),
             code: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".code.zst")),
         }),*];

@@ -197,7 +197,9 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zstd => Compression::Zstd,
     };
     let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
-    let reading = ReadSettings { compression, on_demand, ..ReadSettings::default() };
+    let companions = plugin.as_ref().map(|ready| ready.plugin.companions().clone());
+    let companions = companions.unwrap_or_default();
+    let reading = ReadSettings { compression, on_demand, companions, ..ReadSettings::default() };
     let mut source: Box<dyn Source> =
         Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
     if !args.conditions.is_empty() {

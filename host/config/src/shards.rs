@@ -1,7 +1,6 @@
 //! Shards: the rules for them, and the channel that reads them.
 
 use pipemill_channel::{RecordOrder, Until};
-use pipemill_source::ReadSettings;
 use pipemill_types::{BatchSize, Mode, Tail};
 
 use super::document::ReadResult;
@@ -102,7 +101,7 @@ impl Channel {
             let mut channel =
                 Channel { name: format!("{}/{number}", self.name), ..self.as_input() };
             if let Some(reading) = channel.source.reading_mut() {
-                *reading = ReadSettings { order, ..*reading };
+                reading.order = order;
             }
             MixInput { channel, weight: 1_000_000 }
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pipemill_source::s3::{Address, Selection};
 use pipemill_source::{Compression, ListPart, Location, Order, Pattern, ReadSettings};
+use pipemill_types::Companions;
 
 use super::document::{Purpose, ReadResult};
 use super::key::{FreeForm, Key, KeyGroup, one_of};
@@ -272,7 +273,8 @@ fn reading(
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     let (compression, wrap, hidden, relist) = (compression?, wrap?, hidden?, relist?);
-    Ok(ReadSettings { epochs, compression, order, wrap, hidden, relist, on_demand: None })
+    let (on_demand, companions) = (None, Companions::default());
+    Ok(ReadSettings { epochs, compression, order, wrap, hidden, relist, on_demand, companions })
 }
 
 fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pipemill_types::{StreamInfo, nearest, printable};
+use pipemill_types::{Companions, StreamInfo, nearest, printable};
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem};
 
@@ -80,6 +80,8 @@ pub struct Plugin {
     pub(super) window_from: usize,
     /// `None` if its instances are not prepared.
     pub(super) prepared: Option<Arc<Prepared>>,
+    /// Those of its objects, with the options that it was made ready for.
+    pub(super) companions: Companions,
 }
 
 pub(super) struct PluginInner {
@@ -154,7 +156,8 @@ impl Plugin {
         inner.is_state_in_memory = prepares && is_state_in_memory(wasm);
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
         inner.check_files()?;
-        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM, prepared: None })
+        let (prepared, companions) = (None, Companions::default());
+        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM, prepared, companions })
     }
 
     /// Whether its decoder has a window: memory in which the host can show it chunks without a
@@ -166,6 +169,15 @@ impl Plugin {
     /// Whether its decoder chooses the bytes of objects that its streams are shown.
     pub fn plans(&self) -> bool {
         self.inner.plan.is_some()
+    }
+
+    /// The companions of each object that it decodes. Known with its options: none before.
+    pub fn companions(&self) -> &Companions {
+        &self.companions
+    }
+
+    pub(crate) fn with_companions(self, companions: Companions) -> Self {
+        Self { companions, ..self }
     }
 
     /// Makes instances use their windows once they have been passed this many bytes.

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pipemill_types::Fault;
+
 use crate::call::prepare::Files;
 use crate::compile::digest::Digest;
 use crate::files::read_regular;
@@ -81,9 +83,12 @@ impl Plugin {
         }
         let name = self.name().to_owned();
         let files: Arc<Files> = files.into();
-        let plugin = self.prepare(&options, &files, limits).map_err(|fault| {
-            vec![(None, format!("decoder `{name}`: {}; {}", fault.message, fault.remedy))]
-        })?;
+        let failed = |Fault { message, remedy, .. }| {
+            vec![(None, format!("decoder `{name}`: {message}; {remedy}"))]
+        };
+        let plugin = self.prepare(&options, &files, limits).map_err(failed)?;
+        let companions = plugin.ask_companions(&options, limits).map_err(failed)?;
+        let plugin = plugin.with_companions(companions);
         Ok(ReadyPlugin { plugin, options, files })
     }
 }

@@ -197,6 +197,7 @@ impl Objects {
                 identity: ObjectIdentity::default(),
                 name: name.to_owned(),
                 facts: ObjectFacts::default(),
+                companions: Vec::new(),
                 block: None,
                 known: None,
                 input: Box::new(input),

@@ -6,6 +6,7 @@ use pipemill_decode::{PlanInstance, PlanPart, PlanPiece, PlanRange, PlanStep};
 use pipemill_source::{Input, ReadOutcome, SourceError};
 use pipemill_types::Fault;
 
+use crate::input::Stored;
 use crate::plan::Plan;
 
 /// Steps until a decoder has to have a plan.
@@ -49,29 +50,25 @@ impl From<Fault> for NoPlan {
     }
 }
 
-/// Asks for the plan of an object of `size` bytes.
+/// Asks for the plan of an object. `stored` has it and its companions, `sizes` their sizes.
 pub(crate) fn ask(
     instance: &mut PlanInstance,
     options: &[(String, String)],
-    input: &dyn Input,
-    size: u64,
+    stored: &[Stored],
+    sizes: &[u64],
 ) -> Result<Asked, NoPlan> {
     let mut seen = Vec::new();
     for _ in 0..MAX_STEPS {
         match instance.step(options, &seen)? {
             PlanStep::Whole => return Ok(Asked::Whole),
-            PlanStep::Parts(parts) => return Ok(Asked::Plan(checked(&parts, size)?)),
+            PlanStep::Parts(parts) => return Ok(Asked::Plan(checked(&parts, sizes)?)),
             PlanStep::Read(ranges) => {
                 let before = seen.iter().map(|piece| piece.bytes.len() as u64).sum();
-                let ranges = checked_ranges(&ranges, before, size)?;
-                for range in ranges {
-                    let Some(bytes) = read(input, range.clone())? else {
-                        return Ok(Asked::Stopped);
-                    };
-                    seen.push(PlanPiece { offset: range.start, bytes });
-                }
+                let ranges = checked_ranges(&ranges, before, sizes)?;
+                let Some(pieces) = read_all(stored, &ranges)? else { return Ok(Asked::Stopped) };
+                seen.extend(pieces);
                 // The first answer shows whether the store keeps the object compressed.
-                if input.range(0..0).is_none() {
+                if stored.iter().any(|one| one.input.range(0..0).is_none()) {
                     return Ok(Asked::Whole);
                 }
             }
@@ -80,22 +77,39 @@ pub(crate) fn ask(
     Err(Fault::contract(format!("has no plan after {MAX_STEPS} steps")).into())
 }
 
-fn outside(range: PlanRange, size: u64) -> Fault {
-    let PlanRange { offset, length } = range;
-    Fault::contract(format!("wants {length} bytes from byte {offset} of an object of {size} bytes"))
+fn outside(range: PlanRange, sizes: &[u64]) -> Fault {
+    let PlanRange { of, offset, length } = range;
+    let wants = format!("wants {length} bytes from byte {offset} of");
+    let size = usize::try_from(of).ok().and_then(|of| sizes.get(of));
+    Fault::contract(match (of, size) {
+        (0, Some(size)) => format!("{wants} an object of {size} bytes"),
+        (_, Some(size)) => format!("{wants} companion {of} of an object, which has {size} bytes"),
+        (_, None) => {
+            let count = sizes.len().saturating_sub(1);
+            format!("{wants} companion {of} of an object that has {count} companions")
+        }
+    })
 }
 
 /// The ranges that a step wants to see. `before` is the number of bytes that were read for the
 /// steps before.
-fn checked_ranges(ranges: &[PlanRange], before: u64, size: u64) -> Result<Vec<Range<u64>>, Fault> {
+fn checked_ranges(
+    ranges: &[PlanRange],
+    before: u64,
+    sizes: &[u64],
+) -> Result<Vec<(u32, Range<u64>)>, Fault> {
     if ranges.is_empty() || ranges.len() > MAX_RANGES {
         let count = ranges.len();
         let what = format!("wants {count} ranges in a step of a plan; expected 1 to {MAX_RANGES}");
         return Err(Fault::contract(what));
     }
-    let within = |range: &PlanRange| range.within(size).ok_or_else(|| outside(*range, size));
+    let within = |range: &PlanRange| match range.within(sizes) {
+        Some(bytes) => Ok((range.of, bytes)),
+        None => Err(outside(*range, sizes)),
+    };
     let checked = ranges.iter().map(within).collect::<Result<Vec<_>, _>>()?;
-    let bytes = checked.iter().fold(before, |sum, one| sum.saturating_add(one.end - one.start));
+    let bytes =
+        checked.iter().fold(before, |sum, (_, one)| sum.saturating_add(one.end - one.start));
     if bytes > MAX_READ_BYTES {
         return Err(Fault::contract(format!(
             "wants to see {bytes} bytes of an object for its plan; expected at most \
@@ -105,7 +119,7 @@ fn checked_ranges(ranges: &[PlanRange], before: u64, size: u64) -> Result<Vec<Ra
     Ok(checked)
 }
 
-fn checked(parts: &[PlanPart], size: u64) -> Result<Plan, Fault> {
+fn checked(parts: &[PlanPart], sizes: &[u64]) -> Result<Plan, Fault> {
     let bytes = |part: &PlanPart| {
         part.context.len() as u64 + part.ranges.len() as u64 * RANGE_BYTES + PART_BYTES
     };
@@ -116,16 +130,52 @@ fn checked(parts: &[PlanPart], size: u64) -> Result<Plan, Fault> {
         )));
     }
     let ranges = parts.iter().flat_map(|part| &part.ranges);
-    if let Some(range) = ranges.copied().find(|range| range.within(size).is_none()) {
-        return Err(outside(range, size));
+    if let Some(range) = ranges.copied().find(|range| range.within(sizes).is_none()) {
+        return Err(outside(range, sizes));
     }
-    Plan::of(parts, size).ok_or_else(|| Fault::contract("has a plan without an end".to_owned()))
+    Plan::of(parts, sizes).ok_or_else(|| Fault::contract("has a plan without an end".to_owned()))
 }
 
-/// Reads these bytes of an object. `None` if a stop was requested.
-fn read(input: &dyn Input, range: Range<u64>) -> Result<Option<Vec<u8>>, SourceError> {
+/// Ranges of a step that are requested before the first of them is read, if they have at most this
+/// many bytes together.
+const SMALL_STEP: u64 = 64 << 10;
+
+/// Reads these bytes of an object and its companions. A store is asked for many small ranges at
+/// once, for large ones one after the other. `None` if a stop was requested.
+fn read_all(
+    stored: &[Stored],
+    ranges: &[(u32, Range<u64>)],
+) -> Result<Option<Vec<PlanPiece>>, SourceError> {
+    let bytes: u64 = ranges.iter().map(|(_, range)| range.end - range.start).sum();
+    let are_small = bytes <= SMALL_STEP;
+    // The numbers were checked.
+    let open = |(of, range): &(u32, Range<u64>)| {
+        let stored = &stored[*of as usize];
+        // A file has nothing to fetch ahead.
+        let is_store = stored.input.room_ahead().is_some() && !range.is_empty();
+        let reader = (are_small && is_store).then(|| stored.input.range(range.clone())).flatten();
+        reader.transpose().map_err(|error| stored.named(error))
+    };
+    let readers = ranges.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut pieces = Vec::with_capacity(ranges.len());
+    for ((of, range), reader) in ranges.iter().zip(readers) {
+        let stored = &stored[*of as usize];
+        let read = read(&*stored.input, range.clone(), reader);
+        let Some(bytes) = read.map_err(|error| stored.named(error))? else { return Ok(None) };
+        pieces.push(PlanPiece { of: *of, offset: range.start, bytes });
+    }
+    Ok(Some(pieces))
+}
+
+/// Reads these bytes of an object, by the reader that was opened for them if there is one. `None`
+/// if a stop was requested.
+fn read(
+    input: &dyn Input,
+    range: Range<u64>,
+    mut reader: Option<Box<dyn Input>>,
+) -> Result<Option<Vec<u8>>, SourceError> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
-    let (mut reader, mut read) = (None, 0);
+    let mut read = 0;
     while read < bytes.len() {
         if reader.is_none() {
             reader = input.range(range.clone()).transpose()?;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pipemill_source::{Input, ReadOutcome, SourceError};
@@ -20,29 +20,54 @@ const MAX_REQUESTS: usize = 4;
 
 /// An object whose parts are read.
 pub(crate) struct PlannedObject {
+    pub(crate) plan: Plan,
+    /// The object and its companions as they are stored.
+    pub(crate) stored: Mutex<Vec<Stored>>,
+}
+
+/// The object, or one of its companions.
+pub(crate) struct Stored {
     /// For messages.
     pub(crate) name: String,
-    pub(crate) plan: Plan,
-    /// The object as it is stored.
-    pub(crate) stored: Mutex<Box<dyn Input>>,
+    pub(crate) input: Box<dyn Input>,
+}
+
+impl Stored {
+    pub(crate) fn named(&self, error: SourceError) -> SourceError {
+        SourceError { object: error.object.or_else(|| Some(self.name.clone())), ..error }
+    }
 }
 
 impl PlannedObject {
-    /// The bytes of the object in this range.
-    fn range(&self, range: Range<u64>) -> Result<Box<dyn Input>, SourceError> {
-        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        stored.range(range.clone()).unwrap_or_else(|| {
+    /// The bytes of the object, or of a companion, in this range.
+    fn range(&self, of: usize, range: Range<u64>) -> Result<Box<dyn Input>, SourceError> {
+        // The plan was checked.
+        let stored = &self.stored()[of];
+        let input = stored.input.range(range.clone()).unwrap_or_else(|| {
             Err(ended(range.start, 0, usize::try_from(range.end - range.start).unwrap_or(0)))
-        })
+        });
+        input.map_err(|error| stored.named(error))
     }
 
     /// See [`Input::room_ahead`].
-    fn room_ahead(&self) -> Option<u64> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner).room_ahead()
+    fn room_ahead(&self, of: usize) -> Option<u64> {
+        self.stored()[of].input.room_ahead()
     }
 
-    fn named(&self, error: SourceError) -> SourceError {
-        SourceError { object: error.object.or_else(|| Some(self.name.clone())), ..error }
+    /// See [`Input::check_unchanged`].
+    fn check_unchanged(&self) -> Result<(), SourceError> {
+        let unchanged =
+            |stored: &Stored| stored.input.check_unchanged().map_err(|error| stored.named(error));
+        self.stored().iter().try_for_each(unchanged)
+    }
+
+    fn stored(&self) -> MutexGuard<'_, Vec<Stored>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error in the bytes of the object or of a companion.
+    fn named(&self, of: usize, error: SourceError) -> SourceError {
+        self.stored()[of].named(error)
     }
 }
 
@@ -63,6 +88,8 @@ pub(crate) struct PlannedInput {
 
 /// Bytes of an object that are being fetched.
 struct Request {
+    /// 0 for the object, or the number of a companion.
+    of: usize,
     input: Box<dyn Input>,
     /// Bytes of the object that are still to be read.
     left: Range<u64>,
@@ -81,13 +108,13 @@ impl PlannedInput {
         Self { jump, ..Self::new(object, if header > 0 { 0 } else { at }) }
     }
 
-    /// Requests bytes of the object: those that are read next, and as many after them as there is
-    /// room for.
+    /// Requests bytes of the object and its companions: those that are read next, and as many after
+    /// them as there is room for.
     fn request(&mut self) -> Result<(), SourceError> {
         while self.requests.len() < MAX_REQUESTS
             && let Some(run) = self.object.plan.run_with(self.requested)
         {
-            let Origin::Object(offset) = run.from else {
+            let Origin::Object { of, offset } = run.from else {
                 self.requested = run.end();
                 continue;
             };
@@ -98,7 +125,7 @@ impl PlannedInput {
             }
             let end = if self.requested < self.ahead_to { self.ahead_to } else { u64::MAX };
             let left = run.end().min(end) - self.requested;
-            let length = match self.object.room_ahead() {
+            let length = match self.object.room_ahead(of) {
                 // A file is read to the end of the run, and opened for the next one then.
                 None if is_ahead => break,
                 None => left,
@@ -107,8 +134,8 @@ impl PlannedInput {
                 Some(_) => break,
             };
             let bytes = begin..begin + length;
-            let input = self.object.range(bytes.clone())?;
-            self.requests.push_back(Request { input, left: bytes });
+            let input = self.object.range(of, bytes.clone())?;
+            self.requests.push_back(Request { of, input, left: bytes });
             self.requested += length;
         }
         Ok(())
@@ -141,7 +168,9 @@ impl PlannedInput {
         let Some(request) = self.requests.front_mut() else { return Ok(ReadOutcome::Nothing) };
         let left = usize::try_from(request.left.end - request.left.start).unwrap_or(usize::MAX);
         let most = most.min(left);
-        let outcome = request.input.read(&mut buf[..most], timeout)?;
+        let of = request.of;
+        let outcome = request.input.read(&mut buf[..most], timeout);
+        let outcome = outcome.map_err(|error| object.named(of, error))?;
         match outcome {
             ReadOutcome::Bytes(count) => {
                 self.at += count as u64;
@@ -150,7 +179,7 @@ impl PlannedInput {
                     self.requests.pop_front();
                 }
             }
-            ReadOutcome::End => return Err(ended(request.left.start, 0, left)),
+            ReadOutcome::End => return Err(object.named(of, ended(request.left.start, 0, left))),
             ReadOutcome::Nothing | ReadOutcome::Stopped => {}
         }
         Ok(outcome)
@@ -163,7 +192,7 @@ impl Input for PlannedInput {
     }
 
     fn check_unchanged(&self) -> Result<(), SourceError> {
-        self.object.stored.lock().unwrap_or_else(PoisonError::into_inner).check_unchanged()
+        self.object.check_unchanged()
     }
 
     fn at(&self, offset: u64) -> Option<Result<Box<dyn Input>, SourceError>> {
@@ -189,8 +218,10 @@ impl Input for PlannedInput {
                 format!("was to be read from byte {} of its plan, which has {size} bytes", self.at);
             let remedy = "it, or its decoder, has changed since the state was taken: bring it \
                           back, or begin without the state";
-            return Err(SourceError::new(&self.object.name, message, remedy));
+            return Err(self
+                .object
+                .named(0, SourceError { object: None, ..SourceError::new("", message, remedy) }));
         }
-        self.read_next(buf, timeout).map_err(|error| self.object.named(error))
+        self.read_next(buf, timeout)
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct Run {
 pub(crate) enum Origin {
     /// The contexts, from this place on.
     Contexts(usize),
-    /// The object, from this byte on.
-    Object(u64),
+    /// The object (0) or one of its companions, from this byte on.
+    Object { of: usize, offset: u64 },
 }
 
 impl Run {
@@ -41,9 +41,9 @@ impl Run {
 }
 
 impl Plan {
-    /// The plan of an object of `size` bytes. `None` if a range is not in it, or if all bytes
-    /// together are more than 64 bits can count.
-    pub(crate) fn of(parts: &[PlanPart], size: u64) -> Option<Self> {
+    /// The plan of an object and its companions of these sizes. `None` if a range is not in them,
+    /// or if all bytes together are more than 64 bits can count.
+    pub(crate) fn of(parts: &[PlanPart], sizes: &[u64]) -> Option<Self> {
         let mut plan = Self { contexts: Vec::new(), runs: Vec::new(), starts: Vec::new(), size: 0 };
         for part in parts {
             let start = plan.size;
@@ -51,8 +51,9 @@ impl Plan {
             plan.contexts.extend_from_slice(&part.context);
             plan.push(part.context.len() as u64, Origin::Contexts(context))?;
             for range in &part.ranges {
-                let range = range.within(size)?;
-                plan.push(range.end - range.start, Origin::Object(range.start))?;
+                let (of, bytes) = (usize::try_from(range.of).ok()?, range.within(sizes)?);
+                let from = Origin::Object { of, offset: bytes.start };
+                plan.push(bytes.end - bytes.start, from)?;
             }
             if plan.size > start {
                 plan.starts.push(start);
@@ -69,9 +70,9 @@ impl Plan {
         match (last, from) {
             _ if length == 0 => {}
             (
-                Some(Run { length: before, from: Origin::Object(offset), .. }),
-                Origin::Object(next),
-            ) if *offset + *before == next => {
+                Some(Run { length: before, from: Origin::Object { of, offset }, .. }),
+                Origin::Object { of: next_of, offset: next },
+            ) if *of == next_of && *offset + *before == next => {
                 *before += length;
             }
             _ => self.runs.push(Run { at, length, from }),
@@ -110,17 +111,19 @@ mod tests {
 
     use super::*;
 
-    fn part((context, ranges): (Vec<u8>, Vec<(u64, u64)>)) -> PlanPart {
-        let range = |(offset, length)| PlanRange { offset, length };
+    fn part((context, ranges): (Vec<u8>, Vec<(u32, u64, u64)>)) -> PlanPart {
+        let range = |(of, offset, length)| PlanRange { of, offset, length };
         PlanPart { context, ranges: ranges.into_iter().map(range).collect() }
     }
 
     proptest! {
         #[test]
         fn runs_have_each_byte_of_the_parts_in_order(
-            parts in vec((vec(any::<u8>(), 0..4), vec((0_u64..60, 0_u64..40), 0..4)), 0..6),
+            parts in vec(
+                (vec(any::<u8>(), 0..4), vec((0_u32..3, 0_u64..60, 0_u64..40), 0..4)), 0..6,
+            ),
         ) {
-            let object: Vec<u8> = (0..100).collect();
+            let objects: [Vec<u8>; 3] = [0, 50, 100].map(|first| (first..first + 100).collect());
             let parts: Vec<_> = parts.into_iter().map(part).collect();
             let (mut expected, mut starts) = (Vec::new(), Vec::new());
             for part in &parts {
@@ -128,13 +131,14 @@ mod tests {
                 expected.extend_from_slice(&part.context);
                 for range in &part.ranges {
                     let from = range.offset as usize;
+                    let object = &objects[range.of as usize];
                     expected.extend_from_slice(&object[from..from + range.length as usize]);
                 }
                 if expected.len() > start {
                     starts.push(start as u64);
                 }
             }
-            let plan = Plan::of(&parts, 100).expect("all ranges are in the object");
+            let plan = Plan::of(&parts, &[100; 3]).expect("all ranges are in the objects");
             prop_assert_eq!(plan.size(), expected.len() as u64);
             let (mut found, mut at) = (Vec::new(), 0);
             while let Some(run) = plan.run_with(at) {
@@ -142,7 +146,7 @@ mod tests {
                 let length = run.length as usize;
                 found.extend_from_slice(match run.from {
                     Origin::Contexts(from) => plan.context(from..from + length),
-                    Origin::Object(from) => &object[from as usize..from as usize + length],
+                    Origin::Object { of, offset } => &objects[of][offset as usize..][..length],
                 });
                 at = run.end();
             }
@@ -156,10 +160,20 @@ mod tests {
 
     #[test]
     fn ranges_outside_of_the_object_are_no_plan() {
-        for (offset, length) in [(0, 101), (100, 1), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {
-            assert!(Plan::of(&[part((vec![], vec![(offset, length)]))], 100).is_none());
+        for (of, offset, length) in [
+            (0, 0, 101),
+            (0, 100, 1),
+            (0, 101, 0),
+            (0, u64::MAX, 1),
+            (0, 1, u64::MAX),
+            (1, 0, 51),
+            (2, 0, 0),
+            (u32::MAX, 0, 0),
+        ] {
+            let parts = [part((vec![], vec![(of, offset, length)]))];
+            assert!(Plan::of(&parts, &[100, 50]).is_none(), "{of} {offset} {length}");
         }
-        let all = vec![(0, u64::MAX); 2];
-        assert!(Plan::of(&[part((vec![], all))], u64::MAX).is_none());
+        let all = vec![(0, 0, u64::MAX); 2];
+        assert!(Plan::of(&[part((vec![], all))], &[u64::MAX]).is_none());
     }
 }

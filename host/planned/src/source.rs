@@ -7,10 +7,10 @@ use pipemill_source::{
     Awaited, Input, Object, SMALL_OBJECT, SeekPoint, Source, SourceError, SourceEvent, Start,
     TotalSize, cache::CacheCounters, skip,
 };
-use pipemill_types::{Fault, ListIdentity, StreamInfo};
+use pipemill_types::{Fault, ListIdentity, ObjectFacts, StreamInfo, companions_extension};
 
 use crate::ask::{Asked, NoPlan, ask};
-use crate::input::{PlannedInput, PlannedObject};
+use crate::input::{PlannedInput, PlannedObject, Stored};
 use crate::memory::InMemory;
 
 /// The decoder that makes the plans of a channel, and what it is told.
@@ -43,52 +43,102 @@ impl Planned {
     }
 
     /// The object as its plan has it, from this byte on. `None` if a stop was requested.
-    fn planned(&self, mut object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
-        let Some(mut size) = object.facts.size.filter(|_| object.input.range(0..0).is_some())
-        else {
+    fn planned(&self, object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
+        let Some(size) = object.facts.size.filter(|_| object.input.range(0..0).is_some()) else {
             return self.whole(object, offset).map(Some);
         };
-        // A store has sent all of a small object.
-        if object.input.room_ahead().is_some() && size <= SMALL_OBJECT && object.block.is_none() {
-            let Some(whole) = InMemory::read(object.input)? else { return Ok(None) };
-            size = whole.size();
-            object.facts.size = Some(size);
-            object.input = Box::new(whole);
+        if object.companions.len() != self.maker.plugin.companions().rules().len() {
+            return Err(self.without_companions(&object));
         }
-        let asked = self.ask(&object, size).map_err(|why| self.error(&object, why))?;
+        let Object { name, epoch, mut facts, input, companions, block, .. } = object;
+        let companions = companions.into_iter().map(|one| (one.name, one.size, one.input));
+        let (mut stored, mut sizes) = (Vec::new(), Vec::new());
+        // A block of an object is not all of it.
+        let mut room = if block.is_none() { SMALL_OBJECT } else { 0 };
+        for (name, mut size, mut input) in
+            std::iter::once((name.clone(), size, input)).chain(companions)
+        {
+            // A store sends all of a small object at once.
+            if input.room_ahead().is_some() && size <= room {
+                let Some(whole) = InMemory::read(input)? else { return Ok(None) };
+                size = whole.size();
+                room = room.saturating_sub(size);
+                input = Box::new(whole);
+            }
+            sizes.push(size);
+            stored.push(Stored { name, input });
+        }
+        facts.size = Some(sizes[0]);
+        let info = self.info(epoch, &name, &facts, &sizes[1..]);
+        let asked = self.ask(&info, &stored, &sizes).map_err(|why| error(&name, epoch, why))?;
         let plan = match asked {
             Asked::Stopped => return Ok(None),
-            Asked::Whole => return self.whole(object, offset).map(Some),
+            Asked::Whole => {
+                let input = stored.swap_remove(0).input;
+                let companions = Vec::new();
+                let object = Object { name, facts, input, companions, ..object };
+                return self.whole(object, offset).map(Some);
+            }
             Asked::Plan(plan) => plan,
         };
-        let Object { name, mut facts, input, block, .. } = object;
         (facts.size, facts.is_planned) = (Some(plan.size()), true);
-        let planned = PlannedObject { name: name.clone(), plan, stored: Mutex::new(input) };
+        let planned = PlannedObject { plan, stored: Mutex::new(stored) };
         let planned = Arc::new(planned);
         let mut input = Box::new(match block {
             Some(block) => PlannedInput::with_header(planned, block.header.into(), block.offset),
             None => PlannedInput::new(planned, offset),
         });
         input.read_ahead_to(block.and_then(|block| block.end).unwrap_or(u64::MAX));
-        Ok(Some(Object { name, facts, input, ..object }))
+        let companions = Vec::new();
+        Ok(Some(Object { name, facts, input, companions, ..object }))
     }
 
-    fn ask(&self, object: &Object, size: u64) -> Result<Asked, NoPlan> {
-        let PlanMaker { channel, plugin, options, limits, max_record } = &self.maker;
-        let info = StreamInfo {
-            channel: channel.clone(),
-            epoch: object.epoch,
-            object: object.name.clone(),
-            max_record: *max_record,
-            facts: object.facts.clone(),
+    /// What the decoder is told of an object that it plans.
+    fn info(&self, epoch: u32, name: &str, facts: &ObjectFacts, companions: &[u64]) -> StreamInfo {
+        let sizes = (!companions.is_empty()).then(|| companions_extension(companions));
+        StreamInfo {
+            channel: self.maker.channel.clone(),
+            epoch,
+            object: name.to_owned(),
+            max_record: self.maker.max_record,
+            facts: facts.clone(),
+            extensions: sizes.into_iter().collect(),
             ..StreamInfo::default()
-        };
-        let mut instance = PlanInstance::new(plugin, &info, limits)?;
-        ask(&mut instance, options, &*object.input, size)
+        }
+    }
+
+    fn ask(&self, info: &StreamInfo, stored: &[Stored], sizes: &[u64]) -> Result<Asked, NoPlan> {
+        let PlanMaker { plugin, options, limits, .. } = &self.maker;
+        let mut instance = PlanInstance::new(plugin, info, limits)?;
+        ask(&mut instance, options, stored, sizes)
+    }
+
+    /// The error for an object that was opened before it was known that it has companions.
+    fn without_companions(&self, object: &Object) -> SourceError {
+        let decoder = self.maker.plugin.name();
+        let message = format!(
+            "was opened without its companions: the decoder `{decoder}`, which needs them, was not \
+             named"
+        );
+        SourceError::new(&object.name, message, format!("name it: decoder = {decoder:?}"))
     }
 
     /// The object without a plan, from this byte on.
+    ///
+    /// # Errors
+    /// Its decoder needs companions: without a plan, it is not shown them.
     fn whole(&self, object: Object, offset: u64) -> Result<Object, SourceError> {
+        if let Some(rule) = self.maker.plugin.companions().rules().first() {
+            let decoder = self.maker.plugin.name();
+            let message = format!(
+                "can't be read at any place, as the decoder `{decoder}` reads it with its \
+                 companion ({rule}): it is a pipe, standard input, compressed or wrapped, or its \
+                 decoder makes no plan of it"
+            );
+            let remedy = "name an uncompressed file or object in S3 that lies beside its companion";
+            let error = SourceError::new(&object.name, message, remedy);
+            return Err(SourceError { epoch: Some(object.epoch), ..error });
+        }
         if offset == 0 {
             return Ok(object);
         }
@@ -98,19 +148,19 @@ impl Planned {
         };
         Ok(Object { input, ..object })
     }
+}
 
-    /// The error of an object without a plan.
-    fn error(&self, object: &Object, why: NoPlan) -> SourceError {
-        let error = match why {
-            NoPlan::Source(error) => error,
-            NoPlan::Decoder(Fault { kind, message, remedy, .. }) => SourceError {
-                kind,
-                ..SourceError::new(&object.name, format!("has no plan: {message}"), remedy)
-            },
-        };
-        let name = error.object.unwrap_or_else(|| object.name.clone());
-        SourceError { object: Some(name), epoch: Some(object.epoch), ..error }
-    }
+/// The error of an object without a plan.
+fn error(object: &str, epoch: u32, why: NoPlan) -> SourceError {
+    let error = match why {
+        NoPlan::Source(error) => error,
+        NoPlan::Decoder(Fault { kind, message, remedy, .. }) => SourceError {
+            kind,
+            ..SourceError::new(object, format!("has no plan: {message}"), remedy)
+        },
+    };
+    let name = error.object.unwrap_or_else(|| object.to_owned());
+    SourceError { object: Some(name), epoch: Some(epoch), ..error }
 }
 
 impl Source for Planned {

@@ -12,7 +12,7 @@ use pipemill_channel::{
 };
 use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, ReadyPlugin, Stream};
 use pipemill_planned::{PlanMaker, Planned};
-use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
+use pipemill_source::{Companion, Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
     ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo, planned_extension,
 };
@@ -34,6 +34,8 @@ pub struct PluginUnderTest {
     pub limits: Limits,
     /// Largest record, in bytes.
     pub max_record: u64,
+    /// The companions of its input.
+    companions: Vec<Arc<[u8]>>,
     /// Whether its streams are shown the parts of a plan.
     pub(super) is_planned: bool,
     /// Whether its records are known to come from compressed blocks: several records have one
@@ -161,13 +163,14 @@ impl PluginUnderTest {
         let ReadyPlugin { plugin, options, .. } = ready.clone();
         let limits = Limits::for_records(max_record);
         let (work, whole_runs) = (Work::default(), WholeRuns::default());
-        let (is_planned, has_blocks) = (false, false);
+        let (companions, is_planned, has_blocks) = (Vec::new(), false, false);
         Self {
             plugin,
             ready,
             options,
             limits,
             max_record,
+            companions,
             is_planned,
             has_blocks,
             work,
@@ -188,8 +191,14 @@ impl PluginUnderTest {
         Some(Self { plugin, ..self.clone() })
     }
 
+    /// The same plugin, whose input has these companions.
+    #[must_use]
+    pub fn with_companions(&self, companions: Vec<Arc<[u8]>>) -> Self {
+        Self { companions, ..self.clone() }
+    }
+
     /// The same plugin, whose streams are shown the parts of a plan.
-    pub(super) fn planned(&self) -> Self {
+    pub fn planned(&self) -> Self {
         Self { is_planned: true, ..self.clone() }
     }
 
@@ -208,6 +217,7 @@ impl PluginUnderTest {
         let source = SingleObject {
             input: Some(input.clone()),
             pieces: Vec::new(),
+            companions: self.companions.clone(),
             is_planned: false,
             has_ranges: true,
         };
@@ -285,6 +295,7 @@ impl PluginUnderTest {
             source: Box::new(SingleObject {
                 input: Some(input.clone()),
                 pieces: pieces.to_vec(),
+                companions: Vec::new(),
                 is_planned: self.is_planned,
                 has_ranges: false,
             }),
@@ -414,6 +425,7 @@ impl Observer for ErrorCollector {
 struct SingleObject {
     input: Option<Arc<[u8]>>,
     pieces: Vec<usize>,
+    companions: Vec<Arc<[u8]>>,
     /// Whether the bytes are those of a plan.
     is_planned: bool,
     /// Whether it can be read at any place.
@@ -427,6 +439,7 @@ impl Source for SingleObject {
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let has_ranges = self.has_ranges;
         let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true, has_ranges });
+        let companions = std::mem::take(&mut self.companions).into_iter().enumerate();
         Ok(SourceEvent::Object(Object {
             epoch: 0,
             ordinal: 0,
@@ -436,6 +449,7 @@ impl Source for SingleObject {
             block: None,
             known: None,
             input,
+            companions: companions.map(companion).collect(),
         }))
     }
 
@@ -445,6 +459,13 @@ impl Source for SingleObject {
     }
 
     fn end_epoch(&mut self) {}
+}
+
+/// A companion with these bytes.
+fn companion((number, bytes): (usize, Arc<[u8]>)) -> Companion {
+    let (size, pieces) = (bytes.len() as u64, Vec::new().into_iter());
+    let input = InputInPieces { bytes, at: 0, pieces, comes_next: true, has_ranges: true };
+    Companion { name: format!("companion {}", number + 1), size, input: Box::new(input) }
 }
 
 /// An input that returns one piece per read. A piece is available only after the piece before was

@@ -100,7 +100,10 @@ fn maker(
     plugin: ReadyPlugin,
 ) -> io::Result<MakeChannel> {
     let sources = Mutex::new(Sources::new(config.s3_budget, Stop::new()?));
-    let channel = channel.clone();
+    let mut channel = channel.clone();
+    if let Some(reading) = channel.source.reading_mut() {
+        reading.companions = plugin.plugin.companions().clone();
+    }
     Ok(Box::new(move |list| {
         let mut sources = sources.lock().unwrap_or_else(PoisonError::into_inner);
         let source = sources.open(&channel.name, of_blocks(&channel.source, list))?;
@@ -115,7 +118,7 @@ fn maker(
 fn of_blocks(source: &Source, list: KnownList) -> Source {
     let reading = |reading: &ReadSettings| {
         let order = Order { blocks: Some(1), ..Order::default() };
-        ReadSettings { epochs: 1, order, ..*reading }
+        ReadSettings { epochs: 1, order, ..reading.clone() }
     };
     match source {
         Source::Files { pattern: Pattern::Known { index, .. }, reading: own } => Source::Files {

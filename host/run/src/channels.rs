@@ -9,7 +9,7 @@ use pipemill_channel::{
     Channel, DecodeErrorLog, ErrorPolicy, Learning, Mix, MixInput, OnError, RecordBytes, Resume,
     Workers,
 };
-use pipemill_decode::{DetectionRule, Engine, ReadyPlugin};
+use pipemill_decode::{DetectionRule, Engine, Plugin, ReadyPlugin};
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
 use pipemill_source::{Awaited, Compression, Source, Stop};
 use pipemill_types::{MemoryBudget, TakenMemory};
@@ -80,8 +80,8 @@ pub fn prepare(
             let opened = match opened {
                 Some(opened) => Ok(opened),
                 None => {
-                    let plans = plugin.as_ref().is_ok_and(|ready| ready.plugin.plans());
-                    Opened::new(one, &mut sources, &stop, Some(plans))
+                    let plugin = plugin.as_ref().ok().map(|ready| &ready.plugin);
+                    Opened::new(one, &mut sources, &stop, plugin)
                 }
             };
             match (plugin, opened) {
@@ -248,16 +248,17 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// `plans` says whether the decoder chooses the bytes that it is shown, if that is known.
+    /// `plugin` is the decoder, if it is known.
     fn new(
         channel: &config::Channel,
         sources: &mut Sources,
         stop: &Stop,
-        plans: Option<bool>,
+        plugin: Option<&Plugin>,
     ) -> io::Result<Opened> {
         let mut channel = channel.clone();
         if let Some(reading) = channel.source.reading_mut() {
-            reading.on_demand = plans;
+            reading.on_demand = plugin.map(Plugin::plans);
+            reading.companions = plugin.map(Plugin::companions).cloned().unwrap_or_default();
         }
         let first = sources.open_first(&channel, stop.clone())?;
         let source = sources.open_until(&channel.name, channel.source, stop.clone())?;

@@ -52,7 +52,7 @@ impl Sources {
         }
         let first = |reading: &ReadSettings| {
             let is_own = channel.learn_from.is_none() && reading.order == Order::default();
-            let reading = ReadSettings { epochs: 1, order: Order::default(), ..*reading };
+            let reading = ReadSettings { epochs: 1, order: Order::default(), ..reading.clone() };
             (!is_own).then_some(reading)
         };
         let source = match &channel.source {

@@ -126,8 +126,11 @@ fn known_bytes(
 
 /// A source of the first objects of another one, in the order of their list.
 fn first_of(source: &config::Source) -> Option<config::Source> {
-    let in_order =
-        |reading: &ReadSettings| ReadSettings { epochs: 1, order: Order::default(), ..*reading };
+    let in_order = |reading: &ReadSettings| ReadSettings {
+        epochs: 1,
+        order: Order::default(),
+        ..reading.clone()
+    };
     match source {
         config::Source::Files { pattern, reading } => {
             let files = first_files(pattern, reading.hidden)?;

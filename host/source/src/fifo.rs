@@ -132,7 +132,7 @@ impl Fifos {
                 &self.stop,
             )?
         };
-        let (_, identity) = file_facts(&path, version, None);
+        let (_, identity) = file_facts(&path, version, &[], None);
         self.delivered = true;
         // A pipe can't be read twice: a restarted process must continue with the next epoch.
         self.with_epoch_file(|path, epoch| epoch_file::write(path, epoch + 1))?;
@@ -144,6 +144,7 @@ impl Fifos {
             facts: ObjectFacts::default(),
             block: None,
             known: None,
+            companions: Vec::new(),
             input,
         }))
     }

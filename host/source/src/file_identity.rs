@@ -5,9 +5,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
+use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity, with_companions};
 
 use crate::SourceError;
+use crate::companions::CompanionFile;
 use crate::file_system::FileSystem;
 use crate::file_version::{FileVersion, SizeAndTime, stable_metadata};
 use crate::list_digest::ListDigest;
@@ -22,20 +23,24 @@ const BLOCK: u64 = 4 << 10;
 /// bytes within these limits.
 const BLOCKS: (u64, u64) = (8, 16);
 
-/// The facts and the identity of a file that was opened in this state. A file without a state is a
-/// FIFO, a device or standard input.
+/// The facts and the identity of a file that was opened in this state, with these companions. A
+/// file without a state is a FIFO, a device or standard input.
 pub(super) fn file_facts(
     path: &Path,
     opened: Option<FileVersion>,
+    companions: &[CompanionFile],
     list: Option<ListIdentity>,
 ) -> (ObjectFacts, ObjectIdentity) {
     let Some(opened) = opened else {
         return (ObjectFacts::default(), ObjectIdentity::default());
     };
     let path = path.to_owned();
+    let of_companion = |one: &CompanionFile| (one.path.clone(), one.version);
+    let companions: Vec<_> = companions.iter().map(of_companion).collect();
     let identity = ObjectIdentity::later(move || {
         let list = list.map(|list| format!("{list};")).unwrap_or_default();
-        format!("{list}{}", content(&path, &opened))
+        let contents = companions.iter().map(|(path, version)| content(path, version));
+        format!("{list}{}", with_companions(content(&path, &opened), contents))
     });
     (ObjectFacts { size: Some(opened.content.size), ..ObjectFacts::default() }, identity)
 }
@@ -127,7 +132,7 @@ mod tests {
     }
 
     fn text(path: &Path) -> String {
-        file_facts(path, version(path), None).1.text().to_owned()
+        file_facts(path, version(path), &[], None).1.text().to_owned()
     }
 
     fn listed(path: PathBuf) -> ListedFile {
@@ -153,7 +158,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "one").unwrap();
-        let (_, identity) = file_facts(&path, version(&path), None);
+        let (_, identity) = file_facts(&path, version(&path), &[], None);
         fs::write(folder.path().join("y"), "two").unwrap();
         fs::rename(folder.path().join("y"), &path).unwrap();
         assert!(!identity.text().contains("blocks"));
@@ -220,7 +225,7 @@ mod tests {
         let path = folder.path().join("a");
         fs::write(&path, "x").unwrap();
         let list = list_identity(&[listed(path.clone())], folder.path());
-        let (_, identity) = file_facts(&path, version(&path), Some(list));
+        let (_, identity) = file_facts(&path, version(&path), &[], Some(list));
         let (found, content) = split_identity(identity.text());
         assert_eq!(found, Some(list));
         assert!(content.starts_with("size:1,mtime:"), "{content}");

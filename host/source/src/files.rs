@@ -9,6 +9,7 @@ use glob::MatchOptions;
 use pipemill_codecs::SeekPoint;
 use pipemill_types::ListIdentity;
 
+use crate::companions::take_out;
 use crate::file_identity::{ListedFile, file_facts, list_identity};
 use crate::file_system::FileSystems;
 use crate::file_version::SizeAndTime;
@@ -100,8 +101,9 @@ impl Files {
             left_out.log(None, &self.pattern.name());
         }
         self.left_out = left_out;
-        let files = self.pattern.look_at(paths)?;
+        let mut files = self.pattern.look_at(paths)?;
         let identity = list_identity(&files, &self.pattern.root());
+        take_out(&self.reading.companions, &mut files, |file| &file.path)?;
         Ok(FileList { files, identity })
     }
 
@@ -167,7 +169,9 @@ impl Source for Files {
         let found =
             if self.pattern.selects() { Found::Selected(*state) } else { Found::Listed(*state) };
         let Opened { input, version } = self.reading.open(path, &name, start, found, &self.stop)?;
-        let (facts, identity) = file_facts(path, version, Some(list.identity));
+        let companions = self.reading.open_companions(path, &name, version, &self.stop)?;
+        let (facts, identity) = file_facts(path, version, &companions, Some(list.identity));
+        let companions = companions.into_iter().map(|one| one.companion).collect();
         let (epoch, ordinal) = (self.epoch, ordinal as u64);
         Ok(SourceEvent::Object(Object {
             epoch,
@@ -178,6 +182,7 @@ impl Source for Files {
             block: None,
             known: None,
             input,
+            companions,
         }))
     }
 

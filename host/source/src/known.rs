@@ -5,7 +5,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipemill_types::{ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_identity};
+use pipemill_types::{
+    ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_companions, split_identity,
+};
 
 use crate::file_identity::file_facts;
 use crate::file_version::FileVersion;
@@ -293,22 +295,26 @@ impl KnownFiles {
             let header = open(ObjectStart::default())?.input;
             input = Box::new(HeaderAndRest::new(header, block.header.into(), input));
         }
-        let (facts, identity) = file_facts(path, version, Some(self.list.0.identity()));
-        let identity = self.checked(&known, version, identity)?;
+        let companions = self.reading.open_companions(path, &name, version, &self.stop)?;
+        let list = Some(self.list.0.identity());
+        let (facts, identity) = file_facts(path, version, &companions, list);
+        let states = version.into_iter().chain(companions.iter().map(|one| one.version)).collect();
+        let identity = self.checked(&known, states, identity)?;
+        let companions = companions.into_iter().map(|one| one.companion).collect();
         let (epoch, block) = (self.epoch, item.block);
         let known = Some(self.list.known_records(item.object));
-        Ok(Object { epoch, ordinal, name, identity, facts, block, known, input })
+        Ok(Object { epoch, ordinal, name, identity, facts, block, known, input, companions })
     }
 
-    /// Checks that an open file is as the list knows it. The content of a file that is in the same
-    /// state as for its block before is not looked at again.
+    /// Checks that an open file and its companions are as the list knows them. The content of files
+    /// that are in the same states as for the block before is not looked at again.
     fn checked(
         &mut self,
         known: &KnownObject,
-        version: Option<FileVersion>,
+        states: Vec<FileVersion>,
         identity: ObjectIdentity,
     ) -> Result<ObjectIdentity, SourceError> {
-        let is_before = |one: &&Checked| one.known == *known && Some(one.version) == version;
+        let is_before = |one: &&Checked| one.known == *known && one.states == states;
         if let Some(before) = self.before.as_ref().filter(is_before) {
             return Ok(before.identity.clone());
         }
@@ -316,18 +322,19 @@ impl KnownFiles {
         if !is_same_content(&known.identity, found) {
             return Err(changed(&self.name, known, found));
         }
-        self.before = version.map(|version| {
+        self.before = (!states.is_empty()).then(|| {
             let (known, identity) = (known.clone(), identity.clone());
-            Checked { known, version, identity }
+            Checked { known, states, identity }
         });
         Ok(identity)
     }
 }
 
-/// The file whose content was checked last, its state then, and its identity.
+/// The file whose content was checked last, the states of it and its companions then, and its
+/// identity.
 struct Checked {
     known: KnownObject,
-    version: FileVersion,
+    states: Vec<FileVersion>,
     identity: ObjectIdentity,
 }
 
@@ -348,7 +355,20 @@ fn part_of_blocks(blocks: Vec<Item>, part: ListPart) -> Vec<Item> {
 }
 
 /// The error for an object that is not as an index knows it.
-fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
+pub(crate) fn changed(index: &str, known: &KnownObject, found: &str) -> SourceError {
+    let counts = [&known.identity, found].map(|text| split_companions(text).1.count());
+    if counts[0] != counts[1] {
+        let [then, now] = counts;
+        let message = format!(
+            "has {now} companions, and the index {index} was made with {then} of it: another \
+             decoder was meant"
+        );
+        let remedy = "make the index again, with this decoder";
+        return SourceError {
+            kind: ErrorKind::Refused,
+            ..SourceError::new(&known.name, message, remedy)
+        };
+    }
     let message = format!(
         "has changed since the index {index} was made: it was {}, and is {found}",
         known.identity

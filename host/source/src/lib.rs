@@ -6,6 +6,7 @@
 //! - `awaited`: the object that a source waits for, as other threads see it.
 //! - `cache`: keeps stored bytes of objects in S3 on a local disk.
 //! - `chain`: joins several inputs into one.
+//! - `companions`: the objects that lie beside an object, and are decoded with it.
 //! - `container`: memory limit of the control group (cgroup) of this process, for example of its
 //!   container, and the number of processes that the kernel killed because of it.
 //! - `epoch_file`: a file with the number of the next epoch, so that a restarted process continues
@@ -55,6 +56,7 @@
 mod awaited;
 pub mod cache;
 mod chain;
+mod companions;
 pub mod container;
 mod epoch_file;
 mod error;
@@ -91,6 +93,7 @@ pub mod web;
 mod wrap;
 
 pub use awaited::{Awaited, AwaitedObject};
+pub use companions::Companion;
 pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
 pub use file_identity::file_identity;

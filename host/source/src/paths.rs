@@ -1,11 +1,13 @@
 //! The names of a command line as a source: files, FIFOs, folders, objects in S3, standard input.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use pipemill_codecs::SeekPoint;
 
+use crate::companions::{missing_object, take_out};
 use crate::file_identity::file_facts;
 use crate::open::{Found, Opened};
 use crate::s3::{self, Access, Address, LazyS3Runtime, Selection};
@@ -103,13 +105,28 @@ impl Paths {
             let path = Path::new(name);
             if path.is_dir() {
                 let folder = Pattern::Folder(path.into());
-                let files = folder.list(self.reading.hidden, &mut LeftOut::default()).ok()?;
+                let mut files = folder.list(self.reading.hidden, &mut LeftOut::default()).ok()?;
+                take_out(&self.reading.companions, &mut files, |file| file).ok()?;
                 let files = self.reading.share(files, self.epoch).ok()?;
                 return self.reading.length_of_all(&files);
             }
             self.reading.length_of_all(&[path.into()])
         };
         self.names.iter().map(length).sum()
+    }
+
+    /// Whether this is the companion of an object that is named, too: a shell's pattern names both.
+    ///
+    /// # Errors
+    /// It is a companion, and its object is not named.
+    fn is_companion(&self, path: &Path) -> Result<bool, SourceError> {
+        let object = self.reading.companions.object_of(path.as_os_str().as_bytes());
+        let Some(object) = object else { return Ok(false) };
+        if self.names.iter().any(|name| name.as_bytes() == object) {
+            return Ok(true);
+        }
+        let object = String::from_utf8_lossy(&object);
+        Err(missing_object(&path.to_string_lossy(), &object))
     }
 
     fn next_ordinal(&mut self) -> u64 {
@@ -119,7 +136,7 @@ impl Paths {
 
     /// Reading options of a nested source, which reads the current epoch only.
     fn this_epoch(&self) -> ReadSettings {
-        ReadSettings { epochs: self.epoch + 1, ..self.reading }
+        ReadSettings { epochs: self.epoch + 1, ..self.reading.clone() }
     }
 }
 
@@ -153,6 +170,9 @@ impl Source for Paths {
                 continue;
             }
             let path = Path::new(&name);
+            if self.is_companion(path)? {
+                continue;
+            }
             let name = name.to_string_lossy().into_owned();
             start.check_list(&name, 1)?;
             if start.ordinal == 1 {
@@ -166,7 +186,9 @@ impl Source for Paths {
                 Found::Named,
                 &self.stop,
             )?;
-            let (facts, identity) = file_facts(path, version, None);
+            let companions = self.reading.open_companions(path, &name, version, &self.stop)?;
+            let (facts, identity) = file_facts(path, version, &companions, None);
+            let companions = companions.into_iter().map(|one| one.companion).collect();
             let (epoch, ordinal) = (self.epoch, self.next_ordinal());
             return Ok(SourceEvent::Object(Object {
                 epoch,
@@ -177,6 +199,7 @@ impl Source for Paths {
                 block: None,
                 known: None,
                 input,
+                companions,
             }));
         }
     }

@@ -3,6 +3,10 @@
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use pipemill_types::Companions;
+
+use crate::companions::{CompanionFile, open_companions};
+use crate::file_version::FileVersion;
 use crate::open::{self, Found, Opened};
 use crate::skip::skip;
 use crate::start::ObjectStart;
@@ -10,7 +14,7 @@ use crate::wrap::{self, Wrapped};
 use crate::{Compression, Order, SourceError, Stop};
 
 /// How objects are read: epochs, compression, order, part, wrapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadSettings {
     /// Number of epochs, 1 or more.
     pub epochs: u32,
@@ -29,6 +33,9 @@ pub struct ReadSettings {
     /// Whether bytes of objects in a store are requested when they are read, and not before: their
     /// decoder chooses them. `None`: not known, so the names of the objects decide.
     pub on_demand: Option<bool>,
+    /// The companions that the decoder needs of each object. They are opened with their object, and
+    /// lists have no objects of their own for them.
+    pub companions: Companions,
 }
 
 /// An object in a store of at most this many bytes is fetched as a whole, before it is read: one
@@ -56,6 +63,7 @@ impl Default for ReadSettings {
             hidden: false,
             relist: false,
             on_demand: None,
+            companions: Companions::default(),
         }
     }
 }
@@ -90,6 +98,20 @@ impl ReadSettings {
         let size = version.filter(|_| self.is_plain(name)).map(|file| file.content.size);
         let wrapped = Wrapped::new(name.to_owned(), input, size);
         Ok(Opened { input: skip(name, Box::new(wrapped), 0, start.offset), version })
+    }
+
+    /// Opens the companions of a file that was opened in this state. Pipes and devices have none.
+    pub(super) fn open_companions(
+        &self,
+        path: &Path,
+        name: &str,
+        version: Option<FileVersion>,
+        stop: &Stop,
+    ) -> Result<Vec<CompanionFile>, SourceError> {
+        match version {
+            Some(_) => open_companions(&self.companions, path, name, stop),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The files that this machine reads in this epoch, in the epoch's order.

@@ -9,7 +9,7 @@ use pipemill_codecs::{SeekPoint, SeekPoints};
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 
 use crate::cache::CacheCounters;
-use crate::{Awaited, SkippedRecords, SourceError, Start, TotalSize};
+use crate::{Awaited, Companion, SkippedRecords, SourceError, Start, TotalSize};
 
 /// The bytes of one object.
 pub trait Input: Send {
@@ -121,6 +121,8 @@ pub struct Object {
     pub known: Option<KnownRecords>,
     /// The object's bytes. With a block: its header, followed by the bytes from the block on.
     pub input: Box<dyn Input>,
+    /// Its companions, if its decoder needs some.
+    pub companions: Vec<Companion>,
 }
 
 /// What an index knows of the records of an object.

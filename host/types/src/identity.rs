@@ -4,7 +4,7 @@
 //! The text is `list:…;CONTENT`. The first part identifies the list of the epoch's objects, see
 //! [`ListIdentity`]; it is missing if the source has no list. CONTENT identifies the bytes of the
 //! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
-//! empty for a pipe.
+//! empty for a pipe. The content of each companion of the object follows after `;with:`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -93,6 +93,25 @@ pub fn split_identity(text: &str) -> (Option<ListIdentity>, &str) {
     }
 }
 
+/// What stands before the content of each companion.
+const WITH: &str = ";with:";
+
+/// The content of an object with those of its companions.
+#[must_use]
+pub fn with_companions(mut content: String, companions: impl Iterator<Item = String>) -> String {
+    for companion in companions {
+        content += WITH;
+        content += &companion;
+    }
+    content
+}
+
+/// The content of an object alone, and those of its companions.
+pub fn split_companions(content: &str) -> (&str, impl Iterator<Item = &str>) {
+    let mut contents = content.split(WITH);
+    (contents.next().unwrap_or_default(), contents)
+}
+
 /// Whether two identities are of the same object in the same list. A list that was not read to its
 /// end counts as the same if `unknown_is_same` and no difference is known.
 pub fn is_same_identity(then: &str, now: &str, unknown_is_same: bool) -> bool {
@@ -112,8 +131,20 @@ pub fn is_same_list(then: &str, now: &str, unknown_is_same: bool) -> bool {
 }
 
 /// Whether two contents are the same. A file with another modification time is the same if its size
-/// and its blocks are: it may be a copy, or was touched.
+/// and its blocks are: it may be a copy, or was touched. Both have the same companions.
 pub fn is_same_content(then: &str, now: &str) -> bool {
+    let (mut then, mut now) = (then.split(WITH), now.split(WITH));
+    loop {
+        match (then.next(), now.next()) {
+            (None, None) => return true,
+            (Some(then), Some(now)) if is_same_single(then, now) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether the contents of two objects, or of two companions, are the same.
+fn is_same_single(then: &str, now: &str) -> bool {
     then == now
         || match (without_time(then), without_time(now)) {
             (Some(then), Some(now)) => then == now,
@@ -229,5 +260,31 @@ mod tests {
             assert_eq!(is_same_content(then, now), is_same, "{now}");
         }
         assert!(!is_same_content("etag:\"a\"", "etag:\"b\""));
+    }
+
+    #[test]
+    fn companions_are_part_of_the_content() {
+        let file =
+            |modified: u32, blocks: &str| format!("size:5,mtime:{modified}.0,blocks:{blocks}");
+        let content =
+            |object, companions: &[String]| with_companions(object, companions.iter().cloned());
+        let then = content(file(1, "aa"), &[file(1, "bb")]);
+        for (now, is_same) in [
+            (content(file(1, "aa"), &[file(1, "bb")]), true),
+            (content(file(2, "aa"), &[file(3, "bb")]), true),
+            (content(file(1, "aa"), &[file(1, "bc")]), false),
+            (content(file(1, "ab"), &[file(1, "bb")]), false),
+            (content(file(1, "aa"), &[]), false),
+            (content(file(1, "aa"), &[file(1, "bb"), file(1, "bb")]), false),
+        ] {
+            assert_eq!(is_same_content(&then, &now), is_same, "{now}");
+            assert_eq!(is_same_content(&now, &then), is_same, "{now}");
+        }
+        let listed = format!("{LIST};{then}");
+        let (list, found) = split_identity(&listed);
+        assert_eq!((list, found), (Some(LIST), then.as_str()));
+        let (object, companions) = split_companions(found);
+        assert_eq!(object, file(1, "aa"));
+        assert_eq!(companions.collect::<Vec<_>>(), [file(1, "bb")]);
     }
 }

@@ -12,6 +12,7 @@
 //! - `chunk_memory`: memory for chunks, and the file from which other processes may map it.
 //! - `column`: offsets and lengths of one field's values, for all records of a batch or of a decode
 //!   call.
+//! - `companions`: the objects that lie beside an object, and are decoded with it.
 //! - `fault`: faults of a stream, without their position: the channel knows the position and adds
 //!   it.
 //! - `field`: the fields of a record: name, element type, shape and meaning.
@@ -45,6 +46,7 @@ mod batch_position;
 mod batch_size;
 mod chunk_memory;
 mod column;
+mod companions;
 mod fault;
 mod field;
 mod identity;
@@ -69,10 +71,12 @@ pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
 pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};
 pub use column::{ABSENT, Column, remove_ranges};
+pub use companions::{CompanionRule, Companions, MAX_COMPANIONS};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
 pub use identity::{
-    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list, split_identity,
+    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list,
+    split_companions, split_identity, with_companions,
 };
 pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};
@@ -82,6 +86,7 @@ pub use partition::Partition;
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{
-    ObjectFacts, StreamInfo, planned_extension, restart_extension, schema_extension,
+    ObjectFacts, StreamInfo, companions_extension, planned_extension, restart_extension,
+    schema_extension,
 };
 pub use suggest::nearest;

@@ -52,6 +52,13 @@ pub fn planned_extension() -> (String, String) {
     ("planned".to_owned(), String::new())
 }
 
+/// Tells the decoder that makes a plan the size of each companion of the object, in bytes: the
+/// extension `companions`, with a space between two of them.
+pub fn companions_extension(sizes: &[u64]) -> (String, String) {
+    let sizes: Vec<_> = sizes.iter().map(u64::to_string).collect();
+    ("companions".to_owned(), sizes.join(" "))
+}
+
 /// The facts that a source knows of an object before it reads it. A decoder may use it, but can't
 /// rely on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

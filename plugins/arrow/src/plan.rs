@@ -43,12 +43,12 @@ pub(crate) fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Resu
     let file = Seen { pieces: seen };
     let (head, tail) = (0..END_BYTES.min(size), size - END_BYTES.min(size)..size);
     let (Some(first), Some(last)) = (file.bytes(&head), file.bytes(&tail)) else {
-        return Ok(Next::Read(vec![head, tail]));
+        return Ok(Next::Read(vec![head.into(), tail.into()]));
     };
     let place = footer_place(last, size).filter(|place| place.end - place.start <= MAX_FOOTER);
     let Some(place) = place.filter(|_| first.starts_with(MAGIC)) else { return Ok(Next::Whole) };
     let with_end = place.start.saturating_sub(END.len() as u64)..place.end;
-    let Some(footer) = file.bytes(&with_end) else { return Ok(Next::Read(vec![with_end])) };
+    let Some(footer) = file.bytes(&with_end) else { return Ok(Next::Read(vec![with_end.into()])) };
     let Some((_, footer)) = footer.split_at_checked(END.len()).filter(|(end, _)| *end == END)
     else {
         return Ok(Next::Whole);
@@ -59,7 +59,7 @@ pub(crate) fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Resu
     if place.end - place.start > limits.metadata as u64 || place.start < FILE_HEAD as u64 {
         return Ok(Next::Whole);
     }
-    let Some(message) = file.bytes(&place) else { return Ok(Next::Read(vec![place])) };
+    let Some(message) = file.bytes(&place) else { return Ok(Next::Read(vec![place.into()])) };
     let layout = schema_of(message, limits).and_then(|message| {
         let nodes = schema::read(&message.header, message.version).ok()?;
         Layout::new(&nodes, wanted.as_deref()).ok()
@@ -136,7 +136,7 @@ impl Plan<'_> {
             let missing = heads.iter().zip(batches).filter(|(head, _)| head.is_none());
             let missing: Vec<_> = missing.map(|(_, block)| block.head()).take(RANGES).collect();
             if !missing.is_empty() {
-                return Some(Next::Read(missing));
+                return Some(Next::Read(missing.into_iter().map(Into::into).collect()));
             }
         }
         let mut parts = Vec::with_capacity(batches.len());
@@ -175,7 +175,7 @@ impl Plan<'_> {
             }
         };
         let (context, size) = PartHead::context(number, (self.schema, &metadata), (before, rest));
-        (Part { context, ranges }, size)
+        (Part { context, ranges: ranges.into_iter().map(Into::into).collect() }, size)
     }
 }
 

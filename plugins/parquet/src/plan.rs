@@ -62,7 +62,7 @@ impl Seen<'_> {
         let head = 0..MAGIC.len() as u64;
         let tail = self.size.saturating_sub(TAIL_BYTES)..self.size;
         let (Some(first), Some(last)) = (self.bytes(&head), self.bytes(&tail)) else {
-            return Ok(Next::Read(vec![head, tail]));
+            return Ok(Next::Read(vec![head.into(), tail.into()]));
         };
         if first != MAGIC && first != ENCRYPTED {
             // The stream says what it is.
@@ -72,7 +72,7 @@ impl Seen<'_> {
         if place.end - place.start > MAX_FOOTER {
             return Ok(Next::Whole);
         }
-        let Some(footer) = self.bytes(&place) else { return Ok(Next::Read(vec![place])) };
+        let Some(footer) = self.bytes(&place) else { return Ok(Next::Read(vec![place.into()])) };
         let footer = read_footer(footer, place.start)?;
         if let Some(gap) = gap(&footer, &place) {
             if gap.end - gap.start > MAX_GAP {
@@ -81,7 +81,7 @@ impl Seen<'_> {
             let start = start_in(&gap);
             let start = start.start as u64..(start.end as u64).min(self.size);
             let (Some(at_start), Some(between)) = (self.bytes(&start), self.bytes(&gap)) else {
-                return Ok(Next::Read(vec![start, gap]));
+                return Ok(Next::Read(vec![start.into(), gap.into()]));
             };
             check_single(at_start, between)?;
         }
@@ -171,7 +171,7 @@ impl<'a> Parts<'a> {
         let footer = Footer { rows, schema, groups, is_encrypted: false };
         let columns = ranges.iter().map(|range| range.end - range.start).sum();
         let context = PartHead::with(Kind::Group, number, &footer.bytes(), columns);
-        Part { context, ranges }
+        Part { context, ranges: ranges.into_iter().map(Into::into).collect() }
     }
 }
 

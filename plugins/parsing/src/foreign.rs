@@ -87,6 +87,11 @@ const SIGNATURES: &[Signature] = &[
         what: "an ORC file: `pyarrow` reads it, and can write rows from it",
     },
     Signature {
+        begins: |head| with(head, b"MMIDIDX\0\0"),
+        what: "the index of a dataset of Megatron-LM: name the .bin beside it, and set decoder = \
+               \"megatron\"",
+    },
+    Signature {
         begins: |head| with(head, b"Obj\x01"),
         what: "an Avro file: set decoder = \"avro\"",
     },

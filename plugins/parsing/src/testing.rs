@@ -89,6 +89,7 @@ pub fn other_formats() -> Vec<(&'static str, Vec<u8>)> {
         ("decoder = \"tokens\"", bytes(b"\x88\xd8\x34\x01\x01\0\0\0", 1200)),
         ("decoder = \"parquet\"", bytes(b"PAR1\x15\x04\x15\x10", 900)),
         ("decoder = \"arrow\"", bytes(b"ARROW1\0\0\xff\xff\xff\xff", 900)),
+        ("decoder = \"megatron\"", bytes(b"MMIDIDX\0\0\x01\0\0\0\0\0\0\0\x08", 900)),
         ("a zip archive", bytes(b"PK\x03\x04\x14\0\0\0\x08\0", 900)),
         ("decoder = \"avro\"", bytes(b"Obj\x01\x04\x16avro.schema", 900)),
     ]

@@ -2011,6 +2011,10 @@ pub mod exports {
             ///
             /// A plan is made only of objects that can be read at any place: uncompressed files and objects in
             /// S3. Streams of all other objects (pipes, compressed objects) are shown the whole object.
+            ///
+            /// An object may have companions: objects that lie in its folder, and are decoded with it. A decoder
+            /// says by the ends of names which ones. The host opens them with the object, and their content is
+            /// part of the object's identity. Objects that can't be read at any place are refused then.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod plan {
                 #[used]
@@ -2018,10 +2022,12 @@ pub mod exports {
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
                 pub type StreamInfo = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamInfo;
-                /// `length` bytes of the object from byte `offset` on. They lie in the object.
+                /// `length` bytes from byte `offset` on: of the object if `of` is 0, and of its companion with this
+                /// number, from 1, otherwise. They lie in it.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Range {
+                    pub of: u32,
                     pub offset: u64,
                     pub length: u64,
                 }
@@ -2031,14 +2037,16 @@ pub mod exports {
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Range")
+                            .field("of", &self.of)
                             .field("offset", &self.offset)
                             .field("length", &self.length)
                             .finish()
                     }
                 }
-                /// Bytes of the object that the host has read: the ones of a range.
+                /// Bytes that the host has read: the ones of a range.
                 #[derive(Clone)]
                 pub struct Piece {
+                    pub of: u32,
                     pub offset: u64,
                     pub bytes: _rt::Vec<u8>,
                 }
@@ -2048,8 +2056,28 @@ pub mod exports {
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Piece")
+                            .field("of", &self.of)
                             .field("offset", &self.offset)
                             .field("bytes", &self.bytes)
+                            .finish()
+                    }
+                }
+                /// Where a companion lies: an object whose name ends with `object` has the companion whose name has
+                /// the end `companion` in place of it. Both have 1 to 64 bytes without `/`, and neither is the end
+                /// of the other.
+                #[derive(Clone)]
+                pub struct Companion {
+                    pub object: _rt::String,
+                    pub companion: _rt::String,
+                }
+                impl ::core::fmt::Debug for Companion {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        f.debug_struct("Companion")
+                            .field("object", &self.object)
+                            .field("companion", &self.companion)
                             .finish()
                     }
                 }
@@ -2059,7 +2087,7 @@ pub mod exports {
                 pub struct Part {
                     /// Bytes of the decoder's own, with a mark by which it knows them.
                     pub context: _rt::Vec<u8>,
-                    /// Bytes of the object, in the order in which they are shown.
+                    /// Bytes of the object and its companions, in the order in which they are shown.
                     pub ranges: _rt::Vec<Range>,
                 }
                 impl ::core::fmt::Debug for Part {
@@ -2115,10 +2143,176 @@ pub mod exports {
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_companions_cabi<T_: Guest>(
+                    arg0: *mut u8,
+                    arg1: usize,
+                ) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result7 = {
+                            let base6 = arg0;
+                            let len6 = arg1;
+                            let mut result6 = _rt::Vec::with_capacity(len6);
+                            for i in 0..len6 {
+                                let base = base6
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e6 = {
+                                    let l0 = *base.add(0).cast::<*mut u8>();
+                                    let l1 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len2 = l1;
+                                    let bytes2 = _rt::Vec::from_raw_parts(
+                                        l0.cast(),
+                                        len2,
+                                        len2,
+                                    );
+                                    let l3 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l4 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len5 = l4;
+                                    let bytes5 = _rt::Vec::from_raw_parts(
+                                        l3.cast(),
+                                        len5,
+                                        len5,
+                                    );
+                                    (_rt::string_lift(bytes2), _rt::string_lift(bytes5))
+                                };
+                                result6.push(e6);
+                            }
+                            _rt::cabi_dealloc(
+                                base6,
+                                len6 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            T_::companions(result6)
+                        };
+                        let ptr8 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result7 {
+                            Ok(e) => {
+                                *ptr8.add(0).cast::<u8>() = (0i32) as u8;
+                                let vec12 = e;
+                                let len12 = vec12.len();
+                                let layout12 = _rt::alloc::Layout::from_size_align(
+                                        vec12.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result12, _cleanup12) = wit_bindgen::rt::Cleanup::new(
+                                    layout12,
+                                );
+                                if let Some(cleanup) = _cleanup12 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec12.into_iter().enumerate() {
+                                    let base = result12
+                                        .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let Companion { object: object9, companion: companion9 } = e;
+                                        let vec10 = (object9.into_bytes()).into_boxed_slice();
+                                        let ptr10 = vec10.as_ptr().cast::<u8>();
+                                        let len10 = vec10.len();
+                                        ::core::mem::forget(vec10);
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len10;
+                                        *base.add(0).cast::<*mut u8>() = ptr10.cast_mut();
+                                        let vec11 = (companion9.into_bytes()).into_boxed_slice();
+                                        let ptr11 = vec11.as_ptr().cast::<u8>();
+                                        let len11 = vec11.len();
+                                        ::core::mem::forget(vec11);
+                                        *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len11;
+                                        *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr11.cast_mut();
+                                    }
+                                }
+                                *ptr8
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len12;
+                                *ptr8
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result12;
+                            }
+                            Err(e) => {
+                                *ptr8.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec13 = (e.into_bytes()).into_boxed_slice();
+                                let ptr13 = vec13.as_ptr().cast::<u8>();
+                                let len13 = vec13.len();
+                                ::core::mem::forget(vec13);
+                                *ptr8
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len13;
+                                *ptr8
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr13.cast_mut();
+                            }
+                        };
+                        ptr8
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_companions<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {
+                                let l1 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base7 = l1;
+                                let len7 = l2;
+                                for i in 0..len7 {
+                                    let base = base7
+                                        .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l3 = *base.add(0).cast::<*mut u8>();
+                                        let l4 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l3, l4, 1);
+                                        let l5 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l6 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l5, l6, 1);
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base7,
+                                    len7 * (4 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                            }
+                            _ => {
+                                let l8 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *arg0
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l8, l9, 1);
+                            }
+                        }
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
                 pub unsafe fn _export_step_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result44 = {
+                        let result45 = {
                             let l0 = *arg0.add(0).cast::<*mut u8>();
                             let l1 = *arg0
                                 .add(::core::mem::size_of::<*const u8>())
@@ -2261,31 +2455,33 @@ pub mod exports {
                             let l38 = *arg0
                                 .add(40 + 15 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base43 = l37;
-                            let len43 = l38;
-                            let mut result43 = _rt::Vec::with_capacity(len43);
-                            for i in 0..len43 {
-                                let base = base43
-                                    .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
-                                let e43 = {
-                                    let l39 = *base.add(0).cast::<i64>();
-                                    let l40 = *base.add(8).cast::<*mut u8>();
-                                    let l41 = *base
-                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                            let base44 = l37;
+                            let len44 = l38;
+                            let mut result44 = _rt::Vec::with_capacity(len44);
+                            for i in 0..len44 {
+                                let base = base44
+                                    .add(i * (16 + 2 * ::core::mem::size_of::<*const u8>()));
+                                let e44 = {
+                                    let l39 = *base.add(0).cast::<i32>();
+                                    let l40 = *base.add(8).cast::<i64>();
+                                    let l41 = *base.add(16).cast::<*mut u8>();
+                                    let l42 = *base
+                                        .add(16 + 1 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len42 = l41;
+                                    let len43 = l42;
                                     Piece {
-                                        offset: l39 as u64,
+                                        of: l39 as u32,
+                                        offset: l40 as u64,
                                         bytes: <_ as From<
                                             _rt::Vec<_>,
-                                        >>::from(_rt::Vec::from_raw_parts(l40.cast(), len42, len42)),
+                                        >>::from(_rt::Vec::from_raw_parts(l41.cast(), len43, len43)),
                                     }
                                 };
-                                result43.push(e43);
+                                result44.push(e44);
                             }
                             _rt::cabi_dealloc(
-                                base43,
-                                len43 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                base44,
+                                len44 * (16 + 2 * ::core::mem::size_of::<*const u8>()),
                                 8,
                             );
                             T_::step(
@@ -2355,7 +2551,7 @@ pub mod exports {
                                     },
                                     extensions: result36,
                                 },
-                                result43,
+                                result44,
                             )
                         };
                         _rt::cabi_dealloc(
@@ -2363,100 +2559,100 @@ pub mod exports {
                             40 + 16 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr45 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result44 {
+                        let ptr46 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result45 {
                             Ok(e) => {
-                                *ptr45.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr46.add(0).cast::<u8>() = (0i32) as u8;
                                 match e {
                                     Next::Read(e) => {
-                                        *ptr45
+                                        *ptr46
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
-                                        let vec46 = <_ as Into<_rt::Vec<_>>>::into(e)
+                                        let vec47 = <_ as Into<_rt::Vec<_>>>::into(e)
                                             .into_boxed_slice();
-                                        let ptr46 = vec46.as_ptr().cast::<u8>();
-                                        let len46 = vec46.len();
-                                        ::core::mem::forget(vec46);
-                                        *ptr45
+                                        let ptr47 = vec47.as_ptr().cast::<u8>();
+                                        let len47 = vec47.len();
+                                        ::core::mem::forget(vec47);
+                                        *ptr46
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len46;
-                                        *ptr45
+                                            .cast::<usize>() = len47;
+                                        *ptr46
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr46.cast_mut();
+                                            .cast::<*mut u8>() = ptr47.cast_mut();
                                     }
                                     Next::Parts(e) => {
-                                        *ptr45
+                                        *ptr46
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec50 = e;
-                                        let len50 = vec50.len();
-                                        let layout50 = _rt::alloc::Layout::from_size_align(
-                                                vec50.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                        let vec51 = e;
+                                        let len51 = vec51.len();
+                                        let layout51 = _rt::alloc::Layout::from_size_align(
+                                                vec51.len() * (4 * ::core::mem::size_of::<*const u8>()),
                                                 ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
-                                        let (result50, _cleanup50) = wit_bindgen::rt::Cleanup::new(
-                                            layout50,
+                                        let (result51, _cleanup51) = wit_bindgen::rt::Cleanup::new(
+                                            layout51,
                                         );
-                                        if let Some(cleanup) = _cleanup50 {
+                                        if let Some(cleanup) = _cleanup51 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec50.into_iter().enumerate() {
-                                            let base = result50
+                                        for (i, e) in vec51.into_iter().enumerate() {
+                                            let base = result51
                                                 .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                let Part { context: context47, ranges: ranges47 } = e;
-                                                let vec48 = <_ as Into<_rt::Vec<_>>>::into(context47)
-                                                    .into_boxed_slice();
-                                                let ptr48 = vec48.as_ptr().cast::<u8>();
-                                                let len48 = vec48.len();
-                                                ::core::mem::forget(vec48);
-                                                *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len48;
-                                                *base.add(0).cast::<*mut u8>() = ptr48.cast_mut();
-                                                let vec49 = <_ as Into<_rt::Vec<_>>>::into(ranges47)
+                                                let Part { context: context48, ranges: ranges48 } = e;
+                                                let vec49 = <_ as Into<_rt::Vec<_>>>::into(context48)
                                                     .into_boxed_slice();
                                                 let ptr49 = vec49.as_ptr().cast::<u8>();
                                                 let len49 = vec49.len();
                                                 ::core::mem::forget(vec49);
                                                 *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>() = len49;
+                                                *base.add(0).cast::<*mut u8>() = ptr49.cast_mut();
+                                                let vec50 = <_ as Into<_rt::Vec<_>>>::into(ranges48)
+                                                    .into_boxed_slice();
+                                                let ptr50 = vec50.as_ptr().cast::<u8>();
+                                                let len50 = vec50.len();
+                                                ::core::mem::forget(vec50);
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len50;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr49.cast_mut();
+                                                    .cast::<*mut u8>() = ptr50.cast_mut();
                                             }
                                         }
-                                        *ptr45
+                                        *ptr46
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len50;
-                                        *ptr45
+                                            .cast::<usize>() = len51;
+                                        *ptr46
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = result50;
+                                            .cast::<*mut u8>() = result51;
                                     }
                                     Next::Whole => {
-                                        *ptr45
+                                        *ptr46
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
                                     }
                                 }
                             }
                             Err(e) => {
-                                *ptr45.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec51 = (e.into_bytes()).into_boxed_slice();
-                                let ptr51 = vec51.as_ptr().cast::<u8>();
-                                let len51 = vec51.len();
-                                ::core::mem::forget(vec51);
-                                *ptr45
+                                *ptr46.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec52 = (e.into_bytes()).into_boxed_slice();
+                                let ptr52 = vec52.as_ptr().cast::<u8>();
+                                let len52 = vec52.len();
+                                ::core::mem::forget(vec52);
+                                *ptr46
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len51;
-                                *ptr45
+                                    .cast::<usize>() = len52;
+                                *ptr46
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr51.cast_mut();
+                                    .cast::<*mut u8>() = ptr52.cast_mut();
                             }
                         };
-                        ptr45
+                        ptr46
                     }
                 }
                 #[doc(hidden)]
@@ -2479,7 +2675,7 @@ pub mod exports {
                                             .cast::<usize>();
                                         let base4 = l2;
                                         let len4 = l3;
-                                        _rt::cabi_dealloc(base4, len4 * 16, 8);
+                                        _rt::cabi_dealloc(base4, len4 * 24, 8);
                                     }
                                     1 => {
                                         let l5 = *arg0
@@ -2509,7 +2705,7 @@ pub mod exports {
                                                     .cast::<usize>();
                                                 let base12 = l10;
                                                 let len12 = l11;
-                                                _rt::cabi_dealloc(base12, len12 * 16, 8);
+                                                _rt::cabi_dealloc(base12, len12 * 24, 8);
                                             }
                                         }
                                         _rt::cabi_dealloc(
@@ -2537,11 +2733,20 @@ pub mod exports {
                     /// Whether the decoder makes plans at all. Asked once, when the plugin is loaded.
                     #[allow(async_fn_in_trait)]
                     fn plans() -> bool;
-                    /// Makes the plan of an object, in one or more steps. `info.size` is set. `seen` has the ranges
-                    /// that earlier steps have asked for, in their order; nothing in the first step. The answer depends
-                    /// on nothing but the arguments: any instance, in any process, gives the same one. The error is a
-                    /// text for the operator, for an object that the decoder refuses: the channel fails. For an object
-                    /// that is damaged, make a part whose context says so, and let the stream report it.
+                    /// The companions that each object has, at most 4, in the order of their numbers. Asked once for a
+                    /// channel. A decoder whose objects have none returns an empty list. The error is a text for the
+                    /// operator.
+                    #[allow(async_fn_in_trait)]
+                    fn companions(
+                        options: _rt::Vec<(_rt::String, _rt::String)>,
+                    ) -> Result<_rt::Vec<Companion>, _rt::String>;
+                    /// Makes the plan of an object, in one or more steps. `info.size` is set, and `info.extensions`
+                    /// has the key "companions" if there are any, with the size of each in decimal digits and a space
+                    /// between two. `seen` has the ranges that earlier steps have asked for, in their order; nothing in
+                    /// the first step. The answer depends on nothing but the arguments: any instance, in any process,
+                    /// gives the same one. The error is a text for the operator, for an object that the decoder
+                    /// refuses: the channel fails. For an object that is damaged, make a part whose context says so, and
+                    /// let the stream report it.
                     #[allow(async_fn_in_trait)]
                     fn step(
                         options: _rt::Vec<(_rt::String, _rt::String)>,
@@ -2557,10 +2762,17 @@ pub mod exports {
                         "pipemill:decoder/plan@0.3.0#plans")] unsafe extern "C" fn
                         export_plans() -> i32 { unsafe { $($path_to_types)*::
                         _export_plans_cabi::<$ty > () } } #[unsafe (export_name =
-                        "pipemill:decoder/plan@0.3.0#step")] unsafe extern "C" fn
-                        export_step(arg0 : * mut u8,) -> * mut u8 { unsafe {
-                        $($path_to_types)*:: _export_step_cabi::<$ty > (arg0) } }
-                        #[unsafe (export_name =
+                        "pipemill:decoder/plan@0.3.0#companions")] unsafe extern "C" fn
+                        export_companions(arg0 : * mut u8, arg1 : usize,) -> * mut u8 {
+                        unsafe { $($path_to_types)*:: _export_companions_cabi::<$ty >
+                        (arg0, arg1) } } #[unsafe (export_name =
+                        "cabi_post_pipemill:decoder/plan@0.3.0#companions")] unsafe
+                        extern "C" fn _post_return_companions(arg0 : * mut u8,) { unsafe
+                        { $($path_to_types)*:: __post_return_companions::<$ty > (arg0) }
+                        } #[unsafe (export_name = "pipemill:decoder/plan@0.3.0#step")]
+                        unsafe extern "C" fn export_step(arg0 : * mut u8,) -> * mut u8 {
+                        unsafe { $($path_to_types)*:: _export_step_cabi::<$ty > (arg0) }
+                        } #[unsafe (export_name =
                         "cabi_post_pipemill:decoder/plan@0.3.0#step")] unsafe extern "C"
                         fn _post_return_step(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_step::<$ty > (arg0) } } };
@@ -2744,7 +2956,8 @@ pub mod exports {
                     /// Whether the decoder prepares anything. Asked once, when the plugin is loaded.
                     #[allow(async_fn_in_trait)]
                     fn prepares() -> bool;
-                    /// Called at most once in an instance, before everything else but `options` and `prepares`.
+                    /// Called at most once in an instance, before everything else but `options`, `plans`, `prepares` and
+                    /// `companions`.
                     /// `options` are those that the streams get. The value of an option of the kind "file" is
                     /// "sha256:" and the digest of the file, in hexadecimal; `files` has the content of these files
                     /// by the name of the option. `prepare` may log, and call nothing else. It has as much CPU time as
@@ -3033,9 +3246,9 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2105] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2188] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb4\x0f\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x87\x10\x01A\x02\x01\
 A\x14\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\x03\0\
 \0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05starty\x01\
 \0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\x05\0\x01\
@@ -3066,17 +3279,19 @@ ptions\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\x01p}
 \x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0cend\
 -of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
 \x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x05\x02\x03\
-\0\x03\x0bstream-info\x01B\x15\x02\x03\x02\x01\x06\x04\0\x0bstream-info\x03\0\0\x01\
-r\x02\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\x01p}\x01r\x02\x06offsetw\x05\
-bytes\x04\x04\0\x05piece\x03\0\x05\x01p\x03\x01r\x02\x07context\x04\x06ranges\x07\
-\x04\0\x04part\x03\0\x08\x01p\x09\x01q\x03\x04read\x01\x07\0\x05parts\x01\x0a\0\x05\
-whole\0\0\x04\0\x04next\x03\0\x0b\x01@\0\0\x7f\x04\0\x05plans\x01\x0d\x01o\x02ss\
-\x01p\x0e\x01p\x06\x01j\x01\x0c\x01s\x01@\x03\x07options\x0f\x04info\x01\x04seen\
-\x10\0\x11\x04\0\x04step\x01\x12\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x07\x01\
-B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02s\x03\
-\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\0\x06\x04\0\x07prepar\
-e\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x08\x02\x03\0\x03\x06str\
-eam\x02\x03\0\x03\x08progress\x02\x03\0\x03\x0cdecode-error\x01B\x0c\x02\x03\x02\
+\0\x03\x0bstream-info\x01B\x1b\x02\x03\x02\x01\x06\x04\0\x0bstream-info\x03\0\0\x01\
+r\x03\x02ofy\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\x01p}\x01r\x03\x02of\
+y\x06offsetw\x05bytes\x04\x04\0\x05piece\x03\0\x05\x01r\x02\x06objects\x09compan\
+ions\x04\0\x09companion\x03\0\x07\x01p\x03\x01r\x02\x07context\x04\x06ranges\x09\
+\x04\0\x04part\x03\0\x0a\x01p\x0b\x01q\x03\x04read\x01\x09\0\x05parts\x01\x0c\0\x05\
+whole\0\0\x04\0\x04next\x03\0\x0d\x01@\0\0\x7f\x04\0\x05plans\x01\x0f\x01o\x02ss\
+\x01p\x10\x01p\x08\x01j\x01\x12\x01s\x01@\x01\x07options\x11\0\x13\x04\0\x0acomp\
+anions\x01\x14\x01p\x06\x01j\x01\x0e\x01s\x01@\x03\x07options\x11\x04info\x01\x04\
+seen\x15\0\x16\x04\0\x04step\x01\x17\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x07\
+\x01B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02\
+s\x03\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\0\x06\x04\0\x07p\
+repare\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x08\x02\x03\0\x03\x06\
+stream\x02\x03\0\x03\x08progress\x02\x03\0\x03\x0cdecode-error\x01B\x0c\x02\x03\x02\
 \x01\x09\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0a\x04\0\x08progress\x03\0\x02\
 \x02\x03\x02\x01\x0b\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09\
 set-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06\

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use crate::{Field, Next, OptionFiles, OptionSpec, Options, Piece, Records, Scalar};
+use crate::{Companion, Field, Next, OptionFiles, OptionSpec, Options, Piece, Records, Scalar};
 
 /// A decoder of one stream: one object, or one epoch of a FIFO.
 ///
@@ -97,6 +97,15 @@ pub trait Decoder: Sized + 'static {
     /// Whether [`plan`](Self::plan) makes plans. The default is that it does not.
     fn plans() -> bool {
         false
+    }
+
+    /// The objects that lie beside each object and are decoded with it: the companion of `a.bin` is
+    /// `a.idx` if a rule has the ends `.bin` and `.idx`. At most 4; their numbers in a plan are 1, 2
+    /// and so on. The host opens them with the object. An object that can't be read at any place, or
+    /// whose companion is missing, is refused. Only a decoder that [plans](Self::plans) has companions.
+    fn companions(options: &Options) -> Vec<Companion> {
+        let _ = options;
+        Vec::new()
     }
 
     /// Chooses the bytes of an object that its streams are shown, if the format has a directory that
@@ -263,6 +272,12 @@ impl StreamInfo {
     /// stored: see [`Decoder::plan`].
     pub fn is_planned(&self) -> bool {
         self.extension("planned").is_some()
+    }
+
+    /// The sizes of the object's companions in bytes, in their order, for [`Decoder::plan`].
+    pub fn companions(&self) -> Vec<u64> {
+        let sizes = self.extension("companions").unwrap_or_default();
+        sizes.split(' ').filter_map(|size| size.parse().ok()).collect()
     }
 
     fn extension(&self, key: &str) -> Option<&str> {

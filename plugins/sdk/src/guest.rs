@@ -12,8 +12,8 @@ use crate::bindings::pipemill::decoder0_1_0::{host, types};
 use crate::bindings::pipemill::decoder0_3_0::columns;
 use crate::columns::column_spans;
 use crate::{
-    Codec, ColumnValues, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, OptionKind,
-    OptionSpec, Options, Piece, Records, Resume, StreamInfo,
+    Codec, ColumnValues, Companion, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles,
+    OptionKind, OptionSpec, Options, Piece, PlanRange, Records, Resume, StreamInfo,
 };
 
 /// The allocator of std takes all memory by growing the module's memory. For each object, which has
@@ -256,6 +256,19 @@ fn prepared_options<D: Decoder>(given: &[(String, String)]) -> Result<Options, S
     })
 }
 
+/// The exported function `companions` of plans.
+pub fn companions<D: Decoder>(
+    given: &[(String, String)],
+) -> Result<Vec<wit_plan::Companion>, String> {
+    log_panics();
+    let options = Options::new(&D::options(), given)?;
+    let companion = |Companion { object, companion }| wit_plan::Companion {
+        object: str::to_owned(object),
+        companion: str::to_owned(companion),
+    };
+    Ok(D::companions(&options).into_iter().map(companion).collect())
+}
+
 /// The exported function `step` of plans.
 pub fn step<D: Decoder>(
     given: &[(String, String)],
@@ -264,7 +277,7 @@ pub fn step<D: Decoder>(
 ) -> Result<wit_plan::Next, String> {
     log_panics();
     let options = prepared_options::<D>(given)?;
-    let piece = |piece: wit_plan::Piece| Piece { offset: piece.offset, bytes: piece.bytes };
+    let piece = |wit_plan::Piece { of, offset, bytes }| Piece { of, offset, bytes };
     let seen: Vec<_> = seen.into_iter().map(piece).collect();
     let next = D::plan(&options, &stream_info(info), &seen)?;
     Ok(match next {
@@ -279,9 +292,10 @@ fn part(part: crate::Part) -> wit_plan::Part {
     wit_plan::Part { context: part.context, ranges }
 }
 
-fn range(range: &Range<u64>) -> wit_plan::Range {
-    let length = range.end.saturating_sub(range.start);
-    wit_plan::Range { offset: range.start, length }
+fn range(range: &PlanRange) -> wit_plan::Range {
+    let PlanRange { of, bytes } = range;
+    let length = bytes.end.saturating_sub(bytes.start);
+    wit_plan::Range { of: *of, offset: bytes.start, length }
 }
 
 fn decode_error(error: DecodeError) -> wit::DecodeError {

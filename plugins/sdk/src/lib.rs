@@ -47,7 +47,7 @@ pub use field::{Field, Scalar};
 pub use host::{Codec, Host, Level};
 pub use map::{InnerRecord, Map, MapRecords, Tap, TapAll, TapRecords};
 pub use options::{OptionFiles, OptionKind, OptionSpec, Options};
-pub use plan::{Next, Part, Piece};
+pub use plan::{Companion, Next, Part, Piece, PlanRange};
 pub use records::{Block, Records, pack, unpack};
 
 #[doc(hidden)]
@@ -95,6 +95,11 @@ macro_rules! export {
             impl decoder0_3_0::plan::Guest for Plugin {
                 fn plans() -> bool {
                     <$decoder as $crate::Decoder>::plans()
+                }
+                fn companions(
+                    options: Vec<(String, String)>,
+                ) -> Result<Vec<decoder0_3_0::plan::Companion>, String> {
+                    $crate::guest::companions::<$decoder>(&options)
                 }
                 fn step(
                     options: Vec<(String, String)>,

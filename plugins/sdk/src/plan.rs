@@ -2,10 +2,36 @@
 
 use std::ops::Range;
 
-/// Bytes of an object that the host has read for a plan.
+/// Bytes of an object, or of one of its companions. A range is of the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanRange {
+    /// 0 for the object; the number of a companion, from 1, otherwise.
+    pub of: u32,
+    /// Places of the bytes.
+    pub bytes: Range<u64>,
+}
+
+impl From<Range<u64>> for PlanRange {
+    fn from(bytes: Range<u64>) -> Self {
+        Self { of: 0, bytes }
+    }
+}
+
+/// Where a companion of an object lies: see [`Decoder::companions`](crate::Decoder::companions).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// The end of the object's name, such as `.bin`.
+    pub object: &'static str,
+    /// The end of its companion's name, such as `.idx`.
+    pub companion: &'static str,
+}
+
+/// Bytes that the host has read for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Place of the first one in the object.
+    /// 0 for the object; the number of a companion, from 1, otherwise.
+    pub of: u32,
+    /// Place of the first one in it.
     pub offset: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -14,9 +40,9 @@ pub struct Piece {
 /// The next step of a plan: see [`Decoder::plan`](crate::Decoder::plan).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Read these bytes of the object, and call `plan` again: at most 64 ranges in a step, 32 MiB
+    /// Read these bytes, and call `plan` again: at most 64 ranges in a step, 32 MiB
     /// in all steps of an object, and 32 steps.
-    Read(Vec<Range<u64>>),
+    Read(Vec<PlanRange>),
     /// The plan. It may be empty: then the object has no records. All contexts of it, with 16 bytes
     /// for each range and 64 for each part, have at most 8 MiB.
     Parts(Vec<Part>),
@@ -31,6 +57,6 @@ pub enum Next {
 pub struct Part {
     /// Bytes of the decoder's own, with a mark by which it knows them.
     pub context: Vec<u8>,
-    /// Bytes of the object, in the order in which they are shown.
-    pub ranges: Vec<Range<u64>>,
+    /// Bytes of the object and its companions, in the order in which they are shown.
+    pub ranges: Vec<PlanRange>,
 }

@@ -12,7 +12,7 @@ pub use speed::{print_passes, print_speed, print_speed_with};
 
 use crate::{
     Codec, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles, Options, Part, Piece,
-    Progress, Records, Resume, StreamInfo, unpack,
+    PlanRange, Progress, Records, Resume, StreamInfo, unpack,
 };
 
 /// One record: its fields; `None` is an absent field.
@@ -139,17 +139,40 @@ fn info(setup: &Setup) -> StreamInfo {
 /// If the decoder breaks the contract: a range is not in the object, or a step has too many bytes
 /// or ranges.
 pub fn parts<D: Decoder>(setup: &Setup, object: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
-    let info = StreamInfo { size: Some(object.len() as u64), ..info(setup) };
+    parts_with::<D>(setup, object, &[])
+}
+
+/// The same, of an object with these companions.
+///
+/// # Errors
+/// The text with which the decoder refuses the object.
+///
+/// # Panics
+/// If the decoder breaks the contract: see [`parts`].
+pub fn parts_with<D: Decoder>(
+    setup: &Setup,
+    object: &[u8],
+    companions: &[&[u8]],
+) -> Result<Option<Vec<Vec<u8>>>, String> {
+    let mut info = StreamInfo { size: Some(object.len() as u64), ..info(setup) };
+    if !companions.is_empty() {
+        let sizes: Vec<_> = companions.iter().map(|one| one.len().to_string()).collect();
+        info.extensions.push(("companions".to_owned(), sizes.join(" ")));
+    }
     let options = options::<D>(setup)?;
-    let bytes = |range: &Range<u64>| &object[range.start as usize..range.end as usize];
+    let bytes = |PlanRange { of, bytes }: &PlanRange| {
+        let object = of.checked_sub(1).map_or(object, |number| companions[number as usize]);
+        &object[bytes.start as usize..bytes.end as usize]
+    };
     let mut seen: Vec<Piece> = Vec::new();
     for _ in 0..32 {
         match D::plan(&options, &info, &seen)? {
             Next::Whole => return Ok(None),
             Next::Read(ranges) => {
                 assert!((1..=64).contains(&ranges.len()), "{} ranges in a step", ranges.len());
-                let piece = |range: &Range<u64>| Piece {
-                    offset: range.start,
+                let piece = |range: &PlanRange| Piece {
+                    of: range.of,
+                    offset: range.bytes.start,
                     bytes: bytes(range).to_vec(),
                 };
                 seen.extend(ranges.iter().map(piece));

@@ -24,6 +24,7 @@ impl Objects {
             name: format!("object {number}"),
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
+            companions: Vec::new(),
             block: None,
             known: None,
             input: Box::new(Bytes(bytes.to_vec())),

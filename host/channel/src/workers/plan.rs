@@ -337,6 +337,7 @@ fn copy(object: &Object) -> Object {
         facts: object.facts.clone(),
         known: object.known.clone(),
         input: Box::new(NoInput),
+        companions: Vec::new(),
         ..*object
     }
 }

@@ -74,6 +74,7 @@ impl Source for Objects {
             name: format!("object {}", self.next - 1),
             identity: ObjectIdentity::default(),
             facts: ObjectFacts::default(),
+            companions: Vec::new(),
             block: None,
             known: None,
             input: Box::new(Bytes(std::io::Cursor::new(object(self.next - 1)))),

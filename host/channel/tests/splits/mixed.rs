@@ -74,6 +74,7 @@ impl Source for LineObjects {
             name: format!("object {object}"),
             identity: ObjectIdentity::of(format!("size:{}", text.len())),
             facts: ObjectFacts::default(),
+            companions: Vec::new(),
             block: None,
             known: None,
             input: Box::new(Pieces {

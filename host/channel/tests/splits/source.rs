@@ -59,6 +59,7 @@ impl Source for Objects {
                 size: self.way.section.gt(&0).then_some(size),
                 ..ObjectFacts::default()
             },
+            companions: Vec::new(),
             block: None,
             known: Some(KnownRecords {
                 first: first_in_index(self.given as u64 - 1),

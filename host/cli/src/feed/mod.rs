@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use pipemill_source::s3::Address;
 use pipemill_source::{Compression, Paths, ReadSettings, SourceError, SourceEvent, Stop};
+use pipemill_types::Companions;
 use pipemill_types::log::optional;
 
 use super::order::OrderArgs;
@@ -176,6 +177,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         hidden: false,
         relist: true,
         on_demand: Some(false),
+        companions: Companions::default(),
     };
     let source = Box::new(Paths::new(args.from.clone(), reading, args.s3.access(), stop));
     let name = args.channel.clone().unwrap_or_default();

@@ -120,7 +120,9 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let first = sources.clone();
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
-    let reading = ReadSettings { on_demand, ..ReadSettings::default() };
+    let companions = plugin.as_ref().map(|ready| ready.plugin.companions().clone());
+    let companions = companions.unwrap_or_default();
+    let reading = ReadSettings { on_demand, companions, ..ReadSettings::default() };
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
     let found = match plugin {

@@ -1,8 +1,11 @@
 //! `pipemill plugin test`: runs the conformance tests, which the built-in decoders pass, on a
 //! plugin.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -24,7 +27,8 @@ use pipemill_plugin_tools::{
 pub(super) struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
-    /// A file in the plugin's format, not compressed; small files are tested more thoroughly
+    /// A file in the plugin's format, not compressed; small files are tested more thoroughly. Its
+    /// companions are read, too, if the plugin needs some
     #[arg(long, value_name = "FILE", required_unless_present = "hex")]
     data: Vec<PathBuf>,
     /// The records of the (first) file, as `pipemill cat` prints them; missing keys are not
@@ -87,10 +91,13 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     log::set_max_level(log::LevelFilter::Off);
     let mut subject = args.plugin.load(engine)?;
     subject.limits.call_timeout = CALL_TIMEOUT;
+    // A single case of a decoder that needs companions is of the bytes of a plan.
+    let has_companions = !subject.plugin.companions().is_empty();
+    let of_case = if has_companions { subject.planned() } else { subject.clone() };
     if let Some(digits) = &args.hex {
         let why = "--hex: expected an even number of hexadecimal digits";
         let input = hex::decode(digits).map_err(|_| exit::because(exit::USAGE, why))?;
-        return test_one_case(args, &subject, &input);
+        return test_one_case(args, &of_case, &input);
     }
     let records = args.expect.as_deref().map(|path| expected(path, Expected::parse)).transpose()?;
     let errors = args.expect_errors.as_deref();
@@ -100,8 +107,9 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     for path in &args.data {
         let input = read(path)?;
         if args.pieces.is_some() || args.cut.is_some() || args.case.is_some() {
-            return test_one_case(args, &subject, &input);
+            return test_one_case(args, &of_case, &input);
         }
+        subject = subject.with_companions(companions_of(&subject, path)?);
         say!("{}: {}, {} bytes", args.plugin.name, path.display(), input.len());
         let expected = std::mem::take(&mut expectations);
         if let Err(finding) = test(args).run(&subject, &input, expected, &mut print) {
@@ -109,6 +117,17 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the companions of a file, which lie beside it.
+fn companions_of(subject: &PluginUnderTest, path: &Path) -> Result<Vec<Arc<[u8]>>, ExitCode> {
+    let names = subject.plugin.companions().of(path.as_os_str().as_bytes());
+    let names = names.map_err(|rule| {
+        let why = format!("{} has no companion: {rule} at the end of its name", path.display());
+        exit::because(exit::USAGE, why)
+    })?;
+    let read = |name: &Vec<u8>| read(Path::new(OsStr::from_bytes(name))).map(Arc::from);
+    names.iter().map(read).collect()
 }
 
 fn test(args: &Args) -> ConformanceTest {

@@ -16,7 +16,7 @@ use pipemill_decode::{Digest, Limits};
 use pipemill_ring::host::slots_of_ranks;
 use pipemill_source::cache::CacheSettings;
 use pipemill_source::{Balance, Compression, ListPart, Location, Order, Pattern, ReadSettings, s3};
-use pipemill_types::{AddedField, BatchAcross, BatchSize, Mode, Tail};
+use pipemill_types::{AddedField, BatchAcross, BatchSize, Companions, Mode, Tail};
 
 use super::super::key::Number;
 use super::super::model::{Checkpoint, Ring};
@@ -139,7 +139,7 @@ fn beside() -> impl Strategy<Value = Source> {
         let data = data.unwrap_or_else(|| {
             // A folder has no keys of S3.
             let none = s3::Selection::Objects(Vec::new());
-            let reading = index.settings.reading;
+            let reading = index.settings.reading.clone();
             index.settings = s3::Settings { reading, ..s3::Settings::new(none) };
             IndexedData::Folder(folder.into())
         });
@@ -171,6 +171,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             hidden: false,
             relist,
             on_demand: None,
+            companions: Companions::default(),
         },
     )
 }

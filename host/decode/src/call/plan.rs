@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
+use pipemill_types::{CompanionRule, Companions, ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentType, Instance, Lift, Lower, TypedFunc,
@@ -22,30 +22,36 @@ use crate::sandbox::limits::Limits;
 /// answer has a lower limit, and a better message.
 const MAX_RETURNED_BYTES: usize = 16 << 20;
 
-/// Bytes of an object that were read for its plan.
+/// Bytes of an object, or of a companion, that were read for its plan.
 #[derive(Debug, Clone, ComponentType, Lower)]
 #[component(record)]
 pub struct PlanPiece {
-    /// Place of the first one in the object.
+    /// 0 for the object; the number of a companion, from 1, otherwise.
+    pub of: u32,
+    /// Place of the first one in it.
     pub offset: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Bytes of the object.
+/// Bytes of the object, or of a companion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ComponentType, Lift)]
 #[component(record)]
 pub struct PlanRange {
-    /// Place of the first one in the object.
+    /// 0 for the object; the number of a companion, from 1, otherwise.
+    pub of: u32,
+    /// Place of the first one in it.
     pub offset: u64,
     /// Their number.
     pub length: u64,
 }
 
 impl PlanRange {
-    /// The places in an object of `size` bytes. `None` if they are not in it.
-    pub fn within(self, size: u64) -> Option<Range<u64>> {
-        let end = self.offset.checked_add(self.length).filter(|end| *end <= size)?;
+    /// The places in an object, whose size comes first, or in a companion, whose sizes follow.
+    /// `None` if they are not in it, or if there is no such companion.
+    pub fn within(self, sizes: &[u64]) -> Option<Range<u64>> {
+        let size = sizes.get(usize::try_from(self.of).ok()?)?;
+        let end = self.offset.checked_add(self.length).filter(|end| end <= size)?;
         Some(self.offset..end)
     }
 }
@@ -56,7 +62,7 @@ impl PlanRange {
 pub struct PlanPart {
     /// Bytes of the decoder's own.
     pub context: Vec<u8>,
-    /// Bytes of the object.
+    /// Bytes of the object and its companions.
     pub ranges: Vec<PlanRange>,
 }
 
@@ -79,8 +85,19 @@ pub enum PlanStep {
 #[derive(Clone, Copy)]
 pub(crate) struct PlanExports {
     plans: ComponentExportIndex,
+    companions: ComponentExportIndex,
     step: ComponentExportIndex,
 }
+
+/// A rule for the name of a companion.
+#[derive(Debug, Clone, ComponentType, Lift)]
+#[component(record)]
+struct PlanCompanion {
+    object: String,
+    companion: String,
+}
+
+type AskCompanions = TypedFunc<(Options<'static>,), (Result<Vec<PlanCompanion>, String>,)>;
 
 type Options<'a> = &'a [(String, String)];
 type Step = TypedFunc<
@@ -93,7 +110,8 @@ impl PlanExports {
     pub(crate) fn of(component: &Component) -> Option<Self> {
         let plan = component.get_export_index(None, PLAN)?;
         let function = |name| component.get_export_index(Some(&plan), name);
-        Some(Self { plans: function("plans")?, step: function("step")? })
+        let [plans, companions, step] = ["plans", "companions", "step"].map(function);
+        Some(Self { plans: plans?, companions: companions?, step: step? })
     }
 
     /// Whether the decoder makes plans.
@@ -103,6 +121,40 @@ impl PlanExports {
         instance: &Instance,
     ) -> wasmtime::Result<bool> {
         ask(store, instance, self.plans)
+    }
+}
+
+impl Plugin {
+    /// The companions of each object, if the decoder has these options. They are checked.
+    ///
+    /// # Errors
+    /// The decoder refuses the options, fails, exceeds a limit, or wants companions that no object
+    /// may have.
+    pub(crate) fn ask_companions(
+        &self,
+        options: Options<'_>,
+        limits: &Limits,
+    ) -> Result<Companions, Fault> {
+        let Some(plan) = self.inner.plan else { return Ok(Companions::default()) };
+        let mut store = self.inner.store(None, limits);
+        let answer = self.instantiate(&mut store).and_then(|(made, _, _)| {
+            let ask: AskCompanions = made.get_typed_func(&mut store, plan.companions)?;
+            begin_call(&mut store, 0);
+            ask.call(&mut store, (options,)).map(|(answer,)| answer)
+        });
+        let rules = match answer {
+            Ok(Ok(rules)) => rules,
+            Ok(Err(message)) => {
+                return Err(Fault::new(
+                    ErrorKind::Refused,
+                    format!("refuses to start: {}", printable(&message)),
+                    "correct its `options`; `pipemill plugin list` lists them",
+                ));
+            }
+            Err(error) => return Err(explain(&error, store.data(), limits)),
+        };
+        let rule = |PlanCompanion { object, companion }| CompanionRule { object, companion };
+        Companions::new(rules.into_iter().map(rule).collect()).map_err(Fault::contract)
     }
 }
 

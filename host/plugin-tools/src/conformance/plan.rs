@@ -42,6 +42,24 @@ pub(super) fn check(
     Checks::new(&planned, bytes, test, &mut of_parts).run(Expectations::default()).map(|_| ())
 }
 
+const SAME_PLAN: &str = "every instance makes the same plan";
+
+/// The bytes of the plan of an object with companions.
+pub(super) fn of_object(
+    tested: &PluginUnderTest,
+    input: &Arc<[u8]>,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Result<Vec<u8>, Box<Finding>> {
+    let finding = |broken| Box::new(Finding { tried: SAME_PLAN, broken, case: None });
+    let none = "the plugin wants companions, and makes no plan of this input".to_owned();
+    let bytes = tested.plan(input).map_err(finding)?.ok_or_else(|| finding(none))?;
+    if tested.plan(input).map_err(finding)?.as_ref() != Some(&bytes) {
+        return Err(finding("a second instance makes another plan of the same input".to_owned()));
+    }
+    report(Report::Passed(SAME_PLAN, format!("{} bytes of {}", bytes.len(), input.len())));
+    Ok(bytes)
+}
+
 /// Compares the records of the parts with those of the whole input.
 fn compare(whole: &DecodeRun, found: &DecodeRun) -> Result<(), String> {
     if let Some(error) = found.errors.first() {

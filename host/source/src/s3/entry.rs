@@ -1,10 +1,11 @@
 //! Entries of an epoch's list, before sizes and states of their objects are known. [`EntryList`]
 //! shuffles them and divides them into parts.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pipemill_types::ListIdentity;
+use pipemill_types::{Companions, ListIdentity};
 use tokio::sync::mpsc;
 
 use super::address::Address;
@@ -12,6 +13,7 @@ use super::kept_list::ListWriter;
 use super::list_progress::ListProgress;
 use super::settings::{Selection, Settings};
 use super::target::Target;
+use crate::companions::missing_object;
 use crate::hidden::{LeftOut, is_hidden_key, is_index};
 use crate::list_digest::ListDigest;
 use crate::list_part::PartSelector;
@@ -23,8 +25,15 @@ pub(super) struct FoundObject {
     pub(super) info: ObjectInfo,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
-    /// What an index knows of its records.
-    pub(super) known: Option<KnownRecords>,
+    /// What an index knows of it.
+    pub(super) known: Option<Box<Known>>,
+}
+
+/// What an index knows of an object.
+pub(super) struct Known {
+    pub(super) records: KnownRecords,
+    /// The content of each companion.
+    pub(super) companions: Vec<String>,
 }
 
 /// The known facts of an object.
@@ -59,10 +68,17 @@ pub(super) enum Piece {
     Object(FoundObject),
 }
 
+impl FoundObject {
+    /// An object of which no index knows anything.
+    pub(super) fn new(address: Address, info: ObjectInfo) -> Self {
+        Self { address, info, block: None, known: None }
+    }
+}
+
 impl Entry {
     /// An object whose name alone is known.
     pub(super) fn named(address: Address) -> Self {
-        Self::Object(FoundObject { address, info: ObjectInfo::Name, block: None, known: None })
+        Self::Object(FoundObject::new(address, ObjectInfo::Name))
     }
 
     /// Stored size in bytes, if it is known, and the key.
@@ -145,7 +161,57 @@ pub(super) struct EntryList {
     left_out: LeftOut,
     /// Keeps the list for later epochs.
     writer: Option<ListWriter>,
+    companions: ListedCompanions,
     sender: mpsc::Sender<Result<Entry, SourceError>>,
+}
+
+/// The companions in a list, which are read with their objects. Both may come first. A list in the
+/// order of the keys has them near each other, so few names are held.
+#[derive(Default)]
+struct ListedCompanions {
+    /// Objects whose companions were not listed yet, and the number of these.
+    objects: HashMap<String, usize>,
+    /// Companions whose object was not listed yet, by its name, and one of them.
+    companions: BTreeMap<String, (String, usize)>,
+}
+
+impl ListedCompanions {
+    /// Whether this entry of a list is a companion.
+    fn has(&mut self, rules: &Companions, entry: &Entry) -> bool {
+        let Entry::Object(FoundObject { address, .. }) = entry else { return false };
+        if rules.is_empty() {
+            return false;
+        }
+        let name = address.to_string();
+        let object = rules.object_of(address.key.as_bytes());
+        match object.and_then(|key| String::from_utf8(key).ok()) {
+            Some(key) => {
+                let object = address.with_key(&key).to_string();
+                match self.objects.get_mut(&object) {
+                    Some(1) => drop(self.objects.remove(&object)),
+                    Some(left) => *left -= 1,
+                    None => self.companions.entry(object).or_insert((name, 0)).1 += 1,
+                }
+                true
+            }
+            None => {
+                let before = self.companions.remove(&name).map_or(0, |(_, count)| count);
+                let left = rules.rules().len().saturating_sub(before);
+                if left > 0 {
+                    self.objects.insert(name, left);
+                }
+                false
+            }
+        }
+    }
+
+    /// Checks that the object of each companion was listed.
+    fn check(&self) -> Result<(), SourceError> {
+        match self.companions.first_key_value() {
+            Some((object, (companion, _))) => Err(missing_object(companion, object)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl EntryList {
@@ -168,6 +234,7 @@ impl EntryList {
             progress,
             left_out: LeftOut::default(),
             writer: None,
+            companions: ListedCompanions::default(),
             sender,
         }
     }
@@ -269,6 +336,9 @@ impl EntryList {
     /// Adds an entry that was noted.
     pub(super) async fn push(&mut self, entry: Entry) -> Result<(), ListError> {
         self.count += 1;
+        if self.companions.has(&self.settings.reading.companions, &entry) {
+            return Ok(());
+        }
         if self.settings.reading.order.shuffle.is_some() {
             if self.to_shuffle.len() == MAX_SHUFFLED {
                 let message = format!("has more than {MAX_SHUFFLED} objects, too many to shuffle");
@@ -308,6 +378,7 @@ impl EntryList {
     /// Ends the list. Returns the number of bytes that will be read of all entries of the part, if
     /// it is known.
     pub(super) async fn end(&mut self) -> Result<Option<u64>, ListError> {
+        self.companions.check()?;
         let entries = std::mem::take(&mut self.to_shuffle);
         let settings = self.settings.clone();
         let size = |entry: &Entry| entry.stored_size(&settings.selection);

@@ -297,7 +297,7 @@ fn found_object(
         etag: object.e_tag().map(str::to_owned),
         has_checksum: object.checksum_type() == Some(&ChecksumType::FullObject),
     };
-    Ok(Some(FoundObject { address: address.with_key(key), info, block: None, known: None }))
+    Ok(Some(FoundObject::new(address.with_key(key), info)))
 }
 
 /// Decodes a key from a list with `encoding-type=url`: `%04` is a byte, `+` a blank.

@@ -182,7 +182,7 @@ fn pieces(line: &[u8], attributes: &[String]) -> Result<Vec<Piece>, String> {
             return Ok(Piece::Text(text.into()));
         }
         let address = text.parse().map_err(|why| format!("its `{name}` is {text:?}: {why}"))?;
-        Ok(Piece::Object(FoundObject { address, info: ObjectInfo::Name, block: None, known: None }))
+        Ok(Piece::Object(FoundObject::new(address, ObjectInfo::Name)))
     };
     attributes.iter().map(piece).collect()
 }

@@ -28,8 +28,8 @@ use crate::start::ObjectStart;
 use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
-    Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start, Stop,
-    TotalSize,
+    Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
+    Stop, TotalSize,
 };
 
 /// A source of objects in S3.
@@ -116,6 +116,14 @@ impl Objects {
         let on_change = if is_begun { OnChange::Fail } else { self.settings.on_change };
         let inputs = pieces.into_iter().map(|piece| self.input(piece, begin, on_change)).collect();
         skip(name, Chain::of(inputs), begin.offset, offset)
+    }
+
+    /// A companion of an object.
+    fn companion(&self, target: Arc<Target>) -> Companion {
+        let size = target.size;
+        let body = Body::on_demand(target, self.reader.clone(), OnChange::Fail);
+        let (name, _, input) = self.body_input(body, 0, ObjectStart::default());
+        Companion { name, size, input }
     }
 
     /// The input of a piece, which begins at `start`.
@@ -241,10 +249,12 @@ impl Source for Objects {
                     offset,
                     point,
                     pieces,
-                } = object;
+                    companions,
+                } = *object;
                 self.epoch = epoch;
                 let start = ObjectStart::after(point.as_deref(), offset);
                 let input = self.object_input(&name, pieces, start);
+                let companions = companions.into_iter().map(|one| self.companion(one)).collect();
                 Ok(SourceEvent::Object(Object {
                     epoch,
                     ordinal,
@@ -254,6 +264,7 @@ impl Source for Objects {
                     block,
                     known,
                     input,
+                    companions,
                 }))
             }
             Some(PrefetchEvent::EpochEnd(epoch)) => {

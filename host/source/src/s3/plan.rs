@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
-use pipemill_types::Printable;
+use pipemill_types::{Printable, split_companions, with_companions};
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
 use super::address::Address;
-use super::entry::{Entry, EntryList, FoundObject, ListError, ObjectInfo, Piece};
+use super::entry::{Entry, EntryList, FoundObject, Known, ListError, ObjectInfo, Piece};
 use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
@@ -20,8 +20,9 @@ use super::settings::{Selection, Settings};
 use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
-use crate::known::Item;
-use crate::{Block, KnownList, KnownRecords, SourceError, Start, TotalSize};
+use crate::companions::{missing_companion, not_an_object};
+use crate::known::{Item, changed};
+use crate::{Block, KnownList, KnownObject, KnownRecords, SourceError, Start, TotalSize};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -38,6 +39,8 @@ pub(super) struct PlannedObject {
     /// What an index knows of its records.
     pub(super) known: Option<KnownRecords>,
     pub(super) pieces: Vec<PlannedPiece>,
+    /// Its companions.
+    pub(super) companions: Vec<Arc<Target>>,
 }
 
 /// One piece of an object. Only lines of an augmented manifest have several.
@@ -65,7 +68,8 @@ impl PlannedObject {
             }
             PlannedPiece::Object(target) => target.identity(),
         };
-        self.pieces.iter().map(identity).collect::<Vec<_>>().join(",")
+        let content = self.pieces.iter().map(identity).collect::<Vec<_>>().join(",");
+        with_companions(content, self.companions.iter().map(|target| target.identity()))
     }
 }
 
@@ -251,8 +255,7 @@ impl Planner {
             match head(&self.s3, address, self.settings.verify).await {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
-                    let found =
-                        FoundObject { address: address.clone(), info, block: None, known: None };
+                    let found = FoundObject::new(address.clone(), info);
                     let root = address.root();
                     return entries.push_all(vec![Entry::Object(found)], root, true).await;
                 }
@@ -272,9 +275,11 @@ fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError
     let address = object.name.parse().map_err(|why| {
         wrong(format!("its object {} is no address in S3: {why}", Printable::name(&object.name)))
     })?;
-    let etag = object.identity.strip_prefix("etag:").map(str::to_owned);
+    let (content, companions) = split_companions(&object.identity);
+    let etag = content.strip_prefix("etag:").map(str::to_owned);
+    let companions = companions.map(str::to_owned).collect();
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    let known = Some(list.known_records(number));
+    let known = Some(Box::new(Known { records: list.known_records(number), companions }));
     Ok(Entry::Object(FoundObject { address, info, block, known }))
 }
 
@@ -301,6 +306,7 @@ impl Planner {
 
     fn entry_needs_head(&self, entry: &Entry) -> bool {
         match entry {
+            Entry::Object(_) if !self.settings.reading.companions.is_empty() => true,
             Entry::Object(found) => self.needs_head(found),
             Entry::Line { pieces, .. } => pieces.iter().any(|piece| match piece {
                 Piece::Text(_) => false,
@@ -324,12 +330,17 @@ impl Planner {
 
     async fn resolve(self, entry: Entry) -> Result<PlannedObject, SourceError> {
         match entry {
-            Entry::Object(found) => {
-                let (block, known) = (found.block, found.known.clone());
+            Entry::Object(mut found) => {
+                let (block, known) = (found.block, found.known.take());
                 let target = self.target(found).await?;
+                let companions = self.companions(&target.address).await?;
+                if let Some(known) = &known {
+                    self.check_companions(&target, &known.companions, &companions)?;
+                }
+                let known = known.map(|known| known.records);
                 let name = target.address.to_string();
                 let pieces = vec![PlannedPiece::Object(target)];
-                Ok(PlannedObject { name, block, known, pieces })
+                Ok(PlannedObject { name, block, known, pieces, companions })
             }
             Entry::Line { number, pieces: found } => {
                 let name = format!("{} line {number}", self.settings.selection);
@@ -343,9 +354,55 @@ impl Planner {
                         }
                     });
                 }
-                Ok(PlannedObject { name, block: None, known: None, pieces })
+                let companions = Vec::new();
+                Ok(PlannedObject { name, block: None, known: None, pieces, companions })
             }
         }
+    }
+
+    /// Finds the companions of an object.
+    async fn companions(&self, address: &Address) -> Result<Vec<Arc<Target>>, SourceError> {
+        let rules = &self.settings.reading.companions;
+        let object = || address.to_string();
+        let keys = rules.of(address.key.as_bytes());
+        let keys = keys.map_err(|rule| not_an_object(&object(), rule))?;
+        if address.version.is_some() && !keys.is_empty() {
+            let message = "names a version, and that of its companion is not known";
+            return Err(SourceError::new(object(), message, "name the object without a version"));
+        }
+        let mut companions = Vec::with_capacity(keys.len());
+        for key in keys {
+            let beside = address.with_key(&String::from_utf8_lossy(&key));
+            let found = head(&self.s3, &beside, self.settings.verify).await;
+            let missing = |error: SourceError| match error.missing {
+                true => missing_companion(&object(), &beside.to_string()),
+                false => error,
+            };
+            companions.push(Arc::new(found.map_err(missing)?));
+        }
+        Ok(companions)
+    }
+
+    /// Checks that the companions of an object are as an index knows them.
+    fn check_companions(
+        &self,
+        target: &Target,
+        known: &[String],
+        companions: &[Arc<Target>],
+    ) -> Result<(), SourceError> {
+        let found: Vec<_> = companions.iter().map(|target| target.identity()).collect();
+        if found == known {
+            return Ok(());
+        }
+        let content =
+            |companions: &[String]| with_companions(target.identity(), companions.iter().cloned());
+        let (name, size) = (target.address.to_string(), target.size);
+        let object = KnownObject { name, identity: content(known), size };
+        let index = match &self.settings.selection {
+            Selection::Known { index, .. } => index.as_str(),
+            _ => "",
+        };
+        Err(changed(index, &object, &content(&found)))
     }
 
     async fn target(&self, found: FoundObject) -> Result<Arc<Target>, SourceError> {

@@ -29,7 +29,7 @@ pub(super) const MAX_QUEUED_OBJECTS: usize = 4_096;
 /// A message from the prefetch task to the channel's thread. Messages are in order.
 pub(super) enum PrefetchEvent {
     /// An object whose bytes are requested.
-    Object(PrefetchedObject),
+    Object(Box<PrefetchedObject>),
     /// The epoch has ended.
     EpochEnd(u32),
     /// The prefetch ended with an error.
@@ -54,6 +54,8 @@ pub(super) struct PrefetchedObject {
     /// The point from which it is inflated.
     pub(super) point: Option<Arc<SeekPoint>>,
     pub(super) pieces: Vec<PrefetchedPiece>,
+    /// Its companions, of which nothing is requested.
+    pub(super) companions: Vec<Arc<Target>>,
 }
 
 /// One piece of an object.
@@ -194,7 +196,9 @@ async fn start_object(
         offset,
         point,
         pieces,
+        companions: planned.companions,
     };
+    let object = Box::new(object);
     events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
     for (target, bytes, parts) in requests {
         for range in planner.part_ranges(bytes) {

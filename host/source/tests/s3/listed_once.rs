@@ -25,7 +25,7 @@ fn stop() -> Stop {
 }
 
 fn epochs(settings: &Settings, epochs: u32) -> Settings {
-    reading(settings, ReadSettings { epochs, ..settings.reading })
+    reading(settings, ReadSettings { epochs, ..settings.reading.clone() })
 }
 
 fn names(received: &[ReceivedObject], epoch: u32) -> Vec<&str> {
@@ -51,7 +51,7 @@ fn of_folders(count: usize) -> Bucket {
 /// What a source gives with one list, and with a list for each epoch.
 fn both(settings: &Settings) -> [(Vec<ReceivedObject>, u32); 2] {
     [false, true].map(|relist| {
-        let reading = ReadSettings { relist, ..settings.reading };
+        let reading = ReadSettings { relist, ..settings.reading.clone() };
         let (received, epochs) = read(&Settings { reading, ..settings.clone() });
         (received, epochs.unwrap())
     })

@@ -132,7 +132,7 @@ fn files_from_any_place_give_the_rest_of_the_whole_run() {
             folder.write(&key, bytes);
         }
         let reading = reading(&mut random);
-        let source = || Files::new(Pattern::Folder(folder.path("k")), reading, 0, stop());
+        let source = || Files::new(Pattern::Folder(folder.path("k")), reading.clone(), 0, stop());
         let whole = receive(&mut source()).unwrap();
         for _ in 0..10 {
             let start = place(&whole, &mut random);
@@ -277,7 +277,7 @@ fn an_epoch_can_be_ended_after_a_start() {
     folder.write("k/b", "2");
     let mut settings = settings(&bucket.server.endpoint(), "");
     settings.reading.epochs = 3;
-    let files = Files::new(Pattern::Folder(folder.path("k")), settings.reading, 0, stop());
+    let files = Files::new(Pattern::Folder(folder.path("k")), settings.reading.clone(), 0, stop());
     let objects = Objects::new(s3(), settings, Start::default(), stop());
     for mut source in [Box::new(files) as Box<dyn Source>, Box::new(objects)] {
         for read_one in [false, true] {
@@ -308,7 +308,7 @@ fn a_place_that_is_not_there_is_an_error() {
     let source = |is_file: bool| -> Box<dyn Source> {
         if is_file {
             let pattern = Pattern::Folder(folder.path("k"));
-            Box::new(Files::new(pattern, settings.reading, 0, stop()))
+            Box::new(Files::new(pattern, settings.reading.clone(), 0, stop()))
         } else {
             Box::new(Objects::new(s3(), settings.clone(), Start::default(), stop()))
         }

@@ -55,6 +55,11 @@ impl plan::Guest for Plugin {
         true
     }
 
+    fn companions(options: Vec<(String, String)>) -> Result<Vec<plan::Companion>, String> {
+        let (misdeed, _) = deed(options);
+        plans::companions(&misdeed)
+    }
+
     fn step(
         options: Vec<(String, String)>,
         info: StreamInfo,
