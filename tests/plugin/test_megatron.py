@@ -52,14 +52,20 @@ def documents(seed, count=60, longest=90):
 
 
 def records(path, **options):
-    return [(list(record["tokens"]), record["document"]) for record in pipemill.cat(path, decoder="megatron", options=options)]
+    found = pipemill.cat(path, decoder="megatron", options=options)
+    return [(plain(record["tokens"]), plain(record["document"])) for record in found]
+
+
+def plain(value):
+    """Numbers of an array as those of a list, which compares faster than it is made one by one."""
+    return np.asarray(value).tolist()
 
 
 def expected(path, records="sequence"):
     of = enumerate(read(path))
     if records == "document":
         return [([int(token) for sequence in document for token in sequence], number) for number, document in of]
-    return [(list(map(int, sequence)), number) for number, document in of for sequence in document]
+    return [(plain(sequence), number) for number, document in of for sequence in document]
 
 
 def windows(path, length):
@@ -109,10 +115,10 @@ def test_a_large_dataset_in_parts_with_workers(tmp_path):
     wanted = expected(path)
     for workers in (1, 3):
         with pipemill.open(path, decoder="megatron", workers=workers, timeout=PATIENCE) as stream:
-            found = [(list(map(int, record["tokens"])), int(record["document"])) for batch in stream for record in batch]
+            found = [(plain(record["tokens"]), plain(record["document"])) for batch in stream for record in batch]
         assert found == wanted
     # A record of this length begins in one part and ends in the next.
-    found = [(list(tokens), list(numbers)) for tokens, numbers in records(path, length="100003", tail="drop")]
+    found = records(path, length="100003", tail="drop")
     assert found == windows(path, 100_003)
 
 
@@ -206,7 +212,7 @@ def test_an_index_knows_both_files(tmp_path):
             record = dataset[number]
             assert (list(map(int, record["tokens"])), int(record["document"])) == wanted[number]
     with pipemill.open(index, shuffle={"seed": 1, "blocks": "1MiB"}, timeout=PATIENCE) as stream:
-        found = [(list(map(int, record["tokens"])), int(record["document"])) for batch in stream for record in batch]
+        found = [(plain(record["tokens"]), plain(record["document"])) for batch in stream for record in batch]
     assert sorted(found) == sorted(wanted) and found != wanted
     # The same bytes at another time are the same; others are not.
     os.utime(path.with_suffix(".idx"), (1, 1))
@@ -279,6 +285,19 @@ def test_objects_in_s3(tmp_path, bucket):  # noqa: F811
     (folder / "b.bin").unlink()
     with pytest.raises(pipemill.PipemillError, match="b.idx.*is the companion of s3://data/pairs/b.bin"):
         records("s3://data/pairs/")
+
+
+def test_each_epoch_has_the_objects_of_one_list(tmp_path, bucket):  # noqa: F811
+    """The list is kept for all epochs, with the companions in it."""
+    folder = tmp_path / "buckets/data/pairs"
+    folder.mkdir()
+    for name in "ab":
+        write(folder / f"{name}.bin", documents(ord(name)))
+    wanted = expected(folder / "a.bin") + expected(folder / "b.bin")
+    for source in "s3://data/pairs/", str(folder):
+        with pipemill.open(source, decoder="megatron", epochs=3, timeout=PATIENCE) as stream:
+            found = [(plain(record["tokens"]), plain(record["document"])) for batch in stream for record in batch]
+        assert found == 3 * wanted
 
 
 def test_the_kit_tests_pairs():

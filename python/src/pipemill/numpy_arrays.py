@@ -173,8 +173,19 @@ def dense_array(
     if view is not None:
         rows, dtype, first, strides = view
         return view_of(rows, dtype, raw, first, strides)
+    if not shape and (rest := _common_rest(offsets, size)) is not None:
+        # Numbers that lie in several arrays, or among absent ones: an array of all of them.
+        numbers = np.ndarray((len(raw) - rest) // size, dtype, raw, rest)
+        return _frozen(numbers[offsets // size])
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
+
+
+def _common_rest(offsets: Any, size: int) -> int | None:
+    """The rest of each offset divided by `size`, if it is the same for all."""
+    rests = offsets % size
+    rest = int(rests[0])
+    return rest if bool((rests == rest).all()) else None
 
 
 @lru_cache(1024)
