@@ -185,6 +185,7 @@ impl Request for Requested<'_> {
             if let Some(resumed) = &again.resumed {
                 state.recent.expect(rank, resumed);
             }
+            let again = with_earlier_ranks(&now, ring.table, rank, again);
             delivery.restart(state, ring.table, again, has_state.then_some(rank));
             state.is_requested = true;
         }
@@ -253,6 +254,22 @@ impl Delivery for ChannelDelivery {
             ledger.epoch_ended(next);
         }
     }
+}
+
+/// The configuration of a restart that this rank has asked for. If a rank that is connected waits
+/// for batches before that place, the channel begins where it began: they come first.
+fn with_earlier_ranks(
+    now: &StreamConfig,
+    table: &Table,
+    rank: u32,
+    again: StreamConfig,
+) -> StreamConfig {
+    let earliest = table.connected().map(|(_, other)| table.wanted_from_of(other)).min();
+    let is_before = earliest.is_some_and(|first| first < again.start());
+    let Some(own) = again.resumed.clone().filter(|_| is_before) else { return again };
+    let (resumed, mut states) = (now.resumed.clone(), now.states.clone());
+    states.insert(rank, own);
+    StreamConfig { resumed, states, ..again }
 }
 
 /// Sets the first batches of all ranks in the table. `only` is the rank whose state it is; the

@@ -278,6 +278,55 @@ fn ranks_get_their_batches_and_go_on_after_their_states() {
     assert_eq!(rests, [vec![2, 4, 6, 8, 10], vec![5, 7, 9, 11]]);
 }
 
+/// A policy that can't tell whether a batch that was filled before is that of a state.
+struct Unsure;
+
+impl RestartPolicy for Unsure {
+    fn requested(&self, now: &StreamConfig, hello: &Hello) -> Result<StreamConfig, String> {
+        Any.requested(now, hello)
+    }
+
+    fn can_restart(&self) -> bool {
+        true
+    }
+
+    fn is_same_batch(&self, state: &Resumed, batch: &Resumed, how: Match) -> bool {
+        how == Match::Tolerant && Any.is_same_batch(state, batch, how)
+    }
+}
+
+#[test]
+fn a_restart_for_one_rank_keeps_what_an_earlier_one_waits_for() {
+    let (host, delivery) = host_with(Tail::Drop, Box::new(Unsure));
+    let state_of = |number, batch, delivered| {
+        let rank = Rank { number, world: 2 };
+        let mut place = Resumed { delivered, rank, ..Resumed::default() };
+        (place.position.epoch, place.position.batch) = (1, batch);
+        place.position.first_record = batch * RECORDS;
+        let settings = BTreeMap::from([("decoder".to_owned(), "numbers".to_owned())]);
+        (Some(rank), State::new("train", settings, place))
+    };
+    // The one begins with epoch 1, the other one was given its first batch there.
+    let (rank, state) = state_of(1, BATCHES, 0);
+    let mut behind = ask(&host, rank, Some(&state)).unwrap();
+    assert_eq!(delivery.restarted(&host.ring).first_batch(), BATCHES);
+    // Only this batch was written, which is not for the rank that is connected.
+    grant(&host.ring, 1, BATCHES * RECORDS, RECORDS).unwrap();
+    let (rank, state) = state_of(0, BATCHES, RECORDS);
+    let mut ahead = ask(&host, rank, Some(&state)).unwrap();
+    let ring = host.ring.clone();
+    let first = delivery.restarted(&ring).first_batch();
+    assert_eq!(first, BATCHES);
+    let writer = thread::spawn(move || write(&ring, first));
+    let read = thread::scope(|scope| {
+        [&mut behind, &mut ahead]
+            .map(|reader| scope.spawn(move || rest(reader)))
+            .map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(read, [vec![7, 9, 11], vec![8, 10]]);
+    writer.join().unwrap().unwrap();
+}
+
 #[test]
 fn who_asks_for_what_others_read_otherwise_is_refused() {
     let host = writing_host(Tail::Pad);
