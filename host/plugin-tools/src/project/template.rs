@@ -47,6 +47,7 @@ const PYTHON: Embedded = files!["examples/decoder-python/":
 ];
 const SDK: Embedded = files!["plugins/sdk/":
     "src/bindings.rs",
+    "src/columns.rs",
     "src/contract.rs",
     "src/field.rs",
     "src/guest.rs",

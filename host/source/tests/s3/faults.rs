@@ -135,7 +135,7 @@ fn an_error_that_will_not_pass_is_not_retried() {
         (403, "AccessDenied", "s3:GetObject"),
         (403, "InvalidObjectState", "restore it"),
         (400, "ExpiredToken", "renew them"),
-        (404, "NoSuchKey", "check the bucket's name and the key"),
+        (404, "NoSuchKey", "don't remove objects while a run reads them"),
         (501, "NotImplemented", "the server can't do what was asked"),
     ] {
         let bucket = Bucket::with([("one", b"1")]);

@@ -119,7 +119,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
                 return Ok((end, end + readable));
             }
             if is_empty && self.at == 0 && free > 0 {
-                return Ok((end, end + free.min(MIN_READ)));
+                return Ok((end, end + free.min(MIN_READ).min(want)));
             }
             if !is_empty && self.writer.size().is_some() {
                 let index = 8 * fields * records;
