@@ -260,7 +260,7 @@ def test_what_can_not_be_added_is_said(tmp_path):
     index, data = indexed(tmp_path), tmp_path / "data"
     wrong = [
         (data, {"add_fields": INDEX}, "only an index knows the number that `__index__` is; make one with `pipemill index`"),
-        (index, {"add_fields": "__number__"}, "a list of the names `__index__` and `__object__`"),
+        (index, {"add_fields": "__number__"}, "expected a list of `__index__`, `__object__`, and NAME=TYPE for the value of a folder"),
         (index, {"add_fields": [OBJECT, OBJECT]}, "names `__object__` twice"),
     ]
     for source, how, message in wrong:

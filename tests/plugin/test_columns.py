@@ -90,20 +90,16 @@ def test_a_window_gives_each_row_once(tmp_path, name, how):
 
 
 @pytest.mark.parametrize(("name", "how"), WRITTEN)
-@pytest.mark.parametrize("way", [{}, {"batch": 5_000}], ids=["any", "5000"])
-def test_numbers_are_arrays_without_a_copy(tmp_path, name, how, way):
+def test_numbers_are_arrays_without_a_copy(tmp_path, name, how):
     data = table(3).select(["f", "text"])
     write(tmp_path / name, data, how)
-    with pipemill.open(tmp_path / name, timeout=PATIENCE, **way) as stream:
-        found, views, batches = [], 0, 0
+    found = []
+    with pipemill.open(tmp_path / name, batch=5_000, timeout=PATIENCE) as stream:
         for batch in stream:
             array = batch.column("f")
-            batches += 1
-            # A batch may have rows of two blocks.
-            views += not array.flags.owndata and array.flags.aligned and array.flags.c_contiguous
+            assert not array.flags.owndata and array.flags.aligned and array.flags.c_contiguous
             found.append(np.array(array))
     assert (np.concatenate(found) == data["f"].to_numpy()).all()
-    assert views == batches if way else views * 4 >= batches * 3, (views, batches)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
