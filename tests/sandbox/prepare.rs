@@ -47,8 +47,9 @@ fn a_decoder_that_may_have_other_state_is_prepared_in_each_instance() {
         let told = cat_with(&place, &plugin, misdeed, &[]).with_code(0);
         let line = format!("prepared 1, decoded 1, {sevens} sevens, file  \n");
         assert_eq!(String::from_utf8_lossy(&told.stdout), line.repeat(3));
-        // Once at the start, and for the plan and for the stream of each object.
-        assert_eq!(told.stderr.matches("I prepare").count(), 7, "{}", told.stderr);
+        // At the start once, and once more for the companions; for the plan and for the stream of
+        // each object.
+        assert_eq!(told.stderr.matches("I prepare").count(), 8, "{}", told.stderr);
     }
 }
 

@@ -10,7 +10,7 @@ builtins! {
     "jsonl", 1, "JSON Lines, whole or by JSON pointer";
     "length-prefixed", 1, "records that each follow their length: an integer or a varint";
     "lines", 1, "lines of text";
-    "megatron", 1, "Megatron-LM's indexed datasets, .bin and .idx: sequences or documents of tokens";
+    "megatron", 1, "Megatron-LM's indexed datasets, .bin and .idx: sequences or documents";
     "msgpack", 1, "MessagePack values, whole or by key or JSON pointer";
     "npy", 1, "NumPy's .npy files: the rows of an array";
     "npz", 1, "NumPy's .npz archives: the rows of an array, or an archive as a record";

@@ -397,8 +397,8 @@ proptest! {
         mix::check(&objects, &same_in_pieces(&job, &way)?)?;
     }
 
-    /// Records that are emitted field by field: in the chunk, made, or both, and between others that
-    /// are emitted one by one.
+    /// Records that are emitted field by field: in the chunk, made, or both, and between others
+    /// that are emitted one by one.
     #[test]
     fn records_in_columns(
         objects in prop::collection::vec(columns::blocks(), 1..3),

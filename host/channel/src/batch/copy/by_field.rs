@@ -122,7 +122,8 @@ mod tests {
                 prop_assert_eq!(at, start + size);
                 prop_assert_eq!(&to.lengths[1..], &from.lengths[..]);
                 let mut expected = start;
-                for ((to, from), length) in to.offsets[1..].iter().zip(&from.offsets).zip(&from.lengths) {
+                let places = to.offsets[1..].iter().zip(&from.offsets);
+                for ((to, from), length) in places.zip(&from.lengths) {
                     prop_assert_eq!(*to == ABSENT, *from == ABSENT);
                     if *from != ABSENT {
                         let length = *length as usize;
