@@ -1,7 +1,7 @@
 //! A job that is killed in the middle of an object goes on there, and fetches only the rest.
 
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use pipemill_ring::protocol::{Hello, State};
@@ -136,11 +136,12 @@ fn an_object_that_changes_between_its_header_and_the_place_of_a_state() {
     host.process.signal(Signal::SIGKILL);
     host.wait();
 
-    let (path, reads) = (bucket.server.file(BUCKET, "data/0"), AtomicUsize::new(0));
+    let (path, has_changed) = (bucket.server.file(BUCKET, "data/0"), AtomicBool::new(false));
+    let place = format!("bytes={}-", state.place.position.offset);
     let proxy = bucket.proxy(Plan::default().hook(move |request: &Request| {
-        let is_read = request.target.contains("/data/0") && request.method == "GET";
         // The header was read before.
-        if is_read && reads.fetch_add(1, Ordering::SeqCst) == 1 {
+        let is_place = request.range.as_ref().is_some_and(|range| range.starts_with(&place));
+        if is_place && !has_changed.swap(true, Ordering::SeqCst) {
             let next = path.with_extension("next");
             fs::write(&next, table(LINES)).expect("it can be written");
             fs::rename(&next, &path).expect("it can be renamed");
