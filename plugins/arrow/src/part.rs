@@ -228,10 +228,12 @@ impl Arrow {
                 Some(Ok(message)) if message.kind == MessageKind::Batch => "a batch".to_owned(),
                 Some(Ok(message)) => message.kind.name(),
                 // The message says what is wrong.
-                Some(Err(_)) | None => return Ok(()),
+                Some(Err(_)) => return Ok(()),
+                None => format!("one of at least {} bytes", place.end),
             },
             Prefix::End(_) => "the end mark".to_owned(),
-            Prefix::Cut(_) | Prefix::Bad(_) => return Ok(()),
+            Prefix::Cut(size) => format!("one of at least {size} bytes"),
+            Prefix::Bad(_) => return Ok(()),
         };
         let wanted = match kind {
             MessageKind::Dictionary => "a dictionary".to_owned(),
