@@ -3,19 +3,13 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::blocks::{self, BLOCK_BYTES, INDEX_BYTES, are_text};
 use pipemill_plugin::{COLUMN_ALIGN, ColumnBytes, ColumnValues, Records};
 
 use crate::batch::OpenColumn;
 use crate::columns::Storage;
 use crate::convert::Convert;
 
-/// Bytes of values, and of 8 bytes more for each value, that are emitted together. Consumers get
-/// columns of so many bytes without a copy: a slot of 4 MiB has room for them.
-const BYTES: usize = 3 << 20;
-/// Most rows that are emitted together.
-const MOST_ROWS: usize = 1 << 16;
-/// Bytes that the index of the host has for each value.
-const INDEX_BYTES: usize = 8;
 /// Likely bytes of a value of a dictionary.
 const DICTIONARY_BYTES: usize = 32;
 /// How many times as many bytes as wanted a block may have.
@@ -33,7 +27,7 @@ pub(crate) fn rows_together(
         column.values.byte_count() / rows.end.max(1) + dictionary + INDEX_BYTES
     };
     let bytes: usize = columns.iter().map(of_row).sum();
-    let count = (BYTES.min(most) / bytes.max(1)).clamp(1, MOST_ROWS);
+    let count = blocks::rows_together(BLOCK_BYTES.min(most), bytes);
     let to_byte = (rows.start + count).next_multiple_of(8);
     rows.start..to_byte.min(rows.end)
 }
@@ -109,7 +103,7 @@ impl<'a> Block<'a> {
                 }
             }
             ends.push((made.len() - start) as u32);
-            if made.len() > MOST_TIMES * most.max(BYTES) {
+            if made.len() > MOST_TIMES * most.max(BLOCK_BYTES) {
                 return None;
             }
         }
@@ -205,9 +199,7 @@ fn check_offsets(offsets: &[u8], values: &[u8], convert: Convert) -> Option<()> 
     let is_ordered = pairs.fold(true, |is_ordered, (start, end)| is_ordered & (start <= end));
     let used = values.get(first as usize..last as usize).filter(|_| is_ordered)?;
     if convert == Convert::Text {
-        let text = std::str::from_utf8(used).ok()?;
-        let at = |offset: u32| text.is_char_boundary((offset - first) as usize);
-        numbers().fold(true, |are_whole, offset| are_whole & at(offset)).then_some(())?;
+        are_text(used, numbers().map(|offset| (offset - first) as usize)).then_some(())?;
     }
     Some(())
 }

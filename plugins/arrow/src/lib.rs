@@ -7,8 +7,9 @@
 //! the footer is skipped (`footer`), or in parts, a batch each: `plan` makes them of the `blocks`
 //! that the footer names, a batch may be `pruned` to the wanted columns, and `part` reads them.
 //! `columns` decides which columns become fields, and where a batch has them. `array` finds a
-//! column's buffers and the values in them, `batch` emits the rows of a batch, many of them together
-//! as a `column_block`, and `convert` makes values of fields of them. The host decompresses buffers.
+//! column's buffers and the values in them, `batch` emits the rows of a batch, many of them
+//! together as a `column_block`, and `convert` makes values of fields of them. The host decompresses
+//! buffers.
 //!
 //! **State between calls.** The state has the schema, the dictionaries, and the next row of a
 //! batch. A message is consumed as a whole, a batch after its last row. So decoding can begin again

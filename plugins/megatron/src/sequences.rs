@@ -239,6 +239,23 @@ impl Sequences {
         self.tokens_left -= bytes as u64;
     }
 
+    /// Emits the next bytes of the chunk as a record of a document. Returns the place after them.
+    fn emit(
+        &mut self,
+        at: usize,
+        bytes: usize,
+        document: u64,
+        budget: &mut usize,
+        out: &mut Records,
+    ) -> usize {
+        out.field(at..at + bytes);
+        out.u64(document);
+        out.end_record(at);
+        self.advance(bytes);
+        *budget = budget.saturating_sub(8);
+        at + bytes
+    }
+
     fn sequences(
         &mut self,
         chunk: &[u8],
@@ -256,13 +273,9 @@ impl Sequences {
             if !self.has(chunk, at, bytes)? {
                 return self.wants(chunk, at, end, usize::try_from(bytes).unwrap_or(usize::MAX));
             }
-            let next = at + bytes as usize;
-            out.field(at..next);
-            out.u64(self.document_of(self.sequence));
-            out.end_record(at);
-            self.advance(next - at);
-            (at, self.sequence) = (next, self.sequence + 1);
-            *budget = budget.saturating_sub(8);
+            let document = self.document_of(self.sequence);
+            at = self.emit(at, bytes as usize, document, budget, out);
+            self.sequence += 1;
         }
         self.over(at)
     }
@@ -292,13 +305,9 @@ impl Sequences {
             if !self.has(chunk, at, bytes)? {
                 return self.wants(chunk, at, end, usize::try_from(bytes).unwrap_or(usize::MAX));
             }
-            let next = at + bytes as usize;
-            out.field(at..next);
-            out.u64(self.head.first_document + self.document as u64);
-            out.end_record(at);
-            self.advance(next - at);
-            (at, self.document) = (next, self.document + 1);
-            *budget = budget.saturating_sub(8);
+            let document = self.head.first_document + self.document as u64;
+            at = self.emit(at, bytes as usize, document, budget, out);
+            self.document += 1;
         }
         self.over(at)
     }

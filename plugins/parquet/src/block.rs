@@ -1,5 +1,6 @@
 //! Rows of all columns that are emitted together, field by field.
 
+use pipemill_parsing::blocks::{BLOCK_BYTES, INDEX_BYTES, rows_together};
 use pipemill_plugin::Records;
 
 use crate::column_reader::ColumnReader;
@@ -7,15 +8,8 @@ use crate::columns::Column;
 use crate::pages::Input;
 use crate::rows::Rows;
 
-/// Bytes of values, and of 8 bytes more for each value, that are emitted together. Consumers get
-/// columns of so many bytes without a copy: a slot of 4 MiB has room for them.
-const BYTES: usize = 3 << 20;
 /// Bytes of values after which a column is not read further.
-const MOST_BYTES: usize = 2 * BYTES;
-/// Most rows that are emitted together.
-const MOST_ROWS: usize = 1 << 16;
-/// Bytes that the index of the host has for each value.
-const INDEX_BYTES: usize = 8;
+const MOST_BYTES: usize = 2 * BLOCK_BYTES;
 /// Bytes that values of different sizes have before the first rows were read.
 const LIKELY_BYTES: usize = 32;
 
@@ -36,7 +30,7 @@ impl Block {
     pub(crate) fn new(columns: &[Column]) -> Self {
         let index = INDEX_BYTES * columns.len();
         let sizes = columns.iter().map(|column| column.size().unwrap_or(LIKELY_BYTES));
-        let wanted = (BYTES / (index + sizes.sum::<usize>()).max(1)).clamp(1, MOST_ROWS);
+        let wanted = rows_together(BLOCK_BYTES, index + sizes.sum::<usize>());
         Self { rows: 0, buffer: Vec::new(), index, wanted }
     }
 
@@ -61,8 +55,7 @@ impl Block {
             self.rows = self.rows.min(rows.read());
         }
         if let Some(of_row) = self.buffer.len().checked_div(self.rows) {
-            let most = MOST_ROWS.min(4 * self.rows);
-            self.wanted = (BYTES / (of_row + self.index)).clamp(1, most);
+            self.wanted = rows_together(BLOCK_BYTES, of_row + self.index).min(4 * self.rows);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pipemill_parsing::blocks::are_text;
+
 use crate::columns::Physical;
 use crate::convert::{Convert, no_text};
 use crate::delta::Delta;
@@ -340,16 +342,12 @@ fn copy(from: &[u8], range: Range<usize>, out: &mut [u8], to: usize) {
 }
 
 /// Checks the values from this number on, if they are text. The one that is no text and those after
-/// it are removed. The check of all at once is faster than one of each.
+/// it are removed.
 fn check_text(convert: Convert, sink: &mut Sink<'_>, from: usize) -> Result<(), String> {
     let (Convert::Text, Some(ends)) = (convert, &mut sink.ends) else { return Ok(()) };
     let place = |end: &u32| sink.start + *end as usize;
     let start = from.checked_sub(1).map_or(sink.start, |last| place(&ends[last]));
-    let is_text = std::str::from_utf8(&sink.bytes[start..]).is_ok_and(|text| {
-        let is_whole = |end: &u32| text.is_char_boundary(place(end) - start);
-        ends[from..].iter().fold(true, |all_are, end| all_are & is_whole(end))
-    });
-    if is_text {
+    if are_text(&sink.bytes[start..], ends[from..].iter().map(|end| place(end) - start)) {
         return Ok(());
     }
     let mut at = start;

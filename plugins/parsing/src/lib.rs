@@ -1,6 +1,6 @@
-//! Parsing that several of the built-in decoders share: columns, decimals, encodings, field specs,
-//! foreign objects, framings, JSON, newlines, NumPy's arrays, numbers, paths, pointers and
-//! protobuf, one module each. It is neither a decoder nor a public API: other plugins use
+//! Parsing that several of the built-in decoders share: blocks of rows, columns, decimals,
+//! encodings, field specs, foreign objects, framings, JSON, newlines, NumPy's arrays, numbers,
+//! paths, pointers and protobuf, one module each. It is neither a decoder nor a public API: other plugins use
 //! `pipemill-plugin`.
 //!
 //! It is a separate crate because a decoder cannot be the library of another one: both would export
@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod columns;
 pub mod decimal;
 pub mod encoding;
