@@ -260,8 +260,14 @@ fn cases() -> Vec<Case> {
         ),
         // What it does with blocks, and in several calls.
         plugin("more-of-nothing", &["emitted and consumed nothing", AUTHOR]),
+        Case {
+            records: bytes(1),
+            ..plugin("rest-too-far", &["consumed 16 bytes of a chunk of 15", AUTHOR])
+        },
         plugin("unknown-codec", &["the codec `rar", "known are deflate, zlib", AUTHOR]),
         plugin("decompress-outside", &["a block at 16, outside its chunk", AUTHOR]),
+        plugin("read-outside", &["a block at 16, outside its chunk", AUTHOR]),
+        plugin("read-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
         plugin("decompress-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
         // What it says of its plan.
         plugin("plan-panic", &["has no plan: ", "I lost the plan", AUTHOR]),

@@ -2,6 +2,7 @@
 //! the plugin SDK's test host, so that both give a decoder the same bytes and the same errors.
 //! Sources use [`GzipMembers`], [`ZlibStreams`] and [`ZstdFrames`].
 //!
+//! - `at_once`: blocks that a library decompresses in one call.
 //! - `block_start`: the state between two blocks of deflate data.
 //! - `brotli`: a Brotli stream, from its bytes in memory.
 //! - `first_bytes`: the first inflated bytes after a seek point, which are compared with it.
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod at_once;
 mod block_start;
 mod brotli;
 mod first_bytes;
@@ -31,6 +33,7 @@ use lz4_flex::frame::FrameDecoder;
 
 use brotli::Brotli;
 
+pub use at_once::AtOnce;
 pub use gzip_members::GzipMembers;
 pub use seek_point::{SeekPoint, WrongSeekPoint, is_wrong_seek_point};
 pub use seek_points::SeekPoints;

@@ -29,8 +29,14 @@ pub const PLAN: &str = "pipemill:decoder/plan@0.3.0";
 /// common.
 pub const PREPARING: &str = "pipemill:decoder/preparing@0.3.0";
 
+/// Name of the interface that a decoder may also export, to keep a chunk between calls.
+pub const REST: &str = "pipemill:decoder/rest@0.3.0";
+
 /// Name of the interface of the host that a decoder may also import, to emit columns.
 pub const COLUMNS: &str = "pipemill:decoder/columns@0.3.0";
+
+/// Name of the interface of the host that a decoder may also import, to read blocks.
+pub const BLOCKS: &str = "pipemill:decoder/blocks@0.3.0";
 
 /// Converts the field that a decoder declares.
 ///

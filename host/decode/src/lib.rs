@@ -31,7 +31,7 @@ pub use compile::load::{MAX_PLUGIN_BYTES, PluginError, read_plugin_file};
 pub use compile::machine_code::wrap;
 pub use compile::precompiler::Precompiler;
 pub use engine::{Engine, PLUGIN_PATH};
-pub use interface::{COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, WINDOW};
+pub use interface::{BLOCKS, COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, REST, WINDOW};
 pub use plugin::{DetectionRule, OptionSpec, Plugin};
 pub use sandbox::call_profiler::CallProfiler;
 pub use sandbox::limits::Limits;

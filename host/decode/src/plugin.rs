@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use pipemill_types::{Companions, StreamInfo, nearest, printable};
 use wasmtime::Store;
-use wasmtime::component::{Component, Instance, InstancePre, types::ComponentItem};
+use wasmtime::component::{
+    Component, ComponentExportIndex, Instance, InstancePre, types::ComponentItem,
+};
 
 use crate::call::host_state::{HostState, LogContext};
 use crate::call::plan::PlanExports;
 use crate::call::prepare::{PrepareExports, Prepared};
+use crate::call::rest::rest_export;
 use crate::call::store::{begin_call, new_store};
 use crate::call::window::{WINDOW_FROM, WindowExports};
 use crate::compile::cache::Cache;
@@ -21,7 +24,7 @@ use crate::compile::state_in_memory::is_state_in_memory;
 use crate::engine::Engine;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
 use crate::interface::wit::{DecoderPlugin, DecoderPluginIndices};
-use crate::interface::{COLUMNS, INTERFACE, INTERFACE_VERSION};
+use crate::interface::{BLOCKS, COLUMNS, INTERFACE, INTERFACE_VERSION};
 use crate::sandbox::limits::Limits;
 use crate::sandbox::log_budget::LogBudget;
 
@@ -92,6 +95,8 @@ pub(super) struct PluginInner {
     pre: InstancePre<HostState>,
     indices: DecoderPluginIndices,
     pub(super) window: Option<WindowExports>,
+    /// The export `rest`, if there is one.
+    pub(super) rest: Option<ComponentExportIndex>,
     /// `None` if the decoder makes no plans.
     pub(super) plan: Option<PlanExports>,
     /// `None` if the decoder prepares nothing.
@@ -133,7 +138,7 @@ impl Plugin {
         let (name, engine) = (name.to_owned(), engine.clone());
         let (options, detection) = (Vec::new(), DetectionRule::default());
         let (window, plan) = (WindowExports::of(component), PlanExports::of(component));
-        let prepare = PrepareExports::of(component);
+        let (prepare, rest) = (PrepareExports::of(component), rest_export(component));
         let mut inner = PluginInner {
             name,
             digest,
@@ -142,6 +147,7 @@ impl Plugin {
             pre,
             indices,
             window,
+            rest,
             plan,
             prepare,
             is_state_in_memory: false,
@@ -433,7 +439,7 @@ fn check_interface(engine: &Engine, component: &Component) -> Result<(), String>
     let mut foreign = Vec::new();
     for (name, _) in ty.imports(&engine.engine) {
         match name.strip_prefix(&package) {
-            Some(rest) if rest.ends_with(&version) || name == COLUMNS => {}
+            Some(rest) if rest.ends_with(&version) || [BLOCKS, COLUMNS].contains(&name) => {}
             Some(_) => return Err(other_version(name)),
             None => foreign.push(format!("`{name}`")),
         }

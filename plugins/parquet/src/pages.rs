@@ -276,15 +276,19 @@ impl Pages {
                     _ => vec![stored],
                 };
                 for block in blocks {
-                    let block = out.decompress(codec, block)?;
-                    if !block.last {
+                    let (read, is_whole) = out.read_block(codec, block)?;
+                    if !is_whole {
                         return Err(format!(
                             "a page has {size} bytes, more than one call may produce; raise \
                              limits.output"
                         )
                         .into());
                     }
-                    bytes.extend_from_slice(&block.bytes);
+                    if bytes.is_empty() {
+                        bytes = read;
+                    } else {
+                        bytes.extend_from_slice(&read);
+                    }
                 }
             }
         }

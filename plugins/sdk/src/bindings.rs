@@ -672,6 +672,121 @@ pub mod pipemill {
         }
     }
     pub mod decoder0_3_0 {
+        /// A function of the host for decoders whose records have no bytes of a decompressed block as they
+        /// lie: those that make other values of them.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod blocks {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            #[allow(unused_unsafe, clippy::all)]
+            /// As `decompress`, but the bytes are not added to the payload of the call, and are at most 2 MiB.
+            /// The second result says whether they are the last bytes of the block.
+            #[allow(async_fn_in_trait)]
+            pub fn read(
+                codec: &str,
+                span: u64,
+                skip: u64,
+                max: u32,
+            ) -> Result<(_rt::Vec<u8>, bool), _rt::String> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = codec;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/blocks@0.3.0")]
+                    unsafe extern "C" {
+                        #[link_name = "read"]
+                        fn wit_import2(
+                            _: *mut u8,
+                            _: usize,
+                            _: i64,
+                            _: i64,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(
+                        _: *mut u8,
+                        _: usize,
+                        _: i64,
+                        _: i64,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import2(
+                        ptr0.cast_mut(),
+                        len0,
+                        _rt::as_i64(&span),
+                        _rt::as_i64(&skip),
+                        _rt::as_i32(&max),
+                        ptr1,
+                    );
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result11 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let l7 = i32::from(
+                                    *ptr1
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                (
+                                    <_ as From<
+                                        _rt::Vec<_>,
+                                    >>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6)),
+                                    _rt::bool_lift(l7 as u8),
+                                )
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l8 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len10 = l9;
+                                let bytes10 = _rt::Vec::from_raw_parts(
+                                    l8.cast(),
+                                    len10,
+                                    len10,
+                                );
+                                _rt::string_lift(bytes10)
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result11
+                }
+            }
+        }
         /// A function of the host for decoders whose input has the values of a field one after the other:
         /// Parquet, Arrow, arrays. It takes the place of `emit`, or is called between calls of it.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -3000,12 +3115,191 @@ pub mod exports {
                         * ::core::mem::size_of::<*const u8>()],
                 );
             }
+            /// Optional: a decoder that exports it keeps the chunk of a call that returned `more`, so the host
+            /// does not copy the same bytes again.
+            #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+            pub mod rest {
+                #[used]
+                #[doc(hidden)]
+                static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
+                use super::super::super::super::_rt;
+                pub type Stream = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::Stream;
+                pub type StreamBorrow<'a> = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamBorrow<
+                    'a,
+                >;
+                pub type Progress = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::Progress;
+                pub type DecodeError = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::DecodeError;
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_decode_cabi<T_: Guest>(
+                    arg0: i32,
+                    arg1: i32,
+                ) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result0 = {
+                            T_::decode(
+                                super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamBorrow::lift(
+                                    core::ptr::with_exposed_provenance(arg0 as u32 as usize),
+                                ),
+                                _rt::bool_lift(arg1 as u8),
+                            )
+                        };
+                        let ptr1 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result0 {
+                            Ok(e) => {
+                                *ptr1.add(0).cast::<u8>() = (0i32) as u8;
+                                let super::super::super::super::exports::pipemill::decoder0_1_0::decoder::Progress {
+                                    consumed: consumed2,
+                                    need: need2,
+                                    more: more2,
+                                } = e;
+                                *ptr1.add(8).cast::<i32>() = _rt::as_i32(consumed2);
+                                *ptr1.add(12).cast::<i32>() = _rt::as_i32(need2);
+                                *ptr1.add(16).cast::<u8>() = (match more2 {
+                                    true => 1,
+                                    false => 0,
+                                }) as u8;
+                            }
+                            Err(e) => {
+                                *ptr1.add(0).cast::<u8>() = (1i32) as u8;
+                                let super::super::super::super::exports::pipemill::decoder0_1_0::decoder::DecodeError {
+                                    offset: offset3,
+                                    message: message3,
+                                    resume: resume3,
+                                } = e;
+                                *ptr1.add(8).cast::<i32>() = _rt::as_i32(offset3);
+                                let vec4 = (message3.into_bytes()).into_boxed_slice();
+                                let ptr4 = vec4.as_ptr().cast::<u8>();
+                                let len4 = vec4.len();
+                                ::core::mem::forget(vec4);
+                                *ptr1
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len4;
+                                *ptr1
+                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr4.cast_mut();
+                                use super::super::super::super::exports::pipemill::decoder0_1_0::decoder::Resume as V5;
+                                match resume3 {
+                                    V5::At(e) => {
+                                        *ptr1
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                        *ptr1
+                                            .add(24 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>() = _rt::as_i64(e);
+                                    }
+                                    V5::Scan(e) => {
+                                        *ptr1
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr1
+                                            .add(24 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>() = _rt::as_i64(e);
+                                    }
+                                    V5::None => {
+                                        *ptr1
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (2i32) as u8;
+                                    }
+                                    V5::Refused => {
+                                        *ptr1
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (3i32) as u8;
+                                    }
+                                }
+                            }
+                        };
+                        ptr1
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_decode<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {}
+                            _ => {
+                                let l1 = *arg0
+                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l1, l2, 1);
+                            }
+                        }
+                    }
+                }
+                pub trait Guest {
+                    /// As `decode` of the stream, with the chunk of the stream's last call, without the bytes that this
+                    /// one consumed, and with the same `end-of-input`. Called only after a call of the stream's `decode`,
+                    /// or of this function, that returned `more`. A host may call `decode` with these bytes instead.
+                    #[allow(async_fn_in_trait)]
+                    fn decode(
+                        stream: StreamBorrow<'_>,
+                        end_of_input: bool,
+                    ) -> Result<Progress, DecodeError>;
+                }
+                #[doc(hidden)]
+                #[macro_export]
+                macro_rules! __export_pipemill_decoder_rest_0_3_0_cabi {
+                    ($ty:ident with_types_in $($path_to_types:tt)*) => {
+                        const _ : () = { #[unsafe (export_name =
+                        "pipemill:decoder/rest@0.3.0#decode")] unsafe extern "C" fn
+                        export_decode(arg0 : i32, arg1 : i32,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_decode_cabi::<$ty > (arg0, arg1) } }
+                        #[unsafe (export_name =
+                        "cabi_post_pipemill:decoder/rest@0.3.0#decode")] unsafe extern
+                        "C" fn _post_return_decode(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_decode::<$ty > (arg0) } } };
+                    };
+                }
+                #[doc(hidden)]
+                pub use __export_pipemill_decoder_rest_0_3_0_cabi;
+                #[repr(align(8))]
+                struct _RetArea(
+                    [::core::mem::MaybeUninit<
+                        u8,
+                    >; 32 + 2 * ::core::mem::size_of::<*const u8>()],
+                );
+                static mut _RET_AREA: _RetArea = _RetArea(
+                    [::core::mem::MaybeUninit::uninit(); 32
+                        + 2 * ::core::mem::size_of::<*const u8>()],
+                );
+            }
         }
     }
 }
 #[rustfmt::skip]
 mod _rt {
     #![allow(dead_code, unused_imports, clippy::all)]
+    pub use alloc_crate::vec::Vec;
+    pub use alloc_crate::string::String;
+    pub fn as_i64<T: AsI64>(t: T) -> i64 {
+        t.as_i64()
+    }
+    pub trait AsI64 {
+        fn as_i64(self) -> i64;
+    }
+    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+        fn as_i64(self) -> i64 {
+            (*self).as_i64()
+        }
+    }
+    impl AsI64 for i64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
+        }
+    }
+    impl AsI64 for u64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
+        }
+    }
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
         t.as_i32()
     }
@@ -3065,9 +3359,6 @@ mod _rt {
             self as i32
         }
     }
-    pub use alloc_crate::vec::Vec;
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::alloc;
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -3079,36 +3370,6 @@ mod _rt {
             val != 0
         }
     }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
-    }
-    pub trait AsI64 {
-        fn as_i64(self) -> i64;
-    }
-    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-            (*self).as_i64()
-        }
-    }
-    impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
     pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
         if cfg!(debug_assertions) {
             String::from_utf8(bytes).unwrap()
@@ -3116,6 +3377,14 @@ mod _rt {
             unsafe { String::from_utf8_unchecked(bytes) }
         }
     }
+    pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+            panic!("invalid enum discriminant")
+        } else {
+            unsafe { core::hint::unreachable_unchecked() }
+        }
+    }
+    pub use alloc_crate::alloc;
     use core::fmt;
     use core::marker;
     use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -3240,46 +3509,51 @@ macro_rules! __export_decoder_plugin_impl {
         exports::pipemill::decoder0_3_0::preparing::__export_pipemill_decoder_preparing_0_3_0_cabi!($ty
         with_types_in $($path_to_types_root)*::
         exports::pipemill::decoder0_3_0::preparing); $($path_to_types_root)*::
+        exports::pipemill::decoder0_3_0::rest::__export_pipemill_decoder_rest_0_3_0_cabi!($ty
+        with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_3_0::rest);
+        $($path_to_types_root)*::
         exports::pipemill::decoder0_2_0::window::__export_pipemill_decoder_window_0_2_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_2_0::window);
         const _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2188] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2418] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x87\x10\x01A\x02\x01\
-A\x14\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\x03\0\
-\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05starty\x01\
-\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\x05\0\x01\
-B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
-\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\x08nu\
-llable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\0\x06\
-\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x01\x02\x03\0\x01\x05level\x02\x03\0\x01\
-\x05field\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x03\
-\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
-pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
-p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
-values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\x07recordsy\x05s\
-pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of\
-fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
-\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
-\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
-ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x04\x01B\x1f\x01ks\x01\
-r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\x04\0\x0boption-sp\
-ec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05epochy\x06objects\
-\x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04etag\0\x0aextens\
-ions\x05\x04\0\x0bstream-info\x03\0\x06\x01r\x03\x08consumedy\x04needy\x04more\x7f\
-\x04\0\x08progress\x03\0\x08\x01q\x04\x02at\x01w\0\x04scan\x01w\0\x04none\0\0\x07\
-refused\0\0\x04\0\x06resume\x03\0\x0a\x01r\x03\x06offsety\x07messages\x06resume\x0b\
-\x04\0\x0cdecode-error\x03\0\x0c\x01r\x02\x08consumedy\x05found\x7f\x04\0\x08res\
-ynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x11\x01s\x01@\x02\x07o\
-ptions\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\x01p}\
-\x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cend-of-input\x7f\0\x16\
-\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0cend\
--of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
-\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x05\x02\x03\
-\0\x03\x0bstream-info\x01B\x1b\x02\x03\x02\x01\x06\x04\0\x0bstream-info\x03\0\0\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xed\x11\x01A\x02\x01\
+A\x18\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
+w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x03\0\x1dpipemill:decoder/blocks@\
+0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\
+\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05st\
+arty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\
+\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05l\
+evel\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05sha\
+pe\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05fi\
+eld\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05lev\
+el\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\x02\
+\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\
+\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
+log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01\
+@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\
+\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\
+\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\
+\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck\
+-crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\
+\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\x01B\x1f\
+\x01ks\x01r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\x04\0\x0b\
+option-spec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05epochy\x06\
+objects\x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04etag\0\x0a\
+extensions\x05\x04\0\x0bstream-info\x03\0\x06\x01r\x03\x08consumedy\x04needy\x04\
+more\x7f\x04\0\x08progress\x03\0\x08\x01q\x04\x02at\x01w\0\x04scan\x01w\0\x04non\
+e\0\0\x07refused\0\0\x04\0\x06resume\x03\0\x0a\x01r\x03\x06offsety\x07messages\x06\
+resume\x0b\x04\0\x0cdecode-error\x03\0\x0c\x01r\x02\x08consumedy\x05found\x7f\x04\
+\0\x08resynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x11\x01s\x01@\
+\x02\x07options\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\
+\x01p}\x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cend-of-input\x7f\
+\0\x16\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0c\
+end-of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
+\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x06\x02\x03\
+\0\x04\x0bstream-info\x01B\x1b\x02\x03\x02\x01\x07\x04\0\x0bstream-info\x03\0\0\x01\
 r\x03\x02ofy\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\x01p}\x01r\x03\x02of\
 y\x06offsetw\x05bytes\x04\x04\0\x05piece\x03\0\x05\x01r\x02\x06objects\x09compan\
 ions\x04\0\x09companion\x03\0\x07\x01p\x03\x01r\x02\x07context\x04\x06ranges\x09\
@@ -3287,18 +3561,22 @@ ions\x04\0\x09companion\x03\0\x07\x01p\x03\x01r\x02\x07context\x04\x06ranges\x09
 whole\0\0\x04\0\x04next\x03\0\x0d\x01@\0\0\x7f\x04\0\x05plans\x01\x0f\x01o\x02ss\
 \x01p\x10\x01p\x08\x01j\x01\x12\x01s\x01@\x01\x07options\x11\0\x13\x04\0\x0acomp\
 anions\x01\x14\x01p\x06\x01j\x01\x0e\x01s\x01@\x03\x07options\x11\x04info\x01\x04\
-seen\x15\0\x16\x04\0\x04step\x01\x17\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x07\
+seen\x15\0\x16\x04\0\x04step\x01\x17\x04\0\x1bpipemill:decoder/plan@0.3.0\x05\x08\
 \x01B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02\
 s\x03\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\0\x06\x04\0\x07p\
-repare\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x08\x02\x03\0\x03\x06\
-stream\x02\x03\0\x03\x08progress\x02\x03\0\x03\x0cdecode-error\x01B\x0c\x02\x03\x02\
-\x01\x09\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0a\x04\0\x08progress\x03\0\x02\
-\x02\x03\x02\x01\x0b\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09\
-set-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06\
-lengthy\x0cend-of-input\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:deco\
-der/window@0.2.0\x05\x0c\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\
-\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-\
-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+repare\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x09\x02\x03\0\x04\x06\
+stream\x02\x03\0\x04\x08progress\x02\x03\0\x04\x0cdecode-error\x01B\x0a\x02\x03\x02\
+\x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\
+\x02\x03\x02\x01\x0c\x04\0\x0cdecode-error\x03\0\x04\x01h\x01\x01j\x01\x03\x01\x05\
+\x01@\x02\x06stream\x06\x0cend-of-input\x7f\0\x07\x04\0\x06decode\x01\x08\x04\0\x1b\
+pipemill:decoder/rest@0.3.0\x05\x0d\x01B\x0c\x02\x03\x02\x01\x0a\x04\0\x06stream\
+\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\
+\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09set-aside\x01\x06\x01\
+h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06lengthy\x0cend-of-in\
+put\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:decoder/window@0.2.0\x05\
+\x0e\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\x01\0\x0edecoder-\
+plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254\
+.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -3311,28 +3589,30 @@ pub use __export_decoder_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 968] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa3\x06\x01A\x02\x01\
-A\x08\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\x03\0\
-\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05starty\x01\
-\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\x05\0\x01\
-B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
-\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05shape\x02\x08nu\
-llable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05field\x03\0\x06\
-\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x01\x02\x03\0\x01\x05level\x02\x03\0\x01\
-\x05field\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x05level\x03\0\0\x02\x03\x02\x01\x03\
-\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\x04\0\x0cdecom\
-pressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x07\x01\
-p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01@\x02\x03keys\x05\
-values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\x07recordsy\x05s\
-pans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\x01@\x03\x06of\
-fsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\x05spans\x0b\
-\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck-crc32\x01\x10\
-\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\x04\0\x0ad\
-ecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x04\x04\0Epipemill:de\
-coder/decoder-plugin-with-all-of-its-exports-removed@0.3.0\x04\0\x0b4\x01\0.deco\
-der-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cproces\
-sed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1057] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc\x06\x01A\x02\x01\
+A\x0a\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
+w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x03\0\x1dpipemill:decoder/blocks@\
+0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\
+\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05st\
+arty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\
+\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05l\
+evel\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05sha\
+pe\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05fi\
+eld\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05lev\
+el\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\x02\
+\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\
+\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
+log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01\
+@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\
+\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\
+\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\
+\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck\
+-crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\
+\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\x04\0E\
+pipemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.3.0\x04\0\x0b4\
+\x01\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\
+\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

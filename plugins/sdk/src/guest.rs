@@ -9,7 +9,7 @@ use std::sync::Once;
 use crate::bindings::exports::pipemill::decoder0_1_0::decoder as wit;
 use crate::bindings::exports::pipemill::decoder0_3_0::plan as wit_plan;
 use crate::bindings::pipemill::decoder0_1_0::{host, types};
-use crate::bindings::pipemill::decoder0_3_0::columns;
+use crate::bindings::pipemill::decoder0_3_0::{blocks, columns};
 use crate::columns::column_spans;
 use crate::{
     Codec, ColumnValues, Companion, DecodeError, Decoder, Field, Host, Level, Next, OptionFiles,
@@ -35,7 +35,7 @@ impl Host for Imports {
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]) {
         host::emit(records as u32, spans, payload, starts);
     }
-    fn takes_columns(&self) -> bool {
+    fn is_sandbox(&self) -> bool {
         true
     }
     fn set_metadata(&mut self, key: &str, value: &str) {
@@ -85,6 +85,17 @@ pub(crate) fn emit_columns(
     };
     let columns: Vec<_> = columns.iter().map(spans).collect();
     columns::emit_columns(records as u32, &columns, made, start as u32);
+}
+
+/// Decompresses at most `max` bytes of a block after the first `skip`. They are not added to the
+/// payload.
+pub(crate) fn read_block(
+    codec: Codec,
+    span: u64,
+    skip: u64,
+    max: usize,
+) -> Result<(Vec<u8>, bool), String> {
+    blocks::read(codec.word(), span, skip, u32::try_from(max).unwrap_or(u32::MAX))
 }
 
 /// The result of the exported function `options`.
@@ -138,6 +149,9 @@ pub struct Stream<D> {
 struct StreamState<D> {
     decoder: D,
     records: Records,
+    /// The chunk of the last call, if it returned `more`, from the first byte on that it has not
+    /// consumed.
+    kept: Option<(Vec<u8>, usize)>,
 }
 
 impl<D: Decoder> wit::GuestStream for Stream<D> {
@@ -150,11 +164,12 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
             records.set_schema(&fields);
         }
         records.tell_restart(decoder.restart());
-        Ok(wit::Stream::new(Stream { state: RefCell::new(StreamState { decoder, records }) }))
+        let state = RefCell::new(StreamState { decoder, records, kept: None });
+        Ok(wit::Stream::new(Stream { state }))
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
-        self.decode_chunk(&chunk, end)
+        self.decode_and_keep(chunk, 0, end)
     }
 
     fn resync(&self, chunk: Vec<u8>, end: bool) -> wit::Resynced {
@@ -165,6 +180,30 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
 }
 
 impl<D: Decoder> Stream<D> {
+    /// Decodes the chunk from the byte `from` on, and keeps it if the call returns `more`.
+    fn decode_and_keep(
+        &self,
+        chunk: Vec<u8>,
+        from: usize,
+        end: bool,
+    ) -> Result<wit::Progress, wit::DecodeError> {
+        let result = self.decode_chunk(&chunk[from..], end);
+        let kept = result.as_ref().ok().filter(|progress| progress.more);
+        self.state.borrow_mut().kept =
+            kept.map(|progress| (chunk, from + progress.consumed as usize));
+        result
+    }
+
+    /// Decodes the rest of the chunk that was kept.
+    ///
+    /// # Panics
+    /// If the last call did not return `more`.
+    pub fn decode_rest(&self, end: bool) -> Result<wit::Progress, wit::DecodeError> {
+        let kept = self.state.borrow_mut().kept.take();
+        let (chunk, from) = kept.expect("`rest` is called only after a call that returned `more`");
+        self.decode_and_keep(chunk, from, end)
+    }
+
     fn decode_chunk(&self, chunk: &[u8], end: bool) -> Result<wit::Progress, wit::DecodeError> {
         let state = &mut *self.state.borrow_mut();
         state.records.begin_call();
@@ -195,6 +234,7 @@ impl<D: Decoder> Stream<D> {
         // SAFETY: the caller vouches for it. The host passes a chunk only after memory was
         // reserved, so the address is not 0.
         let chunk = unsafe { std::slice::from_raw_parts(at as *const u8, length as usize) };
+        self.state.borrow_mut().kept = None;
         self.decode_chunk(chunk, end)
     }
 }

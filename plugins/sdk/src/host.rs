@@ -69,10 +69,10 @@ pub trait Host {
     }
     /// Receives this number of records.
     fn emit(&mut self, records: usize, spans: &[u64], payload: &[u8], starts: &[u32]);
-    /// Whether the host is that of the sandbox, which takes columns, too. All others get records one
-    /// by one.
+    /// Whether the host is that of the sandbox, which takes columns, and from which blocks are read.
+    /// All others get records one by one.
     #[doc(hidden)]
-    fn takes_columns(&self) -> bool {
+    fn is_sandbox(&self) -> bool {
         false
     }
     /// Receives bytes of the chunk that can't be decoded. Returns whether the decoder continues

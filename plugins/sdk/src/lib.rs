@@ -92,6 +92,15 @@ macro_rules! export {
                     unsafe { stream.decode_in_window(at, length, end) }
                 }
             }
+            impl decoder0_3_0::rest::Guest for Plugin {
+                fn decode(
+                    stream: decoder0_1_0::decoder::StreamBorrow<'_>,
+                    end: bool,
+                ) -> Result<decoder0_1_0::decoder::Progress, decoder0_1_0::decoder::DecodeError>
+                {
+                    stream.get::<$crate::guest::Stream<$decoder>>().decode_rest(end)
+                }
+            }
             impl decoder0_3_0::plan::Guest for Plugin {
                 fn plans() -> bool {
                     <$decoder as $crate::Decoder>::plans()

@@ -344,7 +344,7 @@ impl Records {
         start: usize,
     ) -> bool {
         let link = &mut *self.host.borrow_mut();
-        if !link.host.takes_columns() {
+        if !link.host.is_sandbox() {
             return false;
         }
         let align = if made.is_empty() { 1 } else { COLUMN_ALIGN };
@@ -474,6 +474,37 @@ impl Records {
             }
         }
         Ok(part)
+    }
+
+    /// Decompresses a block as [`decompress`](Self::decompress), for a decoder whose records do not
+    /// have its bytes as they lie: the host keeps no copy of them. Returns the bytes, and whether they
+    /// are all of the block.
+    ///
+    /// # Errors
+    /// The same as [`decompress`](Self::decompress).
+    ///
+    /// # Panics
+    /// The same as [`decompress`](Self::decompress).
+    pub fn read_block(
+        &mut self,
+        codec: Codec,
+        block: Range<usize>,
+    ) -> Result<(Vec<u8>, bool), String> {
+        if !self.host.borrow().host.is_sandbox() {
+            return self.decompress(codec, block).map(|block| (block.bytes, block.last));
+        }
+        assert!(self.fields_so_far() == 0, "a block was read inside a record");
+        let read = |skip| guest::read_block(codec, pack(block.clone()), skip, usize::MAX);
+        let (mut bytes, mut last) = read(0)?;
+        while !last {
+            let (more, is_last) = read(bytes.len() as u64)?;
+            if more.is_empty() && !is_last {
+                break;
+            }
+            bytes.extend_from_slice(&more);
+            last = is_last;
+        }
+        Ok((bytes, last))
     }
 
     /// Begins a call of `decode`: its payload is empty.

@@ -226,6 +226,8 @@ def _is_series(numbers: Any, step: int) -> bool:
         # To compare bytes takes a fifth of the time of numpy's operations.
         same: bool = numbers.tobytes() == _series(int(numbers[0]), step, n)
         return same
+    if step == 0:
+        return bool((numbers == numbers[0]).all())
     return bool((numbers[1:] - numbers[:-1] == step).all())
 
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use log::kv::{self, Source, VisitSource};
+use pipemill_codecs::AtOnce;
 use pipemill_types::log::log_with;
 use pipemill_types::{ChunkMemory, Fault, Field, StreamInfo, printable};
 
@@ -43,6 +44,10 @@ pub(crate) struct HostState {
     pub(crate) metadata: Metadata,
     /// The block that the decoder is decompressing.
     pub(crate) block: Option<OpenBlock>,
+    /// Decompresses blocks that it reads, if that is possible in one step.
+    pub(crate) at_once: AtOnce,
+    /// Memory for the bytes of a block that it reads.
+    pub(crate) read_memory: Arc<Vec<u8>>,
     pub(crate) limiter: Limiter,
     /// The used part of the running call's limits.
     pub(crate) account: Account,
@@ -105,6 +110,8 @@ impl HostState {
             has_emitted: false,
             metadata: Metadata::default(),
             block: None,
+            at_once: AtOnce::default(),
+            read_memory: Arc::default(),
             limiter: Limiter::new(limits),
             account: Account::new(limits),
             chunk: None,

@@ -10,11 +10,11 @@ use wasmtime::component::{Linker, WasmList, WasmStr};
 
 use crate::call::declared_schema::set_schema;
 use crate::call::decoded_records::{ColumnSpans, EmittedColumns, EmittedRows};
-use crate::call::decompress::decompress;
+use crate::call::decompress::{decompress, read};
 use crate::call::host_state::HostState;
 use crate::call::metadata::Metadata;
 use crate::interface::wit::pipemill::decoder::types;
-use crate::interface::{COLUMNS, INTERFACE, INTERFACE_VERSION};
+use crate::interface::{BLOCKS, COLUMNS, INTERFACE, INTERFACE_VERSION};
 use crate::sandbox::account::WORK_PART;
 
 /// Defines the functions of the interface in `linker`.
@@ -52,6 +52,7 @@ pub(crate) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
         },
     )?;
     host.func_wrap("decompress", decompress)?;
+    linker.instance(BLOCKS)?.func_wrap("read", read)?;
     linker.instance(COLUMNS)?.func_wrap("emit-columns", emit_columns)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One decoder at work on one object.
 //!
 //! `stream` decodes an object with an `instance`, in the sandbox of a `store`; `window` puts chunks
-//! into its memory without a copy. The decoder calls `imports`: `declared_schema` receives its
+//! into its memory without a copy, and `rest` lets it go on with one that it has kept. The decoder calls `imports`: `declared_schema` receives its
 //! fields, `metadata` facts about the object, `decompress` decompresses blocks for it, each an
 //! `open_block`. `decoded_records` checks the records of a call and makes columns of them with
 //! `transpose`. `plan` asks a decoder which bytes of an object it wants, `prepare` makes what
@@ -19,6 +19,7 @@ pub mod metadata;
 pub mod open_block;
 pub mod plan;
 pub mod prepare;
+pub mod rest;
 pub mod set_up;
 pub mod store;
 pub mod stream;

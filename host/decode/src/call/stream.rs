@@ -51,6 +51,8 @@ pub struct Stream {
     handle: ResourceAny,
     /// The input of the next call, if the last call asked for the rest of the same chunk.
     rest: Option<Rest>,
+    /// Whether the last chunk was copied into the decoder's memory.
+    is_copied: bool,
     /// Bytes of the object that were consumed or skipped.
     position: u64,
     /// The position at which decoding can restart: see [`restart`](Self::restart).
@@ -63,6 +65,8 @@ struct Rest {
     size: usize,
     /// Offset at which the records that were emitted so far end.
     records_end: u64,
+    /// Whether the decoder has kept it.
+    is_kept: bool,
 }
 
 impl Stream {
@@ -98,7 +102,7 @@ impl Stream {
         info: &StreamInfo,
     ) -> Result<Self, Fault> {
         let handle = instance.open_stream(options, info)?;
-        Ok(Self { instance, handle, rest: None, position: 0, restart: None })
+        Ok(Self { instance, handle, rest: None, is_copied: false, position: 0, restart: None })
     }
 
     /// Ends the stream. Returns its instance, if another stream may be opened in it.
@@ -183,14 +187,18 @@ impl Stream {
         let state = self.instance.store.data_mut();
         state.has_emitted |= state.decoded.records > 0;
         state.decoded.clear();
-        match self.rest.take().filter(|rest| rest.size == chunk.len()) {
+        let rest = self.rest.take().filter(|rest| rest.size == chunk.len());
+        match &rest {
             Some(rest) => state.decoded.end = rest.records_end,
             None => state.block = None,
         }
         state.errors_left = max_errors;
         state.must_return = false;
         let size = chunk.len();
-        let result = self.call_decode(bytes, chunk, end)?;
+        let result = match rest {
+            Some(rest) if rest.is_kept => self.call_rest(bytes, chunk, end),
+            _ => self.call_decode(bytes, chunk, end)?,
+        };
         self.instance.store.data_mut().chunk = None;
         let outcome = match result {
             Ok(Ok(progress)) => self.check_progress(size, progress, end)?,
@@ -199,6 +207,17 @@ impl Stream {
         };
         self.follow(&outcome)?;
         Ok(outcome)
+    }
+
+    /// Lets the decoder go on with the chunk that it has kept.
+    fn call_rest(&mut self, bytes: &Bytes, chunk: Range<usize>, end: bool) -> Decoded {
+        let DecoderInstance { store, rest, .. } = &mut self.instance;
+        begin_call(store, chunk.len());
+        store.data_mut().chunk = Some((bytes.clone(), chunk));
+        match rest {
+            Some(rest) => rest.decode(store, self.handle, end),
+            None => Err(Fault::contract("keeps no chunk").into()),
+        }
     }
 
     /// Passes the chunk to the decoder: in place if possible, otherwise as a copy.
@@ -221,6 +240,7 @@ impl Stream {
         })?;
         begin_call(&mut self.instance.store, size);
         self.instance.store.data_mut().chunk = Some((bytes.clone(), chunk.clone()));
+        self.is_copied = placed.is_none();
         if let Some(placed) = placed {
             return Ok(placed.decode(&mut self.instance.store, self.handle, end));
         }
@@ -334,7 +354,8 @@ impl Stream {
             ));
         }
         let records_end = records_end.saturating_sub(consumed as u64);
-        self.rest = Some(Rest { size: size - consumed, records_end });
+        let is_kept = self.is_copied && self.instance.rest.is_some();
+        self.rest = Some(Rest { size: size - consumed, records_end, is_kept });
         let state = self.instance.store.data_mut();
         state.block = state.block.take().and_then(|block| block.after(consumed));
         Ok(DecodeOutcome::Progress { consumed, need: 0, more: true })

@@ -7,6 +7,7 @@ use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
 };
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
+use pipemill_plugin::bindings::pipemill::decoder0_3_0::blocks as host_blocks;
 
 use crate::plugin::{emit, every_byte, field, nullable, progress, span, typed};
 use crate::{blocks, columns, hoards, mix};
@@ -55,6 +56,7 @@ pub fn at_open(misdeed: &str) -> Result<(), String> {
             host::set_schema(&[Field { metadata, ..typed("way", "int32") }]);
         }
         "list-schema" => host::set_schema(&[Field { shape: vec![0], ..typed("words", "utf8") }]),
+        "read-at-open" => drop(host_blocks::read("zstd", span(0, 1), 0, 1)),
         "decompress-at-open" => drop(host::decompress("zstd", span(0, 1), 0, 1)),
         "bad-at-open" => drop(host::bad(0, 1, "bad")),
         "short-number-schema" => host::set_schema(&[typed("number", "int32")]),
@@ -122,6 +124,11 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         "blocks-schema" => return Some(blocks::records(chunk)),
         "list-schema" => emit(&[IN_PAYLOAD | span(0, 9)], b"\x08\0\0\0\x0b\0\0\0x", &[0]),
         "absent" => emit(&[span(0, 1), u64::MAX], &[], &[0, 1]),
+        "rest-too-far" if size == 16 => {
+            emit(&[span(0, 1)], &[], &[0]);
+            return Some(Ok(Progress { more: true, ..progress(1, 0) }));
+        }
+        "rest-too-far" => return Some(Ok(progress(size + 1, 1))),
         "more-of-nothing" => return Some(Ok(Progress { more: true, ..progress(0, 0) })),
         "more-for-ever" => {
             emit(&[IN_PAYLOAD | span(0, 1)], b"x", &[0]);
@@ -149,6 +156,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         }
         "bad-and-done" => drop(host::bad(0, 1, "bad")),
         "unknown-codec" => drop(host::decompress("rar\u{9b}", span(0, 1), 0, 1)),
+        "read-outside" => drop(host_blocks::read("zstd", span(size, 1), 0, 1)),
         "decompress-outside" => drop(host::decompress("zstd", span(size, 1), 0, 1)),
         "inflate-a-bomb" => {
             let mut skip = 0;

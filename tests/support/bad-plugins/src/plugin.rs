@@ -1,13 +1,13 @@
 //! The exports: a decoder to which each byte is a record, until its misdeed is due.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     DecodeError, Guest, GuestStream, OptionSpec, Progress, Resynced, Stream, StreamBorrow,
     StreamInfo,
 };
 use pipemill_plugin::bindings::exports::pipemill::decoder0_2_0::window;
-use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::{plan, preparing};
+use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::{plan, preparing, rest};
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
@@ -72,6 +72,14 @@ impl plan::Guest for Plugin {
     }
 }
 
+impl rest::Guest for Plugin {
+    fn decode(stream: StreamBorrow<'_>, end: bool) -> Result<Progress, DecodeError> {
+        let stream: &Bad = stream.get();
+        let rest = stream.rest.take().expect("the last call returned `more`");
+        stream.decode_and_keep(rest, end)
+    }
+}
+
 impl preparing::Guest for Plugin {
     fn prepares() -> bool {
         true
@@ -107,6 +115,26 @@ pub struct Bad {
     framed: framed::Framed,
     /// Set while a call runs, and so for ever in an instance that died in one.
     busy: Cell<bool>,
+    /// The bytes that the last call has not consumed, if it returned `more`.
+    rest: RefCell<Option<Vec<u8>>>,
+}
+
+impl Bad {
+    fn decode_and_keep(&self, chunk: Vec<u8>, end: bool) -> Result<Progress, DecodeError> {
+        assert!(!self.busy.replace(true), "called again after it died");
+        let answer = match chunk.as_slice() {
+            [] if self.misdeed != framed::COUNTS_AT_END => Ok(progress(0, 1)),
+            chunk if prepare::knows(&self.misdeed) => Ok(prepare::tell(chunk)),
+            chunk if framed::knows(&self.misdeed) => framed::decode(&self.framed, chunk, end),
+            chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
+                .unwrap_or_else(|| Ok(every_byte(chunk))),
+        };
+        self.busy.set(false);
+        let more = answer.as_ref().ok().filter(|progress| progress.more);
+        let rest = more.and_then(|more| chunk.get(more.consumed as usize..));
+        self.rest.replace(rest.map(<[u8]>::to_vec));
+        answer
+    }
 }
 
 impl GuestStream for Bad {
@@ -118,20 +146,14 @@ impl GuestStream for Bad {
             host::set_schema(&[field("byte")]);
         }
         let framed = framed::Framed::new(&misdeed, info.max_record);
-        Ok(Stream::new(Bad { misdeed, framed, busy: Cell::new(false) }))
+        Ok(Stream::new(Bad { misdeed, framed, busy: Cell::new(false), rest: RefCell::new(None) }))
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<Progress, DecodeError> {
-        assert!(!self.busy.replace(true), "called again after it died");
-        let answer = match chunk.as_slice() {
-            [] if self.misdeed != framed::COUNTS_AT_END => Ok(progress(0, 1)),
-            chunk if prepare::knows(&self.misdeed) => Ok(prepare::tell(chunk)),
-            chunk if framed::knows(&self.misdeed) => framed::decode(&self.framed, chunk, end),
-            chunk => misdeeds::at_decode(&self.misdeed, chunk, end)
-                .unwrap_or_else(|| Ok(every_byte(chunk))),
-        };
-        self.busy.set(false);
-        answer
+        let rest = self.rest.borrow();
+        assert!(rest.is_none(), "bytes that were kept are copied again");
+        drop(rest);
+        self.decode_and_keep(chunk, end)
     }
 
     fn resync(&self, chunk: Vec<u8>, end: bool) -> Resynced {
