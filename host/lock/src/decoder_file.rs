@@ -32,7 +32,7 @@ pub(crate) struct NamedByData {
 /// The file as TOML.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct DecoderFile {
     name: String,
     #[serde(default)]
     version: String,
@@ -50,7 +50,7 @@ impl NamedByData {
     /// # Errors
     /// It is not such a file. The error says where and what was expected.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let document: Document = toml::from_str(text).map_err(|error| {
+        let document: DecoderFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|at| text[..at.start].matches('\n').count() + 1);
             let line = line.map_or(String::new(), |line| format!("line {line}: "));
             format!("{line}{}", printable(error.message()))
