@@ -314,7 +314,10 @@ def test_objects_in_s3_bring_it_too(bucket, tmp_path):  # noqa: F811
         (train / "decoder.toml").write_text(text)
 
     put(toml())
-    assert "nobody here trusts it" in place.run("cat", bucket).stderr
+    # Where nothing is trusted, S3 is not asked for it.
+    assert "decoder.toml" not in place.run("cat", bucket).stderr
+    said = place.run("cat", "--trust", f"sha256:{'0' * 64}", bucket).stderr
+    assert f"{bucket}/decoder.toml names the decoder mine@1.2" in said and "nobody here trusts it" in said, said
     # Nothing is at the address.
     why = place.refused(65, "cat", "--trust", TRUSTED, bucket)
     assert f"{bucket}/{FILE}" in why and "404" in why, why

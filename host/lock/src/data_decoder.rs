@@ -20,8 +20,8 @@ use crate::lock_file::{LockFile, read_text};
 use crate::lookup::locked_path;
 use crate::origin::Origin;
 
-/// A server that does not answer for this time delays data no longer, if nothing is trusted: the
-/// list of the objects will report it.
+/// A server that does not answer for this time delays data no longer, if no SHA-256 is trusted by
+/// name: the list of the objects will report it.
 const S3_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What of the decoders that come with data may be used.
@@ -55,7 +55,7 @@ impl DataDecoder {
 
 /// Finds the decoder that comes with data whose file may lie at these places: one list for each
 /// folder or prefix. `s3` says how S3 is reached. `None` if there is no such file, or none that is
-/// trusted: that is logged.
+/// trusted: that is logged. In S3, no file is looked for if nothing is trusted at all.
 ///
 /// # Errors
 /// The folders and prefixes have different decoders; the plugin can't be read, or is another one
@@ -68,7 +68,9 @@ pub fn decoder_of_data(
     places: &[DecoderPlaces],
 ) -> Result<Option<DataDecoder>, String> {
     let is_strict = !trust.digests.is_empty();
-    let mut reader = Reader::new(s3, is_strict);
+    let lock = locked_path(trust.config).map(|path| LockFile::read(&path));
+    let has_locked = matches!(&lock, Some(Ok(lock)) if !lock.plugins.is_empty());
+    let mut reader = Reader::new(s3, is_strict, has_locked);
     let mut found = Vec::new();
     for places in places {
         let one = match reader.named(places) {
@@ -84,7 +86,6 @@ pub fn decoder_of_data(
     if found.iter().all(|(_, one)| one.is_none()) {
         return Ok(None);
     }
-    let lock = locked_path(trust.config).map(|path| LockFile::read(&path));
     let lock = lock.transpose().map_err(|why| why.to_string())?;
     let trusted = Trusted { digests: trust.digests, lock: lock.as_ref() };
     let named = found
@@ -214,16 +215,20 @@ impl Trusted<'_> {
 struct Reader {
     settings: Settings,
     runtime: LazyS3Runtime,
+    /// SHA-256 are trusted by name: a file that can't be read is an error.
     is_strict: bool,
+    /// Something may be trusted. Otherwise, no request is sent to find what would not be used.
+    asks_s3: bool,
 }
 
 impl Reader {
-    fn new(settings: &Settings, is_strict: bool) -> Self {
+    fn new(settings: &Settings, is_strict: bool, has_locked: bool) -> Self {
         let mut settings = settings.clone();
         if !is_strict {
             settings.retry_timeout = settings.retry_timeout.min(S3_TIMEOUT);
         }
-        Self { settings, runtime: LazyS3Runtime::new(None), is_strict }
+        let (runtime, asks_s3) = (LazyS3Runtime::new(None), is_strict || has_locked);
+        Self { settings, runtime, is_strict, asks_s3 }
     }
 
     /// The decoder that the first file at these places names.
@@ -247,6 +252,7 @@ impl Reader {
                     Err(why) => Err(format!("{place}: can't be read: {why}")),
                 };
             }
+            Location::S3(_) if !self.asks_s3 => return Ok(None),
             Location::S3(address) => address,
         };
         let s3 = self.runtime.get().map_err(|why| format!("{place}: can't start: {why}"))?;
