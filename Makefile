@@ -115,6 +115,12 @@ c-library: ## target/c: pipemill.h, libpipemill.so and libpipemill.a, to read ch
 generated: ## docs/pipemill.schema.json and the tables of docs/configuration.md, made of host/config/src/keys
 	PIPEMILL_UPDATE=1 cargo test -q -p pipemill-config --lib generated
 
+wit-packages: ## target/wit: the decoder interface as files that `wkg publish` sends to a registry
+	rm -rf $(WIT_PACKAGES)
+	PIPEMILL_WIT_PACKAGES=$(WIT_PACKAGES) cargo test -q -p pipemill-plugin-build --test wit_packages
+	@ls -l $(WIT_PACKAGES)
+WIT_PACKAGES := $(TARGET)/wit
+
 c-header: $(CBINDGEN) ## ring/include/pipemill.h, made of ring/c
 	$(c-header)
 
@@ -125,8 +131,8 @@ VERSION    = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 RELEASE   ?= $(TARGET)/release-$(VERSION)
 CYCLONEDX := $(TARGET)/tools/bin/cargo-cyclonedx
 # A dry run: nothing is published. docs/releasing.md has the steps. BINARY names another binary, as for `wheel`.
-release: wheel $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, checksums, libraries, notes
-	CYCLONEDX=$(CYCLONEDX) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
+release: wheel wit-packages $(CYCLONEDX) ## target/release-VERSION: wheels, static binary, image, crates, WIT, checksums, libraries, notes
+	CYCLONEDX=$(CYCLONEDX) WIT_PACKAGES=$(WIT_PACKAGES) deploy/release $(RELEASE) $(VERSION) $(or $(BINARY),$(OUT)/pipemill) $(WHEELS)
 
 $(CYCLONEDX):
 	cargo install -q --locked --debug --version 0.5.9 --root $(TARGET)/tools --target-dir $(TARGET)/tools/build \
@@ -407,5 +413,5 @@ $(DIGITS): | $(VENV)/numpy
 .PHONY: help demo build test test-rust test-python test-examples test-containers test-ecosystem static wheel image bench
 .PHONY: static-aarch64 wheel-aarch64 aarch64
 .PHONY: bench-loaders bench-peers bench-scaling bench-stages fuzz soak lint
-.PHONY: c-library c-header generated miri sanitizers docs clean
+.PHONY: c-library c-header wit-packages generated miri sanitizers docs clean
 .PHONY: wasm compilers debootstrap podman chromium venv

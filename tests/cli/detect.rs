@@ -3,6 +3,7 @@
 use pipemill_tests::host::Host;
 use pipemill_tests::inputs::{gzip, recordio, tfrecord};
 use pipemill_tests::pipemill;
+use pipemill_tests::process::finish;
 use pipemill_tests::test_dir::TestDir;
 use serde_json::json;
 
@@ -91,6 +92,27 @@ fn a_channel_needs_no_decoder() {
     place.write("fifo.toml", "[[channel]]\nname = 'train'\nsource = { fifo = '/data' }\n");
     let ended = run(&place, &["config", "check", "fifo.toml"]).with_code(64);
     ended.says(&["channel `train`: decoder: missing"]);
+}
+
+#[test]
+fn a_plugin_of_the_lock_file_says_which_objects_are_its_own() {
+    let place = TestDir::new();
+    std::fs::copy(pipemill_tests::BAD_PLUGIN, place.path("x.wasm")).expect("it can be copied");
+    place.write("good.deed", b"\xa0\xde\xed and more");
+    run(&place, &["plugin", "add", "x.wasm", "--name", "deeds"]).with_code(0);
+    run(&place, &["cat", "good.deed", "--output", "count"])
+        .says(&["good.deed: decoder deeds: the plugin says so"]);
+    // Of two plugins with a name, that of the lock file is meant: the other one is not asked.
+    place.make_folder("plugins");
+    place.write("plugins/deeds.wasm", "never read");
+    let mut command = command(&place, &["cat", "good.deed", "--output", "count"]);
+    let ended = finish(command.env("PIPEMILL_PLUGIN_PATH", place.folder().join("plugins")));
+    ended.says(&["decoder deeds: the plugin says so"]);
+    // Without its file it can't be asked, and nobody knows the object.
+    std::fs::remove_dir_all(place.folder().join("pipemill.plugins")).expect("it was there");
+    run(&place, &["cat", "good.deed"])
+        .with_code(65)
+        .says(&["it is not asked which objects it reads", "its decoder is not known"]);
 }
 
 #[test]

@@ -32,6 +32,7 @@ LIMITS = {
     "This process may use": ("host/decode/src/compile/compiler_process.rs", "MAX_MEMORY"),
     "A list has at most": ("host/source/src/walk.rs", "MAX_FOLDERS"),
     "| a page of a list": ("host/source/src/s3/limit.rs", "MAX_BODY_BYTES"),
+    "| damage `decoder.toml`, or make it large |": ("host/lock/src/decoder_file.rs", "MAX_BYTES"),
     "| a key |": ("host/source/src/s3/address.rs", "MAX_KEY_BYTES"),
     "| a manifest |": ("host/source/src/s3/manifest.rs", "MAX_MANIFEST_BYTES"),
     "| a line of an augmented manifest |": ("host/source/src/s3/manifest.rs", "MAX_LINE_BYTES"),
@@ -67,6 +68,7 @@ def test_each_limit_of_compiling_is_told():
 
 APART = "tests/delivery/apart.rs"
 LOCK = "tests/plugin/test_lock.py"
+WITH_DATA = "tests/plugin/test_data_decoder.py"
 MEMORY = "tests/memory/account.rs"
 MISDEEDS = "tests/sandbox/misdeeds.rs"
 PREPARE = "tests/sandbox/prepare.rs"
@@ -137,6 +139,12 @@ TESTS = {
     "- Whoever can write `pipemill": (LOCK, "test_the_lock_file_is_that_of_the_configuration_or_of_the_folder"),
     "- Name, version, authors": (LOCK, "test_the_description_of_a_plugin_is_shown"),
     "- Whatever it is, a plugin runs": (MISDEEDS, '"alloc"'),
+    "| name any plugin |": (WITH_DATA, "test_without_trust_it_is_said_and_nothing_of_it_is_used"),
+    "| take the file away,": (WITH_DATA, "test_a_run_does_not_go_on_with_another_decoder"),
+    "| name another plugin that": (WITH_DATA, "test_a_plugin_that_replaces_a_trusted_one_is_not_trusted_for_it"),
+    "| set options of the trusted": (WITH_DATA, "test_options_of_the_reader_go_before_those_of_the_data"),
+    "| name an address |": (WITH_DATA, "test_addresses_that_data_may_not_name"),
+    "| damage `decoder.toml`,": (WITH_DATA, "test_a_damaged_file_is_refused_where_something_is_trusted"),
     "| a consumer |": CHAOS,
     "| the command |": CHAOS,
     "| the host |": CHAOS,

@@ -289,7 +289,10 @@ def test_several_versions_of_a_name(place):
     assert place.words("mine@1") == place.words("mine@2") == WORDS
     assert "has `mine@1`, `mine@2`" in place.refused(64, "plugin", "remove", "mine")
     why = place.refused(64, "plugin", "add", place.write("o.wasm", plugin("mine", "2", authors="x")))
-    assert "has `mine@2` already" in why and "plugin remove mine@2" in why, why
+    assert "has `mine@2` already" in why and "give --replace" in why, why
+    replaced = place.done("plugin", "add", "o.wasm", "--replace")
+    assert f"in pipemill.lock, in place of the one with {sha256(plugin('mine', '2'))}" in replaced, replaced
+    assert place.file_of(plugin("mine", "2", authors="x")).exists() and not place.file_of(plugin("mine", "2")).exists()
     place.done("plugin", "remove", "mine@1")
     assert place.words("mine") == WORDS
     assert "has no plugin `mine@1`; it has `mine@2`" in place.refused(64, "plugin", "remove", "mine@1")

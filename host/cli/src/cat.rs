@@ -13,13 +13,14 @@ use pipemill_channel::{
     Outcome, Workers,
 };
 use pipemill_decode::{Builtins, Limits};
+use pipemill_planned::read_for;
 use pipemill_source::{Compression, Paths, ReadSettings, Source, Stop};
 use pipemill_types::AddedField;
 
-use super::find_decoder::{DecodedSource, find_decoder};
+use super::find_decoder::{DecodedSource, TrustArgs, find_decoder, known_decoder};
 use super::matching::{Condition, Matching};
 use super::print::{self, Choice, Output, Printer};
-use super::{engine, exit, load, output, s3};
+use super::{engine, exit, output, s3};
 use pipemill_channel::memory_sink::MemorySink;
 use pipemill_config::parse_size;
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
@@ -44,6 +45,8 @@ pub(super) struct Args {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// What to print [default: table on a terminal, else jsonl]
     #[arg(long, value_enum)]
     output: Option<Output>,
@@ -162,14 +165,12 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         Ok(engine) => engine,
         Err(code) => return code,
     };
-    // The decoder is loaded before the source is opened, so that a mistake in its options is
-    // reported first.
-    let plugin = match &args.decoder {
-        None => None,
-        Some(name) => match load(&engine, name, &args.options, exit::USAGE) {
-            Ok(plugin) => Some(plugin),
-            Err(code) => return code,
-        },
+    let reach = (&args.s3, &args.trust);
+    let known =
+        known_decoder(&engine, args.decoder.as_deref(), &args.options, &args.sources, reach);
+    let plugin = match known {
+        Ok(known) => known.map(|known| known.ready),
+        Err(code) => return code,
     };
     let stop = match Stop::new() {
         Ok(stop) => stop,
@@ -196,10 +197,8 @@ pub(super) fn main(args: Args, builtins: Builtins) -> ExitCode {
         CompressionArg::Zlib => Compression::Zlib,
         CompressionArg::Zstd => Compression::Zstd,
     };
-    let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
-    let companions = plugin.as_ref().map(|ready| ready.plugin.companions().clone());
-    let companions = companions.unwrap_or_default();
-    let reading = ReadSettings { compression, on_demand, companions, ..ReadSettings::default() };
+    let reading = ReadSettings { compression, ..ReadSettings::default() };
+    let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), reading);
     let mut source: Box<dyn Source> =
         Box::new(Paths::new(args.sources, reading, args.s3.access(), stop));
     if !args.conditions.is_empty() {

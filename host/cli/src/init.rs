@@ -147,7 +147,17 @@ fn configuration(channels: &[Described<'_>], s3: &S3Args) -> String {
             text.push_str(&format!("# {}\n", Printable::line(line)));
         }
         text.push_str(&format!("[[channel]]\nname = {}\n", quote(&channel.name)));
-        text.push_str(&format!("decoder = {}\n", quote(&channel.sample.decoder)));
+        match &channel.sample.trusted {
+            Some(sha256) => {
+                let decoder = &channel.sample.decoder;
+                text.push_str(&format!(
+                    "# The decoder {decoder} comes with the data.\ntrust = [\"sha256:{sha256}\"]\n"
+                ));
+            }
+            None => {
+                text.push_str(&format!("decoder = {}\n", quote(&channel.sample.decoder)));
+            }
+        }
         text.push_str(&options(&channel.sample));
         text.push_str(&format!("source = {{ {} }}\n", source(channel.source, s3)));
         text.push_str(

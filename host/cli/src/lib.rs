@@ -67,7 +67,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
 
-use pipemill_decode::{Builtins, COMPILE_STDIN, Engine, Limits, ReadyPlugin, compile_stdin};
+use pipemill_decode::{
+    Builtins, COMPILE_STDIN, Engine, Limits, Plugin, ReadyPlugin, compile_stdin,
+};
 use pipemill_types::Printable;
 
 use pipemill_telemetry::log::{self, Format};
@@ -120,6 +122,12 @@ fn load(
 ) -> Result<ReadyPlugin, ExitCode> {
     let plugin = pipemill_lock::load(engine, None, name, None)
         .map_err(|error| exit::because(unusable, error))?;
+    ready(plugin, options)
+}
+
+/// Makes a decoder ready for its options. If something is wrong it reports that and returns the
+/// exit code.
+fn ready(plugin: Plugin, options: &[(String, String)]) -> Result<ReadyPlugin, ExitCode> {
     plugin.with_options(options, &Limits::default()).map_err(|faults| {
         let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
         exit::because_all(exit::USAGE, &faults)

@@ -9,15 +9,16 @@ use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Failure, Learning, OnError, OnPluginError, Outcome,
     StopReason, Workers,
 };
-use pipemill_decode::{Engine, Limits};
+use pipemill_decode::{Digest, Engine, Limits};
+use pipemill_planned::read_for;
 use pipemill_source::{Paths, ReadOutcome, ReadSettings, Source, SourceEvent, Stop};
 use pipemill_types::{ABSENT, Field};
 
 use super::cat::key_value;
-use super::find_decoder::{DecodedSource, find_decoder};
+use super::find_decoder::{DecodedSource, TrustArgs, find_decoder, known_decoder};
 use super::print::table;
 use super::propose::{self, JsonFields, Proposal};
-use super::{exit, load, s3};
+use super::{exit, s3};
 use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
 use pipemill_config::parse_size;
 
@@ -46,6 +47,8 @@ pub(super) struct DecoderArgs {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Largest record, with its unit
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_size)]
     max_record: u64,
@@ -59,6 +62,8 @@ pub(super) struct Sample {
     /// The decoder, and its options.
     pub(super) decoder: String,
     pub(super) options: Vec<(String, String)>,
+    /// The SHA-256 of the decoder, if it came with the data.
+    pub(super) trusted: Option<Digest>,
     /// The fields of the records.
     pub(super) fields: Vec<Field>,
     /// Of each field, its values in the first records, as text.
@@ -106,16 +111,15 @@ pub(super) fn sample(
     args: &DecoderArgs,
 ) -> Result<Sample, ExitCode> {
     s3::check_addresses(sources)?;
-    // The decoder is loaded before the source is opened, so that a mistake in its options is
-    // reported first.
-    let plugin = match &args.decoder {
-        Some(name) => Some(load(engine, name, &args.options, exit::USAGE)?),
-        None => None,
-    };
+    let reach = (&args.s3, &args.trust);
+    let known = known_decoder(engine, args.decoder.as_deref(), &args.options, sources, reach)?;
+    let with_data = known.as_ref().filter(|known| known.with_data.is_some());
+    let trusted = with_data.map(|known| *known.ready.plugin.digest());
+    let plugin = known.map(|known| known.ready);
     let stop = Stop::new()
         .map_err(|error| exit::because(exit::SYSTEM, format!("can't start: {error}")))?;
-    let source =
-        Box::new(Paths::new(sources.to_vec(), ReadSettings::default(), args.s3.access(), stop));
+    let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), ReadSettings::default());
+    let source = Box::new(Paths::new(sources.to_vec(), reading, args.s3.access(), stop));
     let DecodedSource { plugin, mut options, source } = match plugin {
         Some(ready) => DecodedSource::new(ready, source),
         None => find_decoder(engine, source, &args.options, true)?,
@@ -153,7 +157,7 @@ pub(super) fn sample(
     let total = channel.source.total_size();
     let stats = ChannelStats::default();
     let sampler = Sampler {
-        sample: Sample { decoder, options, proposal, ..Sample::default() },
+        sample: Sample { decoder, options, trusted, proposal, ..Sample::default() },
         lines,
         started: None,
     };

@@ -62,6 +62,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
     }
     let decoder = decoder(reader, &source);
     let sha256 = sha256(reader);
+    let trust = trust(reader, &source);
     let options = options(reader);
     let added_fields = added_fields(reader, &source);
     let policy = reader.choice(&ON_ERROR);
@@ -90,6 +91,7 @@ pub(super) fn channel(reader: &Reader, taken: &mut Taken) -> ReadResult<Channel>
         decoder: decoder?,
         decoder_place: reader.place(DECODER.name),
         sha256: sha256?,
+        trust: trust?,
         options,
         option_places,
         added_fields: added_fields?,
@@ -188,6 +190,28 @@ fn sha256(reader: &Reader) -> ReadResult<Option<Digest>> {
         let remedy = "`sha256sum FILE.wasm` prints it, and so does `pipemill plugin inspect`";
         reader.wrong(SHA256.name, SHA256.expected, &found, remedy.to_owned())
     })
+}
+
+/// The decoders that may come with the data.
+fn trust(reader: &Reader, source: &ReadResult<Source>) -> ReadResult<Vec<Digest>> {
+    let Some(given) = reader.texts(&TRUST)? else { return Ok(Vec::new()) };
+    let refuse = |why: &str| {
+        let remedy = "leave one of them out".to_owned();
+        Err(reader.fault(TRUST.name, format!("does not go with {why}"), remedy))
+    };
+    if reader.has(&DECODER) {
+        return refuse("`decoder`: it is for decoders that come with the data");
+    }
+    if let Ok(Source::Index(_)) = source {
+        return refuse("an index, which names its decoder");
+    }
+    let digest = |text: String| {
+        Digest::of_identity(&text).map_err(|_| {
+            let remedy = "`pipemill plugin inspect` prints the SHA-256 of a plugin".to_owned();
+            reader.wrong(TRUST.name, TRUST.expected, &format!("{text:?}"), remedy)
+        })
+    };
+    given.into_iter().map(digest).collect()
 }
 
 /// The decoder's options as text, and the place of each.

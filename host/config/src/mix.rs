@@ -11,9 +11,10 @@ use super::model::{Channel, Mix, MixInput, Source};
 use super::read::Reader;
 
 /// Keys that only a channel with its own source and decoder has; a mix has none of them.
-static READING_KEYS: [&dyn Key; 11] = [
+static READING_KEYS: [&dyn Key; 12] = [
     &DECODER,
     &SHA256,
+    &TRUST,
     &OPTIONS,
     &ADD_FIELDS,
     &ON_ERROR,

@@ -67,6 +67,9 @@ pub struct Channel {
     pub decoder_place: TextPosition,
     /// The digest that the decoder's file must have.
     pub sha256: Option<Digest>,
+    /// The decoders that may come with the data, by the SHA-256 of their files. Only without
+    /// `decoder`.
+    pub trust: Vec<Digest>,
     /// The decoder's options as text, in the order in which the file has them.
     pub options: Vec<(String, String)>,
     /// The place of each of `options` in the file, in the same order.
@@ -164,6 +167,7 @@ impl Channel {
             decoder: Some(decoder),
             decoder_place: TextPosition::default(),
             sha256: None,
+            trust: Vec::new(),
             options: Vec::new(),
             option_places: Vec::new(),
             added_fields: Vec::new(),

@@ -85,6 +85,10 @@ fn reading_lines(writer: &mut TomlWriter, channel: &Channel) {
     if let Some(digest) = &channel.sha256 {
         writer.line(SHA256.name, word(&digest.to_string()));
     }
+    if !channel.trust.is_empty() {
+        let digests = channel.trust.iter().map(|digest| word(&format!("sha256:{digest}")));
+        writer.line(TRUST.name, format!("[{}]", digests.collect::<Vec<_>>().join(", ")));
+    }
     if !channel.options.is_empty() {
         let options = channel.options.iter().map(|(name, value)| (key(name), quote(value)));
         writer.line(OPTIONS.name, inline(options));

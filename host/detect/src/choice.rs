@@ -421,7 +421,7 @@ fn unnamed(sniffed: &Sniffed) -> Result<Found, Refusal> {
     }
 }
 
-/// The plugin on the search path whose own rule matches the object.
+/// The plugin whose own rule matches the object.
 fn plugin(
     object: &str,
     head: &[u8],

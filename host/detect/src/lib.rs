@@ -21,23 +21,7 @@ mod text;
 
 use std::fmt;
 
-use pipemill_decode::{DetectionRule, Engine, Plugin};
-
 pub use source::{DetectError, detect, expecting};
-
-/// The plugins on the search path that claim objects. A plugin that can't be used is left out, with
-/// a warning.
-pub fn plugin_rules(engine: &Engine) -> Vec<(String, DetectionRule)> {
-    let mut rules = Vec::new();
-    for name in engine.plugins_on_path() {
-        match Plugin::load(engine, &name, None) {
-            Ok(plugin) if *plugin.detection() == DetectionRule::default() => {}
-            Ok(plugin) => rules.push((name, plugin.detection().clone())),
-            Err(error) => log::warn!("{error}; it is not asked which objects it reads"),
-        }
-    }
-    rules
-}
 
 /// A format that a decoder reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +44,7 @@ enum Format {
     Avro,
     Parquet,
     MessagePack,
-    /// A plugin on the search path, by its name.
+    /// A plugin of the lock file or on the plugin path, by its name.
     Plugin(String),
 }
 

@@ -1,7 +1,10 @@
 //! Plugins by their names: `pipemill.lock` says which file a name stands for, by its SHA-256, and
 //! the folder next to it has the files. `pipemill plugin add` writes both. A host only reads them:
-//! it never fetches a plugin.
+//! it never fetches a plugin of the lock file. A decoder that comes with data is fetched from where
+//! these say, if it is trusted.
 //!
+//! - `data_decoder`: the decoder that comes with data, if it is trusted.
+//! - `decoder_file`: the content of the file `decoder.toml` that names it.
 //! - `fetch`: reads a plugin from its origin.
 //! - `lock_file`: the content of `pipemill.lock`.
 //! - `lookup`: from a decoder's name to a plugin: one of the lock file, or any other.
@@ -11,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+mod data_decoder;
+mod decoder_file;
 mod fetch;
 mod lock_file;
 mod lookup;
@@ -18,9 +23,10 @@ mod name;
 mod origin;
 mod store;
 
+pub use data_decoder::{DataDecoder, Trust, decoder_of_data};
 pub use fetch::fetch;
 pub use lock_file::{LOCK_FILE, LockError, LockFile, LockedPlugin};
-pub use lookup::{load, locked_path, read};
+pub use lookup::{detection_rules, load, locked_path, read};
 pub use name::{PluginName, WantedPlugin};
 pub use origin::Origin;
 pub use store::{Added, Store};

@@ -87,7 +87,7 @@ impl LockFile {
     /// # Errors
     /// It can't be read, is damaged, or was written by a later version of pipemill.
     pub fn read(path: &Path) -> Result<Self, LockError> {
-        let text = read_text(path)
+        let text = read_text(path, MAX_BYTES)
             .map_err(|why| LockError::new(path, format!("the lock file can't be read: {why}")))?;
         Self::parse(path, &text).map_err(|why| {
             let remedy = "restore it, for example with git; or remove it, and add its plugins \
@@ -186,16 +186,16 @@ impl Entry {
     }
 }
 
-/// Reads a file of a limited size.
-fn read_text(path: &Path) -> io::Result<String> {
+/// Reads a regular file of at most `most` bytes.
+pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     // Opening a FIFO would wait for its writer.
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is a folder, pipe or device, not a regular file"));
     }
     let mut bytes = Vec::new();
-    if file.take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+    if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }

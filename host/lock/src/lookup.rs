@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pipemill_decode::{Digest, Engine, Plugin, PluginError, read_plugin_file};
+use pipemill_decode::{DetectionRule, Digest, Engine, Plugin, PluginError, read_plugin_file};
 use pipemill_types::printable;
 
 use crate::lock_file::{LOCK_FILE, LockFile, LockedPlugin};
@@ -62,6 +62,30 @@ pub fn read(
         Some(found) => found.read().map(Cow::Owned).map_err(|why| error(name, why)),
         None => Plugin::file(engine, name).map_err(|why| with_names(engine, why, name, &lock)),
     }
+}
+
+/// The plugins that claim objects, for channels that name no decoder: those of the lock file, and
+/// those on the plugin path that no plugin of the lock file hides. A plugin that can't be used is
+/// left out, with a warning.
+pub fn detection_rules(engine: &Engine, config: Option<&Path>) -> Vec<(String, DetectionRule)> {
+    let lock = locked_path(config).map(|path| LockFile::read(&path));
+    let lock = lock.transpose().unwrap_or_else(|error| {
+        log::warn!("{error}; none of its plugins is asked which objects it reads");
+        None
+    });
+    let locked = lock.map_or_else(Vec::new, |lock| lock.plugins);
+    let is_free = |name: &String| locked.iter().all(|plugin| plugin.name.name() != name);
+    let names = locked.iter().map(|plugin| plugin.name.to_string());
+    let on_path = engine.plugins_on_path().into_iter().filter(is_free);
+    let mut rules = Vec::new();
+    for name in names.chain(on_path) {
+        match load(engine, config, &name, None) {
+            Ok(plugin) if *plugin.detection() == DetectionRule::default() => {}
+            Ok(plugin) => rules.push((name, plugin.detection().clone())),
+            Err(error) => log::warn!("{error}; it is not asked which objects it reads"),
+        }
+    }
+    rules
 }
 
 /// The path of the lock file for this configuration, if there is one.

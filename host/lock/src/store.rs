@@ -29,6 +29,8 @@ pub enum Added {
     New,
     /// It had this plugin already. Its origin is the new one.
     Known,
+    /// It had a plugin with another SHA-256, whose place this one has taken.
+    Replaced(Digest),
 }
 
 impl Store {
@@ -66,21 +68,27 @@ impl Store {
         }
     }
 
-    /// Adds a plugin with these bytes, which have its digest.
+    /// Adds a plugin with these bytes, which have its digest. With `replaces`, it takes the place
+    /// of one with the same name and version and another digest.
     ///
     /// # Errors
-    /// The lock file has another file for this name and version, or a file can't be written.
-    pub fn add(&self, plugin: LockedPlugin, bytes: &[u8]) -> Result<Added, LockError> {
+    /// The lock file has another file for this name and version, and it is not to be replaced; or a
+    /// file can't be written.
+    pub fn add(
+        &self,
+        plugin: LockedPlugin,
+        bytes: &[u8],
+        replaces: bool,
+    ) -> Result<Added, LockError> {
         let mut lock = self.read()?;
         let at = lock.plugins.iter().position(|known| known.name == plugin.name);
-        if let Some(known) = at.map(|at| &lock.plugins[at])
-            && known.sha256 != plugin.sha256
-        {
+        let older = at.map(|at| lock.plugins[at].clone());
+        let older = older.filter(|older| older.sha256 != plugin.sha256);
+        if let Some(known) = older.as_ref().filter(|_| !replaces) {
             let (name, then, now) = (&plugin.name, known.sha256, plugin.sha256);
             let message = format!(
                 "has `{name}` already, with the SHA-256 {then}, from {}; this one has {now}: add \
-                 it with another version or another --name, or run `pipemill plugin remove \
-                 {name}` first",
+                 it with another version or another --name, or give --replace",
                 pipemill_types::printable(&known.origin)
             );
             return Err(LockError::new(&self.path, message));
@@ -89,7 +97,7 @@ impl Store {
         let added = match at {
             Some(at) => {
                 lock.plugins[at] = plugin;
-                Added::Known
+                older.as_ref().map_or(Added::Known, |older| Added::Replaced(older.sha256))
             }
             None => {
                 lock.plugins.push(plugin);
@@ -98,6 +106,9 @@ impl Store {
             }
         };
         self.write(&lock)?;
+        if let Some(older) = older {
+            self.remove_file(&lock, &older)?;
+        }
         Ok(added)
     }
 
@@ -125,16 +136,23 @@ impl Store {
         };
         lock.plugins.retain(|other| other.name != plugin.name);
         self.write(&lock)?;
-        if lock.plugins.iter().all(|other| other.sha256 != plugin.sha256) {
-            let file = lock.file_of(&plugin);
-            match fs::remove_file(&file) {
-                Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                    return Err(LockError::new(&file, format!("can't be removed: {why}")));
-                }
-                _ => {}
-            }
-        }
+        self.remove_file(&lock, &plugin)?;
         Ok(plugin)
+    }
+
+    /// Removes the file of a plugin that the lock file has no longer, if no other plugin of it has
+    /// the same file.
+    fn remove_file(&self, lock: &LockFile, plugin: &LockedPlugin) -> Result<(), LockError> {
+        if lock.plugins.iter().any(|other| other.sha256 == plugin.sha256) {
+            return Ok(());
+        }
+        let file = lock.file_of(plugin);
+        match fs::remove_file(&file) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                Err(LockError::new(&file, format!("can't be removed: {why}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the file of a plugin, unless it is there as it should be.
@@ -207,8 +225,11 @@ mod tests {
             let store = Store::open(&path).unwrap();
             for name in order {
                 let bytes = name.as_bytes();
-                assert_eq!(store.add(plugin(name, "1", bytes), bytes).unwrap(), Added::New);
-                assert_eq!(store.add(plugin(name, "1", bytes), bytes).unwrap(), Added::Known);
+                assert_eq!(store.add(plugin(name, "1", bytes), bytes, false).unwrap(), Added::New);
+                assert_eq!(
+                    store.add(plugin(name, "1", bytes), bytes, false).unwrap(),
+                    Added::Known
+                );
             }
             let text = fs::read_to_string(&path).unwrap();
             for name in order {
@@ -227,7 +248,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join(LOCK_FILE)).unwrap();
         for name in ["one", "two"] {
-            store.add(plugin(name, "", b"same"), b"same").unwrap();
+            store.add(plugin(name, "", b"same"), b"same", false).unwrap();
         }
         let file = store.folder.join(file_name(&Digest::of(b"same")));
         store.remove("one").unwrap();
@@ -242,12 +263,20 @@ mod tests {
     fn another_file_under_the_same_version_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join(LOCK_FILE)).unwrap();
-        store.add(plugin("a", "1", b"one"), b"one").unwrap();
+        store.add(plugin("a", "1", b"one"), b"one", false).unwrap();
         let before = fs::read(&store.path).unwrap();
-        let why = store.add(plugin("a", "1", b"two"), b"two").unwrap_err().to_string();
-        assert!(why.contains("has `a@1` already") && why.contains("remove"), "{why}");
+        let why = store.add(plugin("a", "1", b"two"), b"two", false).unwrap_err().to_string();
+        assert!(why.contains("has `a@1` already") && why.contains("--replace"), "{why}");
         assert_eq!(fs::read(&store.path).unwrap(), before);
-        store.add(plugin("a", "2", b"two"), b"two").unwrap();
+        store.add(plugin("a", "2", b"two"), b"two", false).unwrap();
+        // What is to be replaced is, and its file goes unless another name has it.
+        let file = |bytes: &[u8]| store.folder.join(file_name(&Digest::of(bytes)));
+        let added = store.add(plugin("a", "1", b"two"), b"two", true).unwrap();
+        assert_eq!(added, Added::Replaced(Digest::of(b"one")));
+        assert!(!file(b"one").exists() && file(b"two").exists());
+        assert_eq!(store.add(plugin("a", "1", b"two"), b"two", true).unwrap(), Added::Known);
+        store.add(plugin("a", "1", b"one"), b"one", true).unwrap();
+        assert!(file(b"one").exists() && file(b"two").exists());
         let why = store.remove("a").unwrap_err().to_string();
         assert!(why.contains("has `a@1`, `a@2`: name one"), "{why}");
         assert_eq!(store.remove("a@1").unwrap().name.version(), "1");
@@ -260,7 +289,7 @@ mod tests {
         let left = folder.path().join(".pipemill.lock.new");
         fs::write(&left, "version =").unwrap();
         let store = Store::open(&path).unwrap();
-        store.add(plugin("a", "1", b"one"), b"one").unwrap();
+        store.add(plugin("a", "1", b"one"), b"one", false).unwrap();
         assert!(!left.exists());
         assert_eq!(store.read().unwrap().plugins.len(), 1);
     }

@@ -5,6 +5,7 @@
 //! object for all who read it: offsets, sections, states and indexes count the bytes of the parts.
 //!
 //! - `source`: [`Planned`], a source whose objects are planned.
+//! - `reading`: how objects are read for a decoder.
 //! - `ask`: asks the decoder for the plan of an object, and checks the answers.
 //! - `memory`: a small object, all of whose bytes are in memory.
 //! - `plan`: a checked plan.
@@ -16,7 +17,9 @@ mod ask;
 mod input;
 mod memory;
 mod plan;
+mod reading;
 mod source;
 
 pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
+pub use reading::read_for;
 pub use source::{PlanMaker, Planned};

@@ -10,8 +10,10 @@ use pipemill_channel::{
     Workers,
 };
 use pipemill_decode::{DetectionRule, Engine, Plugin, ReadyPlugin};
+use pipemill_lock::{Trust, decoder_of_data};
+use pipemill_planned::read_for;
 use pipemill_ring::host::{MemoryError, Ring, RingConfig, RingError};
-use pipemill_source::{Awaited, Compression, Source, Stop};
+use pipemill_source::{Awaited, Compression, Source, Stop, s3};
 use pipemill_types::{MemoryBudget, TakenMemory};
 
 use super::channel_task::ChannelTask;
@@ -66,9 +68,10 @@ pub fn prepare(
 ) -> Result<Vec<PreparedChannel>, NotReady> {
     let mut sources = Sources::new(config.s3_budget, stop.clone());
     let stops = stops(config, stop)?;
-    let (config, opened) = find_decoders(config, engine, &mut sources, &stops)?;
+    let (config, found) = find_decoders(config, engine, &mut sources, &stops)?;
     let config = &config;
-    let (plugins, rings) = plugins_and_rings(config, plan, engine, (&mut sources, &stops));
+    let (plugins, rings) = plugins_and_rings(config, plan, engine, (&mut sources, &stops), &found);
+    let opened = found.into_iter().map(FoundDecoder::opened);
     let mut parts = plugins.into_iter().zip(opened);
     let mut faults = Vec::new();
     let mut channels = Vec::new();
@@ -125,16 +128,20 @@ fn plugins_and_rings<'a>(
     plan: &'a ResourcePlan,
     engine: &'a Engine,
     (sources, stops): (&mut Sources, &[Stop]),
+    found: &'a [FoundDecoder],
 ) -> PluginsAndRings {
+    let mut found = found.iter().map(FoundDecoder::plugin);
     let served = || config.channels.iter().zip(&plan.channels);
     thread::scope(|scope| {
         let start = |((channel, plan), stop): ((&'a config::Channel, &'a ChannelResources), _)| {
             let mut is_measured = false;
+            let found = &mut found;
             let load = |(one, resources)| {
+                let plugin = found.next().flatten();
                 let first = first_objects(channel, (one, resources), sources, stop);
                 is_measured |= first.is_some() || one.indexed.is_some();
                 scope.spawn(move || {
-                    let plugin = load(config, one, engine)?;
+                    let plugin = load_found(config, one, engine, plugin)?;
                     let measured = measure(channel, one, resources, &plugin, first);
                     Ok((plugin, measured))
                 })
@@ -249,7 +256,7 @@ pub(super) struct Opened {
 
 impl Opened {
     /// `plugin` is the decoder, if it is known.
-    fn new(
+    pub(super) fn new(
         channel: &config::Channel,
         sources: &mut Sources,
         stop: &Stop,
@@ -257,8 +264,7 @@ impl Opened {
     ) -> io::Result<Opened> {
         let mut channel = channel.clone();
         if let Some(reading) = channel.source.reading_mut() {
-            reading.on_demand = plugin.map(Plugin::plans);
-            reading.companions = plugin.map(Plugin::companions).cloned().unwrap_or_default();
+            *reading = read_for(plugin, reading.clone());
         }
         let first = sources.open_first(&channel, stop.clone())?;
         let source = sources.open_until(&channel.name, channel.source, stop.clone())?;
@@ -266,42 +272,99 @@ impl Opened {
     }
 }
 
-/// The sources of channels whose decoders were found: they are open, and nothing of them is lost.
-type OpenSources = Vec<Option<Opened>>;
+/// How the decoder of a channel was found.
+enum FoundDecoder {
+    /// The configuration names it.
+    Named,
+    /// It came with the data.
+    WithData(Plugin),
+    /// By the first objects of the source, which is open: nothing of it is lost.
+    ByObjects(Opened),
+}
+
+impl FoundDecoder {
+    fn opened(self) -> Option<Opened> {
+        match self {
+            Self::ByObjects(opened) => Some(opened),
+            Self::Named | Self::WithData(_) => None,
+        }
+    }
+
+    fn plugin(&self) -> Option<Plugin> {
+        match self {
+            Self::WithData(plugin) => Some(plugin.clone()),
+            Self::Named | Self::ByObjects(_) => None,
+        }
+    }
+}
 
 /// Finds the decoders of the channels that name none. Returns the configuration with all decoders,
-/// and the sources that were opened for it.
+/// and how each was found.
 fn find_decoders(
     config: &Config,
     engine: &Engine,
     sources: &mut Sources,
     stops: &[Stop],
-) -> Result<(Config, OpenSources), NotReady> {
-    let mut config = config.clone();
-    let (mut opened, mut faults, mut rules) = (Vec::new(), Vec::new(), None);
+) -> Result<(Config, Vec<FoundDecoder>), NotReady> {
+    let (given, mut config) = (config, config.clone());
+    let (mut all, mut faults, mut rules) = (Vec::new(), Vec::new(), None);
     let of_channel = |(channel, stop)| {
         config::Channel::decoded_mut(channel).into_iter().map(move |one| (one, stop))
     };
     for (channel, stop) in config.channels.iter_mut().zip(stops).flat_map(of_channel) {
         if channel.decoder.is_some() {
-            opened.push(None);
+            all.push(FoundDecoder::Named);
             continue;
         }
-        let rules = rules.get_or_insert_with(|| detect::plugin_rules(engine)).clone();
-        match find_decoder(channel, sources, rules, stop) {
-            Ok(source) => opened.push(Some(source)),
+        let found = match decoder_with_data(given, channel, engine) {
+            Ok(Some(plugin)) => Ok(FoundDecoder::WithData(plugin)),
+            Ok(None) => {
+                let file = Path::new(&given.file);
+                let rules =
+                    rules.get_or_insert_with(|| pipemill_lock::detection_rules(engine, Some(file)));
+                let found = find_decoder(channel, sources, rules.clone(), stop);
+                found.map(FoundDecoder::ByObjects)
+            }
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(found) => all.push(found),
             Err(why) => faults.push(format!("channel `{}`: {why}", channel.name)),
         }
     }
-    if faults.is_empty() {
-        Ok((config, opened))
-    } else {
-        Err(NotReady { faults, of_sources: true })
-    }
+    if faults.is_empty() { Ok((config, all)) } else { Err(NotReady { faults, of_sources: true }) }
 }
 
-/// Finds the decoder of a channel, logs it, and adds it to the channel. The error is a text for
-/// people.
+/// The decoder that comes with the data of a channel, if it is trusted. It is added to the channel.
+///
+/// # Errors
+/// It can't be used; the error is a text for people.
+pub(super) fn decoder_with_data(
+    config: &Config,
+    channel: &mut config::Channel,
+    engine: &Engine,
+) -> Result<Option<Plugin>, String> {
+    let (places, s3) = match &channel.source {
+        config::Source::Files { pattern, .. } => {
+            let anything = s3::Selection::Objects(Vec::new());
+            (pattern.decoder_places(), s3::Settings::new(anything))
+        }
+        config::Source::S3(settings) => (settings.selection.decoder_places(), *settings.clone()),
+        _ => return Ok(None),
+    };
+    let trust = Trust { digests: &channel.trust, config: Some(Path::new(&config.file)) };
+    let Some(found) = decoder_of_data(engine, trust, &s3, &places)? else { return Ok(None) };
+    let options = found.options(&channel.options);
+    // Options of the file have no place in the configuration: their faults are reported at the
+    // channel.
+    channel.option_places.resize(options.len(), channel.decoder_place);
+    channel.options = options;
+    channel.decoder = Some(DecoderRef::Name(found.plugin.name().to_owned()));
+    Ok(Some(found.plugin))
+}
+
+/// Finds the decoder of a channel by its objects, logs it, and adds it to the channel. The error is
+/// a text for people.
 pub(super) fn find_decoder(
     channel: &mut config::Channel,
     sources: &mut Sources,
@@ -354,6 +417,16 @@ pub(super) fn load(
     channel: &config::Channel,
     engine: &Engine,
 ) -> Result<ReadyPlugin, Vec<Fault>> {
+    load_found(config, channel, engine, None)
+}
+
+/// As [`load`], with the plugin, if it is known: the one that came with the data.
+pub(super) fn load_found(
+    config: &Config,
+    channel: &config::Channel,
+    engine: &Engine,
+    plugin: Option<Plugin>,
+) -> Result<ReadyPlugin, Vec<Fault>> {
     let fault = |place: config::TextPosition, message: String| Fault {
         file: config.file.clone(),
         place,
@@ -364,7 +437,9 @@ pub(super) fn load(
     };
     let decoder = channel.decoder.as_ref().map(DecoderRef::text).unwrap_or_default();
     let file = Path::new(&config.file);
-    let plugin = pipemill_lock::load(engine, Some(file), &decoder, channel.sha256.as_ref())
+    let load = || pipemill_lock::load(engine, Some(file), &decoder, channel.sha256.as_ref());
+    let plugin = plugin
+        .map_or_else(load, Ok)
         .map_err(|error| vec![fault(channel.decoder_place, error.to_string())])?;
     if let Some(indexed) = &channel.indexed
         && indexed.decoder != plugin.identity()

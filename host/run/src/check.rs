@@ -2,17 +2,18 @@
 //! decodes the first record of each source.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use pipemill_channel::{Batch, ChannelStats, Failure, OnError, Outcome, StopReason};
 use pipemill_decode::{Engine, ReadyPlugin, Stream};
 use pipemill_types::{ABSENT, Field, StreamInfo};
 
-use super::channels::{find_decoder, load, new_channel};
+use super::channels::{Opened, decoder_with_data, find_decoder, load, load_found, new_channel};
 use crate::factory::Sources;
 use pipemill_channel::memory_sink::{LookAtRecords, MemorySink};
 use pipemill_config::{self as config, Config, Fault, Source};
-use pipemill_detect as detect;
+use pipemill_lock::detection_rules;
 use pipemill_types::record_json as json;
 
 /// Loads a channel's plugin, and opens a stream in it with the channel's options. `None` for a
@@ -106,16 +107,7 @@ pub fn try_channel(
             let source = sources.open(&channel.name, channel.source.clone());
             (source.map_err(TryError::Source)?, plugin)
         }
-        None => {
-            let rules = detect::plugin_rules(engine);
-            let stop = sources.stop();
-            let source = find_decoder(&mut channel, sources, rules, &stop).map_err(|why| {
-                TryError::Decoder(vec![format!("channel `{}`: {why}", channel.name)])
-            })?;
-            let faults = |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect();
-            let plugin = load(config, &channel, engine);
-            (source.source, plugin.map_err(|found| TryError::Decoder(faults(found)))?)
-        }
+        None => find(config, &mut channel, engine, sources)?,
     };
     let mut channel = new_channel(&channel, source, plugin, 1);
     let mut sink = MemorySink::new(FirstRecord::default(), BATCH_MEMORY);
@@ -126,6 +118,28 @@ pub fn try_channel(
             None => Tried::Empty,
         }),
     }
+}
+
+/// Finds the decoder of a channel that names none, and opens its source.
+fn find(
+    config: &Config,
+    channel: &mut config::Channel,
+    engine: &Engine,
+    sources: &mut Sources,
+) -> Result<(Box<dyn pipemill_source::Source>, ReadyPlugin), TryError> {
+    let name = channel.name.clone();
+    let failed = |why: String| TryError::Decoder(vec![format!("channel `{name}`: {why}")]);
+    let faults =
+        |faults: Vec<Fault>| TryError::Decoder(faults.iter().map(Fault::to_string).collect());
+    let stop = sources.stop();
+    if let Some(plugin) = decoder_with_data(config, channel, engine).map_err(failed)? {
+        let ready = load_found(config, channel, engine, Some(plugin)).map_err(faults)?;
+        let opened = Opened::new(channel, sources, &stop, Some(&ready.plugin));
+        return Ok((opened.map_err(TryError::Source)?.source, ready));
+    }
+    let rules = detection_rules(engine, Some(Path::new(&config.file)));
+    let opened = find_decoder(channel, sources, rules, &stop).map_err(failed)?;
+    Ok((opened.source, load(config, channel, engine).map_err(faults)?))
 }
 
 /// Bytes of memory for a batch.

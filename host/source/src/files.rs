@@ -13,7 +13,7 @@ use crate::companions::take_out;
 use crate::file_identity::{ListedFile, file_facts, list_identity};
 use crate::file_system::FileSystems;
 use crate::file_version::SizeAndTime;
-use crate::hidden::{LeftOut, is_hidden, is_index, names_hidden};
+use crate::hidden::{LeftOut, describes_data, is_hidden, names_hidden};
 use crate::open::{Found, Opened};
 use crate::reading::file_size;
 use crate::selected::check_selected;
@@ -351,7 +351,7 @@ fn matching(pattern: &str, left_out: Option<&mut LeftOut>) -> Result<Vec<PathBuf
     let parts: Vec<_> = pattern.split('/').filter(|part| !part.is_empty()).collect();
     expand(pattern, root, &parts, &mut files)?;
     // A pattern with `/` at its end is for folders only.
-    let is_data = |path: &Path| !path.is_dir() && !is_index(path.as_os_str().as_bytes());
+    let is_data = |path: &Path| !path.is_dir() && !describes_data(path.as_os_str().as_bytes());
     files.retain(|path| !pattern.ends_with('/') && is_data(path));
     leave_out(&mut files, left_out, |path| is_hidden_match(path, pattern));
     Ok(files)
@@ -447,7 +447,7 @@ fn is_hidden_below(path: &Path, folder: &Path, pattern: &str) -> bool {
 }
 
 /// The folder that all matches of a pattern lie in: its parts before the first with a wildcard.
-fn folder_of(pattern: &str) -> PathBuf {
+pub(crate) fn folder_of(pattern: &str) -> PathBuf {
     let plain = |part: &&str| !has_wildcard(part);
     let parts: Vec<_> = pattern.split('/').take_while(plain).collect();
     match parts.as_slice() {

@@ -49,9 +49,16 @@ pub(crate) fn names_hidden(part: &[u8], name: &[u8]) -> bool {
 /// not select it, not even with hidden files: it is no data.
 pub const INDEX_NAME: &str = "_pipemill.index";
 
-/// Whether a path or a key is that of the index that lies beside its data.
-pub(crate) fn is_index(path: &[u8]) -> bool {
-    path.strip_suffix(INDEX_NAME.as_bytes()).is_some_and(|above| matches!(above, [] | [.., b'/']))
+/// Name of the file that lies beside data and names their decoder. As the index, it is no data.
+pub const DECODER_FILE: &str = "decoder.toml";
+
+/// Whether a path or a key is that of a file that lies beside data and describes them: an index, or
+/// a file that names their decoder.
+pub(crate) fn describes_data(path: &[u8]) -> bool {
+    let is = |name: &str| {
+        path.strip_suffix(name.as_bytes()).is_some_and(|above| matches!(above, [] | [.., b'/']))
+    };
+    is(INDEX_NAME) || is(DECODER_FILE)
 }
 
 /// Whether a key is hidden below a prefix. Names that the prefix itself contains are not hidden:
@@ -126,15 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_known_by_its_name() {
+    fn what_describes_data_is_known_by_its_name() {
         for (path, is) in [
             ("_pipemill.index", true),
             ("a/b/_pipemill.index", true),
             ("a_pipemill.index", false),
             ("_pipemill.index/a", false),
             ("_pipemill.indexes", false),
+            ("decoder.toml", true),
+            ("a/b/decoder.toml", true),
+            ("a/my-decoder.toml", false),
+            ("decoder.toml/a", false),
+            ("decoder.toml.gz", false),
+            ("Decoder.toml", false),
         ] {
-            assert_eq!(is_index(path.as_bytes()), is, "{path}");
+            assert_eq!(describes_data(path.as_bytes()), is, "{path}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! The parsers of manifests are public for the fuzz targets, and hidden from all others.
 //!
 //! - `awaited`: the object that a source waits for, as other threads see it.
+//! - `beside`: the places at which a file may lie that names the decoder of data.
 //! - `cache`: keeps stored bytes of objects in S3 on a local disk.
 //! - `chain`: joins several inputs into one.
 //! - `companions`: the objects that lie beside an object, and are decoded with it.
@@ -54,6 +55,7 @@
 #![forbid(unsafe_code)]
 
 mod awaited;
+mod beside;
 pub mod cache;
 mod chain;
 mod companions;
@@ -93,12 +95,13 @@ pub mod web;
 mod wrap;
 
 pub use awaited::{Awaited, AwaitedObject};
+pub use beside::{DecoderPlaces, decoder_places};
 pub use companions::Companion;
 pub use error::SourceError;
 pub use fifo::{FifoSettings, Fifos};
 pub use file_identity::file_identity;
 pub use files::{Files, Pattern};
-pub use hidden::{INDEX_NAME, LeftOut};
+pub use hidden::{DECODER_FILE, INDEX_NAME, LeftOut};
 pub use inflate::Compression;
 pub use known::{KnownFiles, KnownList, KnownObject, KnownObjects, PlaceInOrder};
 pub use list_part::{Balance, ListPart};

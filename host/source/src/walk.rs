@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SourceError;
 use crate::file_system::{FileSystem, FileSystems};
-use crate::hidden::{LeftOut, is_hidden, is_index};
+use crate::hidden::{LeftOut, describes_data, is_hidden};
 use crate::selected::check_selected;
 
 /// Largest number of folders, counted once for each path that leads to them: links can make many
@@ -66,7 +66,7 @@ impl Walk<'_> {
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let path = entry.path();
-            if is_index(entry.file_name().as_bytes()) {
+            if describes_data(entry.file_name().as_bytes()) {
                 continue;
             }
             if let Some(left_out) = &mut self.left_out

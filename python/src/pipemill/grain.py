@@ -36,6 +36,7 @@ def dataset(
     *,
     socket: str | os.PathLike[str] | None = None,
     absent: Mapping[str, Any] | None = None,
+    trust: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     skip: Skip | None = None,
@@ -81,7 +82,8 @@ def dataset(
     ``mp_prefetch`` has no use here: the host decodes in threads of its own.
     """
     more: dict[str, Any] = dict(
-        skip=skip, options=options, fields=fields, add_fields=add_fields, batch=batch, tail=tail,
+        trust=trust, skip=skip, options=options, fields=fields, add_fields=add_fields, batch=batch,
+        tail=tail,
         batch_across=batch_across, shuffle=shuffle, workers=workers, order=order,
         on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,

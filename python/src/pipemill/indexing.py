@@ -21,6 +21,7 @@ def index(
     out: _Path | None = None,
     decoder: _Path | None = None,
     *,
+    trust: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -43,7 +44,7 @@ def index(
     :param source: a file, a folder, an address in S3, or a list of them.
     :param out: the file of the index, or its address in S3. An older one stays until the new one
         is complete.
-    :param decoder: as for :func:`open`.
+    :param decoder: as for :func:`open`; so is `trust`.
     :param options: the decoder's options.
     :param fields: short for ``options={"fields": …}``.
     :param add_fields: fields that each record gets wherever the index is read and no other ones are
@@ -81,6 +82,8 @@ def index(
     for name, value in chosen.items():
         if value is not None:
             words.append(f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+    for digest in [trust] if isinstance(trust, str) else trust or ():
+        words.append(f"--trust={digest}")
     for name, value in given_options(options, fields).items():
         words.append(f"--option={name}={str(value).lower() if isinstance(value, bool) else value}")
     if on_error == "skip":

@@ -42,6 +42,7 @@ def open(  # the name that `pipemill.open` has
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
+    trust: str | Sequence[str] | None = None,
     skip: Skip | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
@@ -85,6 +86,8 @@ def open(  # the name that `pipemill.open` has
     :param decoder: a decoder's name, the name of a plugin in ``pipemill.lock`` of the current
         folder (``"name@version"``), or the path of a plugin (with a ``/``, or ending in
         ``.wasm``). By default it is found by the first object's name and bytes.
+    :param trust: decoders that may come with the data, by the SHA-256 of their files:
+        ``"sha256:…"``, or a list. A file ``decoder.toml`` beside the data names such a decoder.
     :param skip: records that are left out, by their numbers in the index that is read: a list of
         numbers, of ranges, and of texts such as ``"10-20"``, which is a range with both of its
         ends. Or the path, or the address in S3, of a file with a number or such a text in each
@@ -141,8 +144,9 @@ def open(  # the name that `pipemill.open` has
     :class:`BinaryNotFound` if there is no host. The text is the host's.
     """
     name, channel, node = plan(
-        source, decoder, skip=skip, options=options, fields=fields, add_fields=add_fields,
-        batch=batch, tail=tail, batch_across=batch_across, shuffle=shuffle, workers=workers,
+        source, decoder, trust=trust, skip=skip, options=options, fields=fields,
+        add_fields=add_fields, batch=batch, tail=tail, batch_across=batch_across, shuffle=shuffle,
+        workers=workers,
         order=order, epochs=epochs, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
         rank=rank, host=host, credits=credits,
@@ -172,6 +176,7 @@ def plan(
     credits: int,
     epochs: int | None,
     rank: tuple[int, int] | str | None,
+    trust: str | Sequence[str] | None = None,
     skip: Skip | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
@@ -209,6 +214,7 @@ def plan(
         "name": name,
         "source": table,
         "decoder": None if decoder is None else literal(os.fspath(decoder)),
+        "trust": _texts(trust),
         "options": _options(options, fields),
         "add_fields": _names(add_fields),
         "batch": batch,
@@ -379,6 +385,7 @@ def cat(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
+    trust: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -403,9 +410,9 @@ def cat(
     if limit is not None and limit < 0:
         raise ValueError(f"limit={limit}: expected 0 or more records, or None")
     stream = open(
-        source, decoder, options=options, fields=fields, add_fields=add_fields, on_error=on_error,
-        max_errors=max_errors, quarantine=quarantine, on_plugin_error=on_plugin_error,
-        max_record=max_record, limits=limits,
+        source, decoder, trust=trust, options=options, fields=fields, add_fields=add_fields,
+        on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+        on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
     )  # fmt: skip
     return Records(stream, limit)
 
@@ -429,6 +436,12 @@ def _options(
     return {
         name: literal(value) if isinstance(value, str) else value for name, value in given.items()
     }
+
+
+def _texts(trust: str | Sequence[str] | None) -> list[str] | None:
+    """The texts for the configuration."""
+    texts = [trust] if isinstance(trust, str) else list(trust or ())
+    return [literal(text) for text in texts] or None
 
 
 def _names(add_fields: str | Sequence[str] | None) -> list[str] | None:

@@ -13,17 +13,19 @@ use pipemill_channel::{
 use pipemill_config::parse_size;
 use pipemill_decode::{Builtins, Limits, Plugin, ReadyPlugin};
 use pipemill_index::{BuildSettings, Index, Storage, Version, build};
+use pipemill_lock::LOCK_FILE;
+use pipemill_planned::read_for;
 use pipemill_run::Machine;
 use pipemill_source::s3::Address;
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
-use pipemill_types::AddedField;
+use pipemill_types::{AddedField, printable};
 
 use super::{progress, read, settings, storage, unlisted, unusable};
 use crate::cat::{added_field, key_value};
-use crate::find_decoder::{DecodedSource, find_decoder};
+use crate::find_decoder::{DecodedSource, TrustArgs, WithData, find_decoder, known_decoder};
 use crate::output::remark;
-use crate::{engine, exit, load, s3};
+use crate::{engine, exit, s3};
 
 /// The options of the command.
 #[derive(clap::Args, Clone)]
@@ -48,6 +50,8 @@ pub(super) struct MakeArgs {
     /// An option of the decoder; see `pipemill plugin list`
     #[arg(long = "option", short = 'o', value_name = "K=V", value_parser = key_value)]
     options: Vec<(String, String)>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Add fields to each record, after those of the decoder, wherever the index is read and no
     /// other ones are named: `date=utf8`, the value of the folder `date=…` in its object's path, of
     /// this type; `__object__`, the object's name
@@ -109,20 +113,21 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         return Ok(());
     }
     let engine = engine(builtins)?;
-    let plugin = match &args.decoder {
-        Some(name) => Some(load(&engine, name, &args.options, exit::USAGE)?),
-        None => None,
-    };
+    let reach = (&args.s3, &args.trust);
+    let known =
+        known_decoder(&engine, args.decoder.as_deref(), &args.options, &args.sources, reach)?;
+    let with_data = known.as_ref().and_then(|known| known.with_data.as_ref());
+    if let (Some(known), Some(with_data)) = (&known, with_data) {
+        say_what_readers_need(&known.ready.plugin, with_data);
+    }
+    let plugin = known.map(|known| known.ready);
     if let (Some(older), Some(plugin)) = (&older, &plugin) {
         check_decoder(older, plugin)?;
     }
     let stop = Stop::new().map_err(system)?;
     let first = sources.clone();
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let on_demand = plugin.as_ref().map(|ready| ready.plugin.plans());
-    let companions = plugin.as_ref().map(|ready| ready.plugin.companions().clone());
-    let companions = companions.unwrap_or_default();
-    let reading = ReadSettings { on_demand, companions, ..ReadSettings::default() };
+    let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), ReadSettings::default());
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
     let found = match plugin {
@@ -180,6 +185,17 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     }
     summarize(&index, &out);
     Ok(())
+}
+
+/// An index names its decoder, and who reads it looks this name up.
+fn say_what_readers_need(plugin: &Plugin, with_data: &WithData) {
+    let (name, digest, WithData { file, address }) = (plugin.name(), plugin.digest(), with_data);
+    log::warn!(
+        "the index names the decoder {name}, which came with the data, in {file}: whoever reads \
+         the index needs it in {LOCK_FILE}, from `pipemill plugin add` of {}, with `--sha256 \
+         {digest}`",
+        printable(address)
+    );
 }
 
 /// The options with which an older index was made, the index itself, and its state if it is

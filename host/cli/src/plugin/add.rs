@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// The SHA-256 that the file must have
     #[arg(long, value_name = "HEX", value_parser = digest)]
     sha256: Option<Digest>,
+    /// Take the place of a plugin with the same name and version and another SHA-256
+    #[arg(long)]
+    replace: bool,
     /// The lock file
     #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
     lock: PathBuf,
@@ -63,12 +66,14 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
     check(engine, &name.to_string(), &bytes)?;
     let origin = origin.to_locked(&args.lock).map_err(usage)?;
     let plugin = LockedPlugin { name: name.clone(), sha256, origin };
-    let added =
-        Store::open(&args.lock).and_then(|store| store.add(plugin, &bytes)).map_err(not_changed)?;
+    let added = Store::open(&args.lock)
+        .and_then(|store| store.add(plugin, &bytes, args.replace))
+        .map_err(not_changed)?;
     let file = args.lock.display();
     let what = match added {
         Added::New => format!("added to {file}"),
         Added::Known => format!("is in {file}"),
+        Added::Replaced(older) => format!("in {file}, in place of the one with {older}"),
     };
     say!("{name}: {what}, with the SHA-256 {sha256}");
     say!("next: decoder = \"{name}\" in a configuration next to {file}");

@@ -57,6 +57,20 @@ pub(crate) static SHA256: FreeForm =
          runs. `sha256sum` prints the digest.",
     );
 
+pub(crate) static TRUST: FreeForm = free_form(
+    "trust",
+    "texts of `sha256:` and 64 hexadecimal digits",
+    "none",
+    Shape::Texts("^sha256:[0-9a-fA-F]{64}$", None),
+)
+.doc(
+    "Decoders that may [come with the data](cli.md#a-decoder-that-comes-with-the-data), by the \
+     SHA-256 of their files. Without `decoder`, the channel uses the one that a file \
+     `decoder.toml` beside its data names, if it is one of these or is in [the lock \
+     file](cli.md#the-lock-file). Any other one is reported, and not used. Refused with `decoder`, \
+     and with an index, which names its decoder.",
+);
+
 pub(crate) static OPTIONS: FreeForm = free_form(
     "options",
     "a table of strings, whole numbers, true and false",
@@ -304,6 +318,7 @@ pub(crate) static CHANNEL_TABLE: Table = Table {
         &SOURCE,
         &DECODER,
         &SHA256,
+        &TRUST,
         &OPTIONS,
         &ADD_FIELDS,
         &ON_ERROR,

@@ -395,8 +395,10 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
     let partitions = partitions.map(|word| AddedField::from_word(word).expect("it is one"));
     let added = [&AddedField::ALL[..], &partitions].concat();
     let added = subsequence(added, 0..=5).prop_shuffle();
-    (channel(), checkpoint, learn_from, any::<bool>(), ranks, added).prop_map(
-        |(mut channel, checkpoint, learn_from, is_found, ranks, mut added)| {
+    let trust = vec(any::<u8>().prop_map(|byte| Digest::of(&[byte])), 0..3);
+    let found = (any::<bool>(), trust);
+    (channel(), checkpoint, learn_from, found, ranks, added).prop_map(
+        |(mut channel, checkpoint, learn_from, (is_found, trust), ranks, mut added)| {
             let has_index = matches!(channel.source, Source::Index(_));
             let has_folders =
                 has_index || matches!(channel.source, Source::Files { .. } | Source::S3(_));
@@ -424,6 +426,9 @@ fn whole_channel() -> impl Strategy<Value = Channel> {
             }
             if is_found && channel.sha256.is_none() && channel.source.can_reread() {
                 channel.decoder = None;
+                if !matches!(channel.source, Source::Index(_)) {
+                    channel.trust = trust;
+                }
             }
             channel
         },
@@ -529,6 +534,7 @@ fn config() -> impl Strategy<Value = Config> {
                 channels[0].learn_from = None;
                 channels[0].added_fields.retain(|field| *field == AddedField::Object);
                 channels[0].decoder.get_or_insert_with(|| DecoderRef::of("lines"));
+                channels[0].trust.clear();
                 let shuffle = channels[0].shuffle;
                 let shuffle =
                     shuffle.map(|shuffle| Shuffle { blocks: None, shards: None, ..shuffle });

@@ -217,3 +217,26 @@ fn the_default_of_output_is_four_times_the_larger_of_record_and_slot() {
     let config = parse_bare(&text_with("", "max_record", "65MiB")).expect("a valid file");
     assert_eq!(config.channels[0].limits.output, 260 << 20);
 }
+
+#[test]
+fn decoders_that_may_come_with_the_data_are_named_by_their_sha256() {
+    let text = |more: &str| {
+        format!("[[channel]]\nname = 'a'\nsource = {{ folder = 'f' }}\ntrust = {more}\n")
+    };
+    let (one, other) = ("0f".repeat(32), "AB".repeat(32));
+    let config = parse_bare(&text(&format!("['sha256:{one}', 'sha256:{other}']"))).unwrap();
+    let shown: Vec<_> = config.channels[0].trust.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, [one.clone(), other.to_lowercase()]);
+    let single = format!("'sha256:{one}'");
+    assert_eq!(parse_bare(&text(&single)).unwrap().channels[0].trust.len(), 1);
+    let message = |text: &str| parse_bare(text).unwrap_err()[0].message.clone();
+    for wrong in [format!("['{one}']"), "['sha256:12']".to_owned(), "['mine@1']".to_owned()] {
+        let message = message(&text(&wrong));
+        assert!(message.starts_with("expected texts of `sha256:` and 64"), "{message}");
+    }
+    assert!(message(&text("[]")).contains("an empty list"));
+    let named = message(&text(&format!("{single}\ndecoder = 'csv'")));
+    assert!(named.starts_with("does not go with `decoder`"), "{named}");
+    let of_index = message(&text(&single).replace("folder", "index"));
+    assert!(of_index.starts_with("does not go with an index"), "{of_index}");
+}

@@ -14,6 +14,17 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// Reads `sha256:` and 64 hexadecimal digits: the form in which a plugin is identified.
+    ///
+    /// # Errors
+    /// The text is something else. The error says what stands there.
+    pub fn of_identity(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("sha256:") {
+            Some(digits) => digits.parse(),
+            None => Err("no `sha256:` before them".to_owned()),
+        }
+    }
 }
 
 /// 64 lower-case hexadecimal digits, as `sha256sum` prints them.

@@ -35,7 +35,7 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
         Language::C => wrap(&with_interface(c::build(folder, temp_dir)?)?),
         Language::Python => python::build(folder, temp_dir, WIT),
     }?;
-    facts::add(&mut component, folder, language);
+    facts::add(&mut component, folder, language)?;
     Ok(component)
 }
 

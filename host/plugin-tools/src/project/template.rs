@@ -39,11 +39,11 @@ const RUST: Embedded = files!["examples/decoder-rust/":
 ];
 const C: Embedded = files!["examples/decoder-c/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
-    "src/decoder.c", "src/pipemill.c", "src/pipemill.h",
+    "metadata.toml", "src/decoder.c", "src/pipemill.c", "src/pipemill.h",
 ];
 const PYTHON: Embedded = files!["examples/decoder-python/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
-    "decoder.py", "vendor/pipemill_guest.py", "vendor/pipemill_plugin.py",
+    "decoder.py", "metadata.toml", "vendor/pipemill_guest.py", "vendor/pipemill_plugin.py",
 ];
 const SDK: Embedded = files!["plugins/sdk/":
     "src/bindings.rs",

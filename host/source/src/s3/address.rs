@@ -25,12 +25,12 @@ const VERSION: &str = "?versionId=";
 
 impl Address {
     /// The key up to its last `/`: the names of a list count below it.
-    pub(super) fn root(&self) -> &str {
+    pub(crate) fn root(&self) -> &str {
         self.key.rfind('/').map_or("", |at| &self.key[..=at])
     }
 
     /// The latest version of another object in the same bucket.
-    pub(super) fn with_key(&self, key: &str) -> Self {
+    pub(crate) fn with_key(&self, key: &str) -> Self {
         Self { bucket: self.bucket.clone(), key: key.to_owned(), version: None }
     }
 

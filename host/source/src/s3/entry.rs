@@ -14,7 +14,7 @@ use super::list_progress::ListProgress;
 use super::settings::{Selection, Settings};
 use super::target::Target;
 use crate::companions::missing_object;
-use crate::hidden::{LeftOut, is_hidden_key, is_index};
+use crate::hidden::{LeftOut, describes_data, is_hidden_key};
 use crate::list_digest::ListDigest;
 use crate::list_part::PartSelector;
 use crate::{Block, KnownRecords, ReadSettings, SourceError, Start};
@@ -310,10 +310,10 @@ impl EntryList {
         self.progress.know(&name, self.start.epoch, list)
     }
 
-    /// Whether an object below this prefix is left out, because it is an index, or because its key
-    /// is hidden. In the second case, it is counted.
+    /// Whether an object below this prefix is left out, because it describes data, or because
+    /// its key is hidden. In the second case, it is counted.
     pub(super) fn leaves_out(&mut self, prefix: &Address, key: &str) -> bool {
-        if is_index(key.as_bytes()) && key != prefix.key {
+        if describes_data(key.as_bytes()) && key != prefix.key {
             return true;
         }
         let hidden = !self.settings.reading.hidden && is_hidden_key(&prefix.key, key);

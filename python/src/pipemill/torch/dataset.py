@@ -64,7 +64,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
 
     :param source: a channel's name if `socket` is given or ``$PIPEMILL_SOCKET`` is set, as in a
         program that ``pipemill run`` has started; otherwise a source, as for :func:`pipemill.open`.
-    :param decoder: as for :func:`pipemill.open`; so are `skip`, `options`, `fields`, `add_fields`,
+    :param decoder: as for :func:`pipemill.open`; so are `trust`, `skip`, `options`, `fields`,
+        `add_fields`,
         `shuffle`, `workers`, `order`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`,
         `max_record`, `limits` and `host`, which are for a source only, and `batch`, `tail` and
         `batch_across`.
@@ -101,6 +102,7 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         decoder: str | os.PathLike[str] | None = None,
         *,
         socket: str | os.PathLike[str] | None = None,
+        trust: str | Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
         skip: Skip | None = None,
@@ -132,8 +134,8 @@ class Dataset(torch.utils.data.IterableDataset):  # type: ignore[misc]  # mypy d
         equal_steps: bool = True,
     ) -> None:
         how: dict[str, Any] = dict(
-            skip=skip, options=options, fields=fields, add_fields=add_fields, batch=batch,
-            tail=tail,
+            trust=trust, skip=skip, options=options, fields=fields, add_fields=add_fields,
+            batch=batch, tail=tail,
             batch_across=batch_across, shuffle=check_shuffle(shuffle), workers=workers,
             order=order, on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,

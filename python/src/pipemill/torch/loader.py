@@ -85,6 +85,7 @@ class Loader:
         pin_memory: bool = False,
         replay: int | None = None,
         socket: str | os.PathLike[str] | None = None,
+        trust: str | Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
         skip: Skip | None = None,
@@ -119,8 +120,8 @@ class Loader:
             raise ValueError(f"steps={steps}: expected 1 or more batches of a pass, or None")
         #: The dataset that it reads.
         self.dataset: Dataset = _Data(
-            source, decoder, socket=socket, skip=skip, options=options, fields=fields,
-            add_fields=add_fields, batch=batch, tail=tail, batch_across=batch_across,
+            source, decoder, socket=socket, trust=trust, skip=skip, options=options,
+            fields=fields, add_fields=add_fields, batch=batch, tail=tail, batch_across=batch_across,
             shuffle=shuffle, workers=workers, order=order, on_error=on_error,
             max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits, epochs=epochs,
