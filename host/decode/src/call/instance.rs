@@ -9,6 +9,7 @@ use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
+use crate::call::carry::Carry;
 use crate::call::host_state::HostState;
 use crate::call::store::begin_call;
 use crate::call::trap::explain;
@@ -26,6 +27,8 @@ pub struct DecoderInstance {
     pub(crate) store: Store<HostState>,
     pub(crate) bindings: DecoderPlugin,
     pub(crate) window: Window,
+    /// `None` if the decoder saves no state.
+    pub(crate) carry: Option<Carry>,
     pub(crate) plugin: Plugin,
     limits: Limits,
 }
@@ -38,9 +41,9 @@ impl DecoderInstance {
     pub(crate) fn new(plugin: &Plugin, info: &StreamInfo, limits: &Limits) -> Result<Self, Fault> {
         let mut store = plugin.inner.store(Some(info), limits);
         match new_instance(&mut store, plugin) {
-            Ok((window, bindings)) => {
+            Ok((window, carry, bindings)) => {
                 let (plugin, limits) = (plugin.clone(), limits.clone());
-                Ok(Self { store, bindings, window, plugin, limits })
+                Ok(Self { store, bindings, window, carry, plugin, limits })
             }
             Err(error) => Err(explain(&error, store.data(), limits)),
         }
@@ -111,12 +114,13 @@ pub(crate) fn wit_info(info: &StreamInfo) -> exports::StreamInfo {
     }
 }
 
-/// An instance of a decoder, with its window.
+/// An instance of a decoder, with its window, and what saves its state.
 fn new_instance(
     store: &mut Store<HostState>,
     plugin: &Plugin,
-) -> wasmtime::Result<(Window, DecoderPlugin)> {
+) -> wasmtime::Result<(Window, Option<Carry>, DecoderPlugin)> {
     let (instance, bindings, memory) = plugin.instantiate(store)?;
     let window = Window::new(store, &instance, plugin.inner.window, memory)?;
-    Ok((window, bindings))
+    let carry = plugin.inner.carry.map(|carry| Carry::new(store, &instance, carry)).transpose()?;
+    Ok((window, carry, bindings))
 }
