@@ -5,6 +5,7 @@ mod compiling;
 mod good_channel;
 mod misdeeds;
 mod prepare;
+mod saves;
 
 use pipemill_tests::test_dir::TestDir;
 

@@ -1,10 +1,11 @@
 //! Resumes in the middle: after the last batch that was delivered to a program, in this or in
 //! another run.
 
+use pipemill_decode::SavedState;
 use pipemill_source::{Block, Object, Source, SourceError, Start};
 use pipemill_types::{
     Accepted, BatchPosition, ErrorKind, Fault, ListIdentity, is_same_content, restart_extension,
-    split_identity,
+    saved_in, split_identity,
 };
 
 /// The place at which a channel resumes.
@@ -75,6 +76,24 @@ impl Resume {
         self.position.records.saturating_add(self.delivered)
     }
 
+    /// What the decoder has saved at that place, if it has.
+    ///
+    /// # Errors
+    /// The state was changed.
+    pub(super) fn saved(&self) -> Result<Option<SavedState>, Fault> {
+        match saved_in(self.position.identity.text()) {
+            Ok(saved) => Ok(saved.map(|bytes| SavedState { bytes, offset: self.offset() })),
+            Err(error) => {
+                let message = format!(
+                    "what the decoder has saved in the state's `identity` is no Base64: {error}"
+                );
+                let remedy = "give the state as `Stream.state_dict()` returned it, or begin \
+                              without the state";
+                Err(Fault::new(ErrorKind::Refused, message, remedy))
+            }
+        }
+    }
+
     /// Extensions for a stream that begins in the middle of the object.
     pub(super) fn extensions(&self) -> Vec<(String, String)> {
         let restart = restart_extension(self.header(), self.offset());
@@ -117,8 +136,9 @@ impl Resume {
     /// Checks that the first object is the one of the state.
     ///
     /// # Errors
-    /// The object has another name, or its bytes have changed.
+    /// The object has another name, or its bytes have changed; or the state was changed.
     pub(super) fn check(&self, object: &Object) -> Result<(), Fault> {
+        self.saved()?;
         let position = &self.position;
         let differs = |what: &str, expected: &str, found: &str| {
             let message = format!(

@@ -32,6 +32,10 @@ pub const PREPARING: &str = "pipemill:decoder/preparing@0.3.0";
 /// Name of the interface that a decoder may also export, to keep a chunk between calls.
 pub const REST: &str = "pipemill:decoder/rest@0.3.0";
 
+/// Name of the interface that a decoder may also export, to begin inside of an object with state
+/// that was saved there.
+pub const CARRY: &str = "pipemill:decoder/carry@0.3.0";
+
 /// Name of the interface of the host that a decoder may also import, to emit columns.
 pub const COLUMNS: &str = "pipemill:decoder/columns@0.3.0";
 

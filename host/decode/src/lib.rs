@@ -17,6 +17,7 @@ mod plugin;
 mod sandbox;
 mod with_options;
 
+pub use call::carry::SavedState;
 pub use call::decoded_records::{DecodedRecords, IN_PAYLOAD, InlineError};
 pub use call::host_state::Bytes;
 pub use call::instance::DecoderInstance;
@@ -31,7 +32,9 @@ pub use compile::load::{MAX_PLUGIN_BYTES, PluginError, read_plugin_file};
 pub use compile::machine_code::wrap;
 pub use compile::precompiler::Precompiler;
 pub use engine::{Engine, PLUGIN_PATH};
-pub use interface::{BLOCKS, COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, REST, WINDOW};
+pub use interface::{
+    BLOCKS, CARRY, COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, REST, WINDOW,
+};
 pub use plugin::{DetectionRule, OptionSpec, Plugin};
 pub use sandbox::call_profiler::CallProfiler;
 pub use sandbox::limits::Limits;

@@ -12,6 +12,7 @@ use wasmtime::component::{
     Component, ComponentExportIndex, Instance, InstancePre, types::ComponentItem,
 };
 
+use crate::call::carry::CarryExports;
 use crate::call::host_state::{HostState, LogContext};
 use crate::call::plan::PlanExports;
 use crate::call::prepare::{PrepareExports, Prepared};
@@ -32,6 +33,9 @@ use crate::sandbox::log_budget::LogBudget;
 /// with a Python interpreter has 12 MiB of memory, and takes less than 100 ms.
 const OPTIONS_LIMITS: Limits =
     Limits { memory: 64 << 20, call_timeout: Duration::from_secs(5), output: 0, record: 0 };
+/// Bytes of an object after which a decoder's state is saved again. A state of 64 KiB is then one
+/// byte of 64, and a run that goes on decodes a few milliseconds again.
+const SAVE_DISTANCE: u64 = 4 << 20;
 /// Number of options that a decoder may declare.
 const MAX_OPTIONS: usize = 1000;
 
@@ -81,6 +85,8 @@ pub struct Plugin {
     pub(super) inner: Arc<PluginInner>,
     /// Number of bytes after which an instance uses its window, if it has one.
     pub(super) window_from: usize,
+    /// Bytes of an object after which its state is saved again. `None` if it is not saved.
+    pub(super) save_distance: Option<u64>,
     /// `None` if its instances are not prepared.
     pub(super) prepared: Option<Arc<Prepared>>,
     /// Those of its objects, with the options that it was made ready for.
@@ -101,6 +107,8 @@ pub(super) struct PluginInner {
     pub(super) plan: Option<PlanExports>,
     /// `None` if the decoder prepares nothing.
     pub(super) prepare: Option<PrepareExports>,
+    /// `None` if the decoder saves no state.
+    pub(super) carry: Option<CarryExports>,
     /// Whether a copy of an instance's memory is a copy of the instance. Known if it prepares.
     pub(super) is_state_in_memory: bool,
     options: Vec<OptionSpec>,
@@ -139,6 +147,7 @@ impl Plugin {
         let (options, detection) = (Vec::new(), DetectionRule::default());
         let (window, plan) = (WindowExports::of(component), PlanExports::of(component));
         let (prepare, rest) = (PrepareExports::of(component), rest_export(component));
+        let carry = CarryExports::of(component);
         let mut inner = PluginInner {
             name,
             digest,
@@ -150,20 +159,23 @@ impl Plugin {
             rest,
             plan,
             prepare,
+            carry,
             is_state_in_memory: false,
             options,
             detection,
             log_budget: Arc::default(),
         };
-        let Answers { options, plans, prepares } = inner.ask()?;
+        let Answers { options, plans, prepares, carries } = inner.ask()?;
         inner.options = options;
         inner.plan = inner.plan.filter(|_| plans);
         inner.prepare = inner.prepare.filter(|_| prepares);
+        inner.carry = inner.carry.filter(|_| carries);
         inner.is_state_in_memory = prepares && is_state_in_memory(wasm);
         inner.detection = DetectionRule::take_from(&mut inner.options)?;
         inner.check_files()?;
         let (prepared, companions) = (None, Companions::default());
-        Ok(Self { inner: Arc::new(inner), window_from: WINDOW_FROM, prepared, companions })
+        let (window_from, save_distance) = (WINDOW_FROM, Some(SAVE_DISTANCE));
+        Ok(Self { inner: Arc::new(inner), window_from, save_distance, prepared, companions })
     }
 
     /// Whether its decoder has a window: memory in which the host can show it chunks without a
@@ -175,6 +187,18 @@ impl Plugin {
     /// Whether its decoder chooses the bytes of objects that its streams are shown.
     pub fn plans(&self) -> bool {
         self.inner.plan.is_some()
+    }
+
+    /// Bytes of an object after which the state of its decoder is [saved](crate::Stream::save)
+    /// again. `None` if the decoder saves no state, or if nobody wants it.
+    pub fn save_distance(&self) -> Option<u64> {
+        self.save_distance.filter(|_| self.inner.carry.is_some())
+    }
+
+    /// The same plugin, whose state is saved after this many bytes. `None`: never.
+    #[must_use]
+    pub fn with_save_distance(self, save_distance: Option<u64>) -> Self {
+        Self { save_distance, ..self }
     }
 
     /// The companions of each object that it decodes. Known with its options: none before.
@@ -395,7 +419,8 @@ impl PluginInner {
         }
     }
 
-    /// Asks the decoder for its options, whether it makes plans, and whether it prepares anything.
+    /// Asks the decoder for its options, whether it makes plans, whether it prepares anything, and
+    /// whether it saves state.
     fn ask(&self) -> Result<Answers, String> {
         let mut store = self.store(None, &OPTIONS_LIMITS);
         let answers = self.instantiate(&mut store).and_then(|(instance, bindings)| {
@@ -403,9 +428,11 @@ impl PluginInner {
             let options = bindings.pipemill_decoder_decoder().call_options(&mut store)?;
             let plans = self.plan.map(|plan| plan.ask(&mut store, &instance)).transpose()?;
             let prepares = self.prepare.map(|it| it.ask(&mut store, &instance)).transpose()?;
-            Ok((options, plans.unwrap_or(false), prepares.unwrap_or(false)))
+            let carries = self.carry.map(|it| it.ask(&mut store, &instance)).transpose()?;
+            let says = |answer: Option<bool>| answer.unwrap_or(false);
+            Ok((options, says(plans), says(prepares), says(carries)))
         });
-        let (specs, plans, prepares) =
+        let (specs, plans, prepares, carries) =
             answers.map_err(|why| format!("failed when asked for its options: {why:#}"))?;
         if specs.len() > MAX_OPTIONS {
             let count = specs.len();
@@ -418,7 +445,7 @@ impl PluginInner {
             required: spec.required,
             help: printable(&spec.help),
         };
-        Ok(Answers { options: specs.into_iter().map(spec).collect(), plans, prepares })
+        Ok(Answers { options: specs.into_iter().map(spec).collect(), plans, prepares, carries })
     }
 }
 
@@ -427,6 +454,7 @@ struct Answers {
     options: Vec<OptionSpec>,
     plans: bool,
     prepares: bool,
+    carries: bool,
 }
 
 /// Checks that the component implements the interface and imports nothing else.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pipemill_channel::memory_sink::LookAtRecords;
 use pipemill_channel::{Batch, StopReason};
-use pipemill_types::{ABSENT, Column, Field};
+use pipemill_types::{ABSENT, Column, Field, has_saved};
 
 use crate::saver::Saver;
 use crate::{Index, Place, Progress, ValueLengths};
@@ -92,7 +92,9 @@ impl LookAtRecords for Places {
         let object = &mut self.objects[number];
         object.records = position.first_record + batch.records as u64;
         let last = object.places.last().map_or(0, |place| place.offset);
-        if position.offset >= last + self.distance.max(1) {
+        // An index has no room for what decoders save.
+        let is_plain = !has_saved(position.identity.text());
+        if is_plain && position.offset >= last + self.distance.max(1) {
             object.places.push(Place {
                 record: position.record_at_offset(),
                 offset: position.offset,

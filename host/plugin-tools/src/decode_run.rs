@@ -10,7 +10,9 @@ use pipemill_channel::{
     Batch, Channel, ChannelStats, ErrorPolicy, Event, Failure, Learning, Observer, OnError,
     OnPluginError, Outcome, Sink, StopReason, Workers,
 };
-use pipemill_decode::{DecodedRecords, IN_PAYLOAD, Limits, Plugin, ReadyPlugin, Stream};
+use pipemill_decode::{
+    DecodedRecords, IN_PAYLOAD, Limits, Plugin, ReadyPlugin, SavedState, Stream,
+};
 use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{Companion, Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
@@ -354,8 +356,23 @@ impl PluginUnderTest {
     /// # Errors
     /// The decoder refuses its options, or fails.
     pub(super) fn open(&self, extensions: &[(String, String)]) -> Result<Stream, Fault> {
+        self.open_at(extensions, None)
+    }
+
+    /// As [`open`](Self::open). With `saved`, the stream goes on where another one was saved.
+    ///
+    /// # Errors
+    /// The decoder refuses its options or what was saved, or fails.
+    pub(super) fn open_at(
+        &self,
+        extensions: &[(String, String)],
+        saved: Option<&SavedState>,
+    ) -> Result<Stream, Fault> {
         let info = self.info(extensions);
-        Stream::open(&self.plugin, &self.options, &info, &self.limits)
+        match saved {
+            Some(saved) => Stream::load(&self.plugin, &self.options, &info, &self.limits, saved),
+            None => Stream::open(&self.plugin, &self.options, &info, &self.limits),
+        }
     }
 
     fn info(&self, extensions: &[(String, String)]) -> StreamInfo {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pipemill_decode::{Bytes, DecodeOutcome, Resume, Stream};
+use pipemill_decode::{Bytes, DecodeOutcome, Resume, SavedState, Stream};
 use pipemill_types::{ErrorKind, Fault};
 
 use super::decode_run::{DecodeRun, INPUT_ENDS, PluginUnderTest, Resumed, RunError, collect};
@@ -22,6 +22,10 @@ pub(super) struct Shown<'a> {
     pub(super) max_calls: u64,
     /// The extensions of the stream info.
     pub(super) extensions: &'a [(String, String)],
+    /// Whether the decoder saves its state wherever decoding can't restart without it.
+    pub(super) saves: bool,
+    /// What another stream has saved at the place at which this one begins.
+    pub(super) saved: Option<&'a SavedState>,
 }
 
 /// The calls of a run.
@@ -47,7 +51,7 @@ pub(super) struct Trace {
 }
 
 /// A position at which decoding can restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Restart {
     /// Number of bytes of the input that must be passed first.
     pub(super) header: usize,
@@ -55,12 +59,14 @@ pub(super) struct Restart {
     pub(super) place: usize,
     /// Number of records before it.
     pub(super) records: usize,
+    /// What the decoder has saved there. `None` if it needs nothing.
+    pub(super) saved: Option<SavedState>,
 }
 
 impl PluginUnderTest {
     /// Decodes `input` by direct calls of the decoder.
     pub(super) fn trace(&self, input: &Arc<[u8]>, shown: Shown<'_>) -> Trace {
-        let stream = match self.open(shown.extensions) {
+        let stream = match self.open_at(shown.extensions, shown.saved) {
             Ok(stream) => stream,
             Err(fault) => {
                 let mut trace = Trace::default();
@@ -188,7 +194,7 @@ impl Tracer<'_> {
                 }
                 Ok(DecodeOutcome::Progress { consumed, need, .. }) => {
                     self.at += consumed;
-                    self.note_restart();
+                    self.note_restart()?;
                     let left = self.available - self.at;
                     if self.end && consumed == 0 && left > 0 {
                         self.add_error(0, INPUT_ENDS.to_owned(), ErrorKind::Decode, Resumed::No);
@@ -203,12 +209,26 @@ impl Tracer<'_> {
     }
 
     /// Records the position up to which the input was consumed, if decoding can restart there.
-    fn note_restart(&mut self) {
+    /// Returns `None` if the decoder fails when it saves its state.
+    fn note_restart(&mut self) -> Option<()> {
         let header = self.stream.restart().and_then(|header| usize::try_from(header).ok());
+        let (place, records) = (self.at, self.trace.run.records.len());
         if let Some(header) = header {
-            let records = self.trace.run.records.len();
-            self.trace.restarts.push(Restart { header, place: self.at, records });
+            self.trace.restarts.push(Restart { header, place, records, saved: None });
+            return Some(());
         }
+        if !self.shown.saves || self.end {
+            return Some(());
+        }
+        match self.stream.save() {
+            Ok(None) => {}
+            Ok(saved) => self.trace.restarts.push(Restart { header: 0, place, records, saved }),
+            Err(fault) => {
+                self.trace.run.errors.push(error_of_fault(place as u64, records, &fault));
+                return None;
+            }
+        }
+        Some(())
     }
 
     /// Takes the records and the errors that the decoder reported and continued after.

@@ -20,7 +20,7 @@ pub struct BatchPosition {
     /// The object's name: a path or a URL. In a mix, the names of its inputs.
     pub object: String,
     /// A text that changes when the object's bytes change, such as its entity tag. Empty if the
-    /// source has none: a FIFO.
+    /// source has none: a FIFO. It also has what the decoder has saved at `offset`, if it has.
     pub identity: ObjectIdentity,
     /// Bytes at the object's start that its decoder must see before it can decode from `offset` on;
     /// at most `offset`.

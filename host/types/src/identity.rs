@@ -4,12 +4,16 @@
 //! The text is `list:…;CONTENT`. The first part identifies the list of the epoch's objects, see
 //! [`ListIdentity`]; it is missing if the source has no list. CONTENT identifies the bytes of the
 //! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
-//! empty for a pipe. The content of each companion of the object follows after `;with:`.
+//! empty for a pipe. The content of each companion of the object follows after `;with:`. The
+//! identity in a position may have `saved:BASE64;` between the two parts: what the decoder has saved
+//! at its place.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Identifies the list of an epoch's objects, before it is shuffled and divided among machines.
@@ -85,12 +89,49 @@ impl FromStr for ListIdentity {
     }
 }
 
-/// The list and the content of an identity's text.
+/// The list and the content of an identity's text. What a decoder has saved is left out.
 pub fn split_identity(text: &str) -> (Option<ListIdentity>, &str) {
+    let (list, rest) = split_list(text);
+    (list, split_saved(rest).1)
+}
+
+fn split_list(text: &str) -> (Option<ListIdentity>, &str) {
     match text.split_once(';') {
-        Some((list, content)) if let Ok(list) = list.parse() => (Some(list), content),
+        Some((list, rest)) if let Ok(list) = list.parse() => (Some(list), rest),
         _ => (None, text),
     }
+}
+
+/// What stands before the state that a decoder has saved. A `;` follows the state.
+const SAVED: &str = "saved:";
+
+fn split_saved(rest: &str) -> (Option<&str>, &str) {
+    match rest.strip_prefix(SAVED).and_then(|rest| rest.split_once(';')) {
+        Some((saved, content)) => (Some(saved), content),
+        None => (None, rest),
+    }
+}
+
+/// An identity's text with what the decoder has saved at the place of a position.
+#[must_use]
+pub fn with_saved(text: &str, saved: &[u8]) -> String {
+    let content = split_list(text).1;
+    let list = &text[..text.len() - content.len()];
+    format!("{list}{SAVED}{};{content}", STANDARD_NO_PAD.encode(saved))
+}
+
+/// Whether the decoder has saved something at the place of a position with this identity.
+pub fn has_saved(text: &str) -> bool {
+    split_saved(split_list(text).1).0.is_some()
+}
+
+/// What the decoder has saved at the place of a position with this identity, if it has.
+///
+/// # Errors
+/// It is no Base64.
+pub fn saved_in(text: &str) -> Result<Option<Vec<u8>>, base64::DecodeError> {
+    let saved = split_saved(split_list(text).1).0;
+    saved.map(|saved| STANDARD_NO_PAD.decode(saved)).transpose()
 }
 
 /// What stands before the content of each companion.
@@ -260,6 +301,26 @@ mod tests {
             assert_eq!(is_same_content(then, now), is_same, "{now}");
         }
         assert!(!is_same_content("etag:\"a\"", "etag:\"b\""));
+    }
+
+    #[test]
+    fn what_a_decoder_has_saved_is_no_part_of_the_content() {
+        for content in ["etag:\"a;b\"", "size:5,mtime:1.0,blocks:aa;with:size:1"] {
+            for (text, list) in
+                [(content.to_owned(), None), (format!("{LIST};{content}"), Some(LIST))]
+            {
+                assert_eq!(saved_in(&text), Ok(None));
+                for saved in [&b""[..], b"\0", b"ab;", &[0xff; 1000]] {
+                    let with = with_saved(&text, saved);
+                    assert_eq!(split_identity(&with), (list, content));
+                    assert_eq!(saved_in(&with).unwrap().as_deref(), Some(saved));
+                    assert!(has_saved(&with) && !has_saved(&text));
+                    assert!(is_same_identity(&with, &text, false));
+                }
+            }
+        }
+        assert!(saved_in("saved:%;etag:\"a\"").is_err());
+        assert_eq!(saved_in("saved:AA"), Ok(None));
     }
 
     #[test]

@@ -75,8 +75,8 @@ pub use companions::{CompanionRule, Companions, MAX_COMPANIONS};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};
 pub use identity::{
-    ListIdentity, ObjectIdentity, is_same_content, is_same_identity, is_same_list,
-    split_companions, split_identity, with_companions,
+    ListIdentity, ObjectIdentity, has_saved, is_same_content, is_same_identity, is_same_list,
+    saved_in, split_companions, split_identity, with_companions, with_saved,
 };
 pub use input_position::{InputPosition, InputPositions};
 pub use list::{list_elements, list_problem};

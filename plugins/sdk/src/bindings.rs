@@ -3269,6 +3269,425 @@ pub mod exports {
                         + 2 * ::core::mem::size_of::<*const u8>()],
                 );
             }
+            /// Optional: a decoder that exports it has state that is more than a prefix of the object, and can
+            /// still begin inside of it: tokens that wait for the rest of their sequence, channels that were
+            /// declared earlier in a file, the number of a record.
+            ///
+            /// The metadata `pipemill.restart` says that a stream can begin at a place after the first bytes of the
+            /// object alone. Where it is not set, the host calls `save` once in a while, and keeps the answer with
+            /// the place: in the positions of batches and in the states of consumers. A run that goes on there
+            /// calls `load` in place of `stream.open`.
+            #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+            pub mod carry {
+                #[used]
+                #[doc(hidden)]
+                static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
+                use super::super::super::super::_rt;
+                pub type Stream = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::Stream;
+                pub type StreamBorrow<'a> = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamBorrow<
+                    'a,
+                >;
+                pub type StreamInfo = super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamInfo;
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_carries_cabi<T_: Guest>() -> i32 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result0 = { T_::carries() };
+                        match result0 {
+                            true => 1,
+                            false => 0,
+                        }
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_save_cabi<T_: Guest>(arg0: i32) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result0 = {
+                            T_::save(
+                                super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamBorrow::lift(
+                                    core::ptr::with_exposed_provenance(arg0 as u32 as usize),
+                                ),
+                            )
+                        };
+                        let ptr1 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result0 {
+                            Some(e) => {
+                                *ptr1.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec2 = <_ as Into<_rt::Vec<_>>>::into(e)
+                                    .into_boxed_slice();
+                                let ptr2 = vec2.as_ptr().cast::<u8>();
+                                let len2 = vec2.len();
+                                ::core::mem::forget(vec2);
+                                *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len2;
+                                *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr2.cast_mut();
+                            }
+                            None => {
+                                *ptr1.add(0).cast::<u8>() = (0i32) as u8;
+                            }
+                        };
+                        ptr1
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_save<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {}
+                            _ => {
+                                let l1 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base3 = l1;
+                                let len3 = l2;
+                                _rt::cabi_dealloc(base3, len3 * 1, 1);
+                            }
+                        }
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_load_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result40 = {
+                            let l0 = *arg0.add(0).cast::<*mut u8>();
+                            let l1 = *arg0
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base8 = l0;
+                            let len8 = l1;
+                            let mut result8 = _rt::Vec::with_capacity(len8);
+                            for i in 0..len8 {
+                                let base = base8
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e8 = {
+                                    let l2 = *base.add(0).cast::<*mut u8>();
+                                    let l3 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len4 = l3;
+                                    let bytes4 = _rt::Vec::from_raw_parts(
+                                        l2.cast(),
+                                        len4,
+                                        len4,
+                                    );
+                                    let l5 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l6 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len7 = l6;
+                                    let bytes7 = _rt::Vec::from_raw_parts(
+                                        l5.cast(),
+                                        len7,
+                                        len7,
+                                    );
+                                    (_rt::string_lift(bytes4), _rt::string_lift(bytes7))
+                                };
+                                result8.push(e8);
+                            }
+                            _rt::cabi_dealloc(
+                                base8,
+                                len8 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l9 = *arg0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l10 = *arg0
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(
+                                l9.cast(),
+                                len11,
+                                len11,
+                            );
+                            let l12 = *arg0
+                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l13 = *arg0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l14 = *arg0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len15 = l14;
+                            let bytes15 = _rt::Vec::from_raw_parts(
+                                l13.cast(),
+                                len15,
+                                len15,
+                            );
+                            let l16 = *arg0
+                                .add(8 + 6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i64>();
+                            let l17 = i32::from(
+                                *arg0
+                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l18 = i32::from(
+                                *arg0
+                                    .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l20 = i32::from(
+                                *arg0
+                                    .add(40 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l24 = i32::from(
+                                *arg0
+                                    .add(40 + 9 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l28 = *arg0
+                                .add(40 + 12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l29 = *arg0
+                                .add(40 + 13 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base36 = l28;
+                            let len36 = l29;
+                            let mut result36 = _rt::Vec::with_capacity(len36);
+                            for i in 0..len36 {
+                                let base = base36
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e36 = {
+                                    let l30 = *base.add(0).cast::<*mut u8>();
+                                    let l31 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len32 = l31;
+                                    let bytes32 = _rt::Vec::from_raw_parts(
+                                        l30.cast(),
+                                        len32,
+                                        len32,
+                                    );
+                                    let l33 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l34 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len35 = l34;
+                                    let bytes35 = _rt::Vec::from_raw_parts(
+                                        l33.cast(),
+                                        len35,
+                                        len35,
+                                    );
+                                    (_rt::string_lift(bytes32), _rt::string_lift(bytes35))
+                                };
+                                result36.push(e36);
+                            }
+                            _rt::cabi_dealloc(
+                                base36,
+                                len36 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l37 = *arg0
+                                .add(40 + 14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l38 = *arg0
+                                .add(40 + 15 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len39 = l38;
+                            T_::load(
+                                result8,
+                                super::super::super::super::exports::pipemill::decoder0_1_0::decoder::StreamInfo {
+                                    channel: _rt::string_lift(bytes11),
+                                    epoch: l12 as u32,
+                                    object: _rt::string_lift(bytes15),
+                                    max_record: l16 as u64,
+                                    offsets: _rt::bool_lift(l17 as u8),
+                                    size: match l18 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l19 = *arg0
+                                                    .add(32 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                l19 as u64
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    content_type: match l20 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l21 = *arg0
+                                                    .add(40 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l22 = *arg0
+                                                    .add(40 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len23 = l22;
+                                                let bytes23 = _rt::Vec::from_raw_parts(
+                                                    l21.cast(),
+                                                    len23,
+                                                    len23,
+                                                );
+                                                _rt::string_lift(bytes23)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    etag: match l24 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l25 = *arg0
+                                                    .add(40 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *arg0
+                                                    .add(40 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                _rt::string_lift(bytes27)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    extensions: result36,
+                                },
+                                <_ as From<
+                                    _rt::Vec<_>,
+                                >>::from(_rt::Vec::from_raw_parts(l37.cast(), len39, len39)),
+                            )
+                        };
+                        _rt::cabi_dealloc(
+                            arg0,
+                            40 + 16 * ::core::mem::size_of::<*const u8>(),
+                            8,
+                        );
+                        let ptr41 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result40 {
+                            Ok(e) => {
+                                *ptr41.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr41
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<i32>() = (e).take_handle() as i32;
+                            }
+                            Err(e) => {
+                                *ptr41.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec42 = (e.into_bytes()).into_boxed_slice();
+                                let ptr42 = vec42.as_ptr().cast::<u8>();
+                                let len42 = vec42.len();
+                                ::core::mem::forget(vec42);
+                                *ptr41
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len42;
+                                *ptr41
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr42.cast_mut();
+                            }
+                        };
+                        ptr41
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_load<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {}
+                            _ => {
+                                let l1 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l1, l2, 1);
+                            }
+                        }
+                    }
+                }
+                pub trait Guest {
+                    /// Whether the decoder saves state. Asked once, when the plugin is loaded.
+                    #[allow(async_fn_in_trait)]
+                    fn carries() -> bool;
+                    /// What another stream must know to go on at the end of the bytes that the last call of `decode`
+                    /// has consumed, which did not return `more` or an error, and was not the one with the end of the
+                    /// input. None: it can't begin there. At most 65,536 bytes. Each batch has them, so let them be few.
+                    /// The call changes nothing: the stream emits what it would have emitted without it. It may log, and
+                    /// call nothing else.
+                    #[allow(async_fn_in_trait)]
+                    fn save(stream: StreamBorrow<'_>) -> Option<_rt::Vec<u8>>;
+                    /// Opens a stream that gets the bytes from that place on, and none before it. It emits the same
+                    /// records from there on as the stream that was saved, and reports the same errors. `options` are
+                    /// those of that stream, and so is `info`, with two more keys in `info.extensions`: "schema" has
+                    /// the fields of that stream, and "restart" the value "0 L" if L is the number of bytes before the
+                    /// place. `saved` was made by `save` of the same decoder, but may have passed through the hands of
+                    /// others. The error is a text for the operator.
+                    #[allow(async_fn_in_trait)]
+                    fn load(
+                        options: _rt::Vec<(_rt::String, _rt::String)>,
+                        info: StreamInfo,
+                        saved: _rt::Vec<u8>,
+                    ) -> Result<Stream, _rt::String>;
+                }
+                #[doc(hidden)]
+                #[macro_export]
+                macro_rules! __export_pipemill_decoder_carry_0_3_0_cabi {
+                    ($ty:ident with_types_in $($path_to_types:tt)*) => {
+                        const _ : () = { #[unsafe (export_name =
+                        "pipemill:decoder/carry@0.3.0#carries")] unsafe extern "C" fn
+                        export_carries() -> i32 { unsafe { $($path_to_types)*::
+                        _export_carries_cabi::<$ty > () } } #[unsafe (export_name =
+                        "pipemill:decoder/carry@0.3.0#save")] unsafe extern "C" fn
+                        export_save(arg0 : i32,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_save_cabi::<$ty > (arg0) } }
+                        #[unsafe (export_name =
+                        "cabi_post_pipemill:decoder/carry@0.3.0#save")] unsafe extern "C"
+                        fn _post_return_save(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_save::<$ty > (arg0) } }
+                        #[unsafe (export_name = "pipemill:decoder/carry@0.3.0#load")]
+                        unsafe extern "C" fn export_load(arg0 : * mut u8,) -> * mut u8 {
+                        unsafe { $($path_to_types)*:: _export_load_cabi::<$ty > (arg0) }
+                        } #[unsafe (export_name =
+                        "cabi_post_pipemill:decoder/carry@0.3.0#load")] unsafe extern "C"
+                        fn _post_return_load(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_load::<$ty > (arg0) } } };
+                    };
+                }
+                #[doc(hidden)]
+                pub use __export_pipemill_decoder_carry_0_3_0_cabi;
+                #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                struct _RetArea(
+                    [::core::mem::MaybeUninit<
+                        u8,
+                    >; 3 * ::core::mem::size_of::<*const u8>()],
+                );
+                static mut _RET_AREA: _RetArea = _RetArea(
+                    [::core::mem::MaybeUninit::uninit(); 3
+                        * ::core::mem::size_of::<*const u8>()],
+                );
+            }
         }
     }
 }
@@ -3512,16 +3931,19 @@ macro_rules! __export_decoder_plugin_impl {
         exports::pipemill::decoder0_3_0::rest::__export_pipemill_decoder_rest_0_3_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_3_0::rest);
         $($path_to_types_root)*::
+        exports::pipemill::decoder0_3_0::carry::__export_pipemill_decoder_carry_0_3_0_cabi!($ty
+        with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_3_0::carry);
+        $($path_to_types_root)*::
         exports::pipemill::decoder0_2_0::window::__export_pipemill_decoder_window_0_2_0_cabi!($ty
         with_types_in $($path_to_types_root)*:: exports::pipemill::decoder0_2_0::window);
         const _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2418] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2594] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xed\x11\x01A\x02\x01\
-A\x18\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x9d\x13\x01A\x02\x01\
+A\x1a\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
 w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x03\0\x1dpipemill:decoder/blocks@\
 0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\
 \x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05st\
@@ -3569,14 +3991,19 @@ stream\x02\x03\0\x04\x08progress\x02\x03\0\x04\x0cdecode-error\x01B\x0a\x02\x03\
 \x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\
 \x02\x03\x02\x01\x0c\x04\0\x0cdecode-error\x03\0\x04\x01h\x01\x01j\x01\x03\x01\x05\
 \x01@\x02\x06stream\x06\x0cend-of-input\x7f\0\x07\x04\0\x06decode\x01\x08\x04\0\x1b\
-pipemill:decoder/rest@0.3.0\x05\x0d\x01B\x0c\x02\x03\x02\x01\x0a\x04\0\x06stream\
-\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\
-\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09set-aside\x01\x06\x01\
-h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06lengthy\x0cend-of-in\
-put\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:decoder/window@0.2.0\x05\
-\x0e\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\x01\0\x0edecoder-\
-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254\
-.2\x10wit-bindgen-rust\x060.60.0";
+pipemill:decoder/rest@0.3.0\x05\x0d\x01B\x11\x02\x03\x02\x01\x0a\x04\0\x06stream\
+\x03\0\0\x02\x03\x02\x01\x07\x04\0\x0bstream-info\x03\0\x02\x01@\0\0\x7f\x04\0\x07\
+carries\x01\x04\x01h\x01\x01p}\x01k\x06\x01@\x01\x06stream\x05\0\x07\x04\0\x04sa\
+ve\x01\x08\x01o\x02ss\x01p\x09\x01i\x01\x01j\x01\x0b\x01s\x01@\x03\x07options\x0a\
+\x04info\x03\x05saved\x06\0\x0c\x04\0\x04load\x01\x0d\x04\0\x1cpipemill:decoder/\
+carry@0.3.0\x05\x0e\x01B\x0c\x02\x03\x02\x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\
+\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\0\x0cdecode-err\
+or\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09set-aside\x01\x06\x01h\x01\x01j\x01\x03\
+\x01\x05\x01@\x04\x06stream\x07\x02aty\x06lengthy\x0cend-of-input\x7f\0\x08\x04\0\
+\x06decode\x01\x09\x04\0\x1dpipemill:decoder/window@0.2.0\x05\x0f\x04\0%pipemill\
+:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\x01\0\x0edecoder-plugin\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
         };
     };
 }

@@ -76,9 +76,40 @@ pub trait Decoder: Sized + 'static {
     /// its line and record numbers in messages may differ. A format with independent records
     /// returns `Some(0)`, a format with a header the size of the header.
     ///
-    /// `None`, the default, says that decoding can't restart at that position.
+    /// `None`, the default, says that decoding can't restart at that position. A decoder whose state
+    /// is more than the first bytes of the object can [save](Self::save) it.
     fn restart(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether [`save`](Self::save) saves anything. The default is that it does not.
+    fn carries() -> bool {
+        false
+    }
+
+    /// What another stream must know to go on at the end of the bytes that the last call of `decode`
+    /// consumed: tokens that wait for the rest of their sequence, the number of a record. It is asked
+    /// once in a while where [`restart`](Self::restart) is `None`, not after the end of the input, and
+    /// only if [`carries`](Self::carries) is true. `None` says that no stream can go on there.
+    ///
+    /// At most 64 KiB. Each batch of the channel has these bytes, and so has the state of a job: a few
+    /// hundred are good. Begin them with a number that you change with their form.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Starts a stream that gets the bytes after the place at which another one was saved, and none
+    /// before it. It emits the same records as that one from there on. Only line and record numbers in
+    /// messages may differ. [`StreamInfo::restart`] has the place; its header is 0. The options are
+    /// the same.
+    ///
+    /// `saved` may have been changed by others, so check it.
+    ///
+    /// # Errors
+    /// The decoder can't go on from these bytes. The error is a message for the operator.
+    fn load(options: &Options, info: &StreamInfo, saved: &[u8]) -> Result<Self, String> {
+        let _ = (options, info, saved);
+        Err("this decoder saves no state".to_owned())
     }
 
     /// Searches for the next record after an error with [`Resume::Scan`]. `chunk` starts at the

@@ -158,14 +158,8 @@ impl<D: Decoder> wit::GuestStream for Stream<D> {
     fn open(given: Vec<(String, String)>, info: wit::StreamInfo) -> Result<wit::Stream, String> {
         log_panics();
         let options = prepared_options::<D>(&given)?;
-        let mut records = Records::new(Box::new(Imports), info.offsets);
-        let decoder = D::open(&options, &stream_info(info))?;
-        if let Some(fields) = decoder.schema() {
-            records.set_schema(&fields);
-        }
-        records.tell_restart(decoder.restart());
-        let state = RefCell::new(StreamState { decoder, records, kept: None });
-        Ok(wit::Stream::new(Stream { state }))
+        let offsets = info.offsets;
+        Ok(Stream::of(D::open(&options, &stream_info(info))?, offsets))
     }
 
     fn decode(&self, chunk: Vec<u8>, end: bool) -> Result<wit::Progress, wit::DecodeError> {
@@ -202,6 +196,22 @@ impl<D: Decoder> Stream<D> {
         let kept = self.state.borrow_mut().kept.take();
         let (chunk, from) = kept.expect("`rest` is called only after a call that returned `more`");
         self.decode_and_keep(chunk, from, end)
+    }
+
+    /// The stream of a decoder that was just opened, or loaded.
+    fn of(decoder: D, offsets: bool) -> wit::Stream {
+        let mut records = Records::new(Box::new(Imports), offsets);
+        if let Some(fields) = decoder.schema() {
+            records.set_schema(&fields);
+        }
+        records.tell_restart(decoder.restart());
+        let state = RefCell::new(StreamState { decoder, records, kept: None });
+        wit::Stream::new(Stream { state })
+    }
+
+    /// The exported function `save`.
+    pub fn save(&self) -> Option<Vec<u8>> {
+        self.state.borrow().decoder.save()
     }
 
     fn decode_chunk(&self, chunk: &[u8], end: bool) -> Result<wit::Progress, wit::DecodeError> {
@@ -294,6 +304,18 @@ fn prepared_options<D: Decoder>(given: &[(String, String)]) -> Result<Options, S
         Some(made) => options.and_prepared(made),
         None => options,
     })
+}
+
+/// The exported function `load`.
+pub fn load<D: Decoder>(
+    given: &[(String, String)],
+    info: wit::StreamInfo,
+    saved: &[u8],
+) -> Result<wit::Stream, String> {
+    log_panics();
+    let options = prepared_options::<D>(given)?;
+    let offsets = info.offsets;
+    Ok(Stream::of(D::load(&options, &stream_info(info), saved)?, offsets))
 }
 
 /// The exported function `companions` of plans.

@@ -129,6 +129,22 @@ macro_rules! export {
                     $crate::guest::prepare::<$decoder>(&options, &files)
                 }
             }
+            impl decoder0_3_0::carry::Guest for Plugin {
+                fn carries() -> bool {
+                    <$decoder as $crate::Decoder>::carries()
+                }
+                fn save(stream: decoder0_1_0::decoder::StreamBorrow<'_>) -> Option<Vec<u8>> {
+                    let stream: &$crate::guest::Stream<$decoder> = stream.get();
+                    stream.save()
+                }
+                fn load(
+                    options: Vec<(String, String)>,
+                    info: decoder0_1_0::decoder::StreamInfo,
+                    saved: Vec<u8>,
+                ) -> Result<decoder0_1_0::decoder::Stream, String> {
+                    $crate::guest::load::<$decoder>(&options, info, &saved)
+                }
+            }
     $crate::bindings::export!(Plugin with_types_in $crate::bindings);
         };
     };

@@ -125,6 +125,26 @@ pub trait MapRecords: Sized + 'static {
     fn can_restart(&self) -> bool {
         size_of::<Self>() == 0
     }
+
+    /// Like [`Decoder::carries`]: whether [`save`](Self::save) saves anything.
+    fn carries() -> bool {
+        false
+    }
+
+    /// Like [`Decoder::save`]: what another value of this type must know to go on after the records
+    /// so far. It is asked where the inner decoder can restart with no byte before.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Like [`Decoder::load`]: goes on after the records before which another value was saved.
+    ///
+    /// # Errors
+    /// The error is a message for the operator.
+    fn load(options: &Options, info: &StreamInfo, saved: &[u8]) -> Result<Self, String> {
+        let _ = (options, info, saved);
+        Err("this decoder saves no state".to_owned())
+    }
 }
 
 /// Observes each record of an inner decoder; the records are passed on unchanged.
@@ -273,23 +293,7 @@ impl<M: MapRecords> Decoder for Map<M> {
     }
 
     fn open(options: &Options, info: &StreamInfo) -> Result<Self, String> {
-        let mut own = options.clone();
-        let set = M::inner_options(options);
-        let mut of_inner = options.for_inner(&M::Inner::options(), set)?;
-        if Self::prepares() {
-            let prepared = options.prepared::<PreparedMap>();
-            own = own.and_prepared(prepared.map.clone());
-            of_inner = of_inner.and_prepared(prepared.inner.clone());
-        }
-        let inner = M::Inner::open(&of_inner, info)?;
-        let map = M::open(&own, info)?;
-        let captured = Rc::new(RefCell::new(Captured::default()));
-        if let Some(fields) = inner.schema() {
-            map.schema(&fields)?;
-            captured.borrow_mut().fields = fields;
-        }
-        let (records, has_schema, bad_end, has_ended) = (None, false, None, false);
-        Ok(Self { inner, map, records, captured, has_schema, bad_end, has_ended })
+        Self::of(options, info, |own| M::open(own, info))
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
@@ -335,12 +339,50 @@ impl<M: MapRecords> Decoder for Map<M> {
         self.inner.restart().filter(|_| self.map.can_restart() && !self.has_ended)
     }
 
+    fn carries() -> bool {
+        M::carries()
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let begins_anywhere = self.inner.restart() == Some(0) && !self.has_ended;
+        if begins_anywhere { self.map.save() } else { None }
+    }
+
+    fn load(options: &Options, info: &StreamInfo, saved: &[u8]) -> Result<Self, String> {
+        Self::of(options, info, |own| M::load(own, info, saved))
+    }
+
     fn resync(&mut self, chunk: &[u8], end: bool) -> Resync {
         self.inner.resync(chunk, end)
     }
 }
 
 impl<M: MapRecords> Map<M> {
+    /// The inner decoder, and the map that `make` makes of its options.
+    fn of(
+        options: &Options,
+        info: &StreamInfo,
+        make: impl FnOnce(&Options) -> Result<M, String>,
+    ) -> Result<Self, String> {
+        let mut own = options.clone();
+        let set = M::inner_options(options);
+        let mut of_inner = options.for_inner(&M::Inner::options(), set)?;
+        if Self::prepares() {
+            let prepared = options.prepared::<PreparedMap>();
+            own = own.and_prepared(prepared.map.clone());
+            of_inner = of_inner.and_prepared(prepared.inner.clone());
+        }
+        let inner = M::Inner::open(&of_inner, info)?;
+        let map = make(&own)?;
+        let captured = Rc::new(RefCell::new(Captured::default()));
+        if let Some(fields) = inner.schema() {
+            map.schema(&fields)?;
+            captured.borrow_mut().fields = fields;
+        }
+        let (records, has_schema, bad_end, has_ended) = (None, false, None, false);
+        Ok(Self { inner, map, records, captured, has_schema, bad_end, has_ended })
+    }
+
     /// Lets the inner decoder decode a chunk; its records are captured.
     fn decode_inner(
         &mut self,

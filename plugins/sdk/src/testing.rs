@@ -64,6 +64,9 @@ const MAX_PART_BYTES: usize = 4 << 10;
 /// Number of positions at which [`assert_any_split`] restarts decoding.
 const MAX_RESTARTS: usize = 6;
 
+/// Most bytes that a decoder may save.
+const MAX_SAVED: usize = 64 << 10;
+
 impl Setup {
     /// These options. Decoding ends at the first error; records have up to 64 MiB.
     pub fn new(options: &[(&str, &str)]) -> Self {
@@ -220,17 +223,7 @@ pub fn decode_whole<D: Decoder>(setup: &Setup, input: &[u8]) -> Outcome {
 pub fn decode_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let mut run = Run::<D>::new(setup, input, sizes);
     run.decode_all();
-    let refused = run.refused;
-    drop(run.records);
-    let collected = run.collected.borrow();
-    Outcome {
-        records: collected.records.clone(),
-        starts: collected.starts.clone(),
-        errors: collected.errors.clone(),
-        refused,
-        schema: collected.schema.clone(),
-        metadata: collected.metadata.clone(),
-    }
+    run.outcome()
 }
 
 /// The places at which decoding can restart, when the input arrives in pieces of these sizes.
@@ -261,6 +254,16 @@ pub fn assert_restarts<D: Decoder>(
     restarts
 }
 
+/// The places at which the decoder saves its state, when the input arrives in pieces of these sizes.
+///
+/// # Panics
+/// The same as [`decode_split`].
+pub fn saved_places<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Vec<SavedPlace> {
+    let mut run = Run::<D>::new(setup, input, sizes);
+    run.decode_all();
+    run.saved
+}
+
 /// The extension that passes the fields of earlier records to the streams of later objects, and to
 /// streams that begin inside this one.
 pub fn schema_extension(fields: &[Field]) -> (String, String) {
@@ -285,7 +288,7 @@ pub fn assert_restart<D: Decoder>(
     restart: &RestartPlace,
     whole: &Outcome,
 ) {
-    let RestartPlace { header, place, records, errors } = *restart;
+    let RestartPlace { header, place, .. } = *restart;
     let mut setup = setup.clone();
     setup.extensions.retain(|(key, _)| key != "schema");
     setup.extensions.extend(whole.schema.as_deref().map(schema_extension));
@@ -298,6 +301,38 @@ pub fn assert_restart<D: Decoder>(
     }
     let shown = [&input[..header], &input[place..]].concat();
     let rest = decode_split::<D>(&setup, &shown, sizes);
+    assert_rest(&rest, restart, whole);
+}
+
+/// Asserts that decoding can go on with what the decoder has saved at a place: as
+/// [`assert_restart`].
+///
+/// # Panics
+/// If the place gives another result, or the decoder refuses what it has saved; also as
+/// [`decode_split`].
+pub fn assert_saved<D: Decoder>(
+    setup: &Setup,
+    input: &[u8],
+    sizes: &[usize],
+    saved: &SavedPlace,
+    whole: &Outcome,
+) {
+    let SavedPlace { at, saved } = saved;
+    assert!(saved.len() <= MAX_SAVED, "{} bytes are saved at {at:?}", saved.len());
+    let mut setup = setup.clone();
+    setup.extensions.retain(|(key, _)| key != "schema");
+    setup.extensions.extend(whole.schema.as_deref().map(schema_extension));
+    setup.extensions.push(("restart".to_owned(), format!("0 {}", at.place)));
+    let options = options::<D>(&setup).expect("the options are right");
+    let loaded = D::load(&options, &info(&setup), saved).expect("the decoder loads what it saved");
+    let mut run = Run::of(loaded, &setup, &input[at.place..], sizes);
+    run.decode_all();
+    assert_rest(&run.outcome(), at, whole);
+}
+
+/// Compares the outcome of the bytes from a place on, after its header, with the whole.
+fn assert_rest(rest: &Outcome, restart: &RestartPlace, whole: &Outcome) {
+    let RestartPlace { header, place, records, errors } = *restart;
     // Positions in the input. The header gives no record.
     let moved = |at: u64| at as i64 - header as i64 + place as i64;
     let starts: Vec<_> = rest.starts.iter().map(|start| moved(*start)).collect();
@@ -314,10 +349,11 @@ pub fn assert_restart<D: Decoder>(
 }
 
 /// Asserts that the input in pieces of these sizes gives the same outcome as the whole input, and
-/// that decoding can restart at some of the places that the decoder names. Returns the outcome.
+/// that decoding can restart at some of the places that the decoder names, and go on at some of
+/// those at which it saves its state. Returns the outcome.
 ///
 /// # Panics
-/// If the outcomes differ; also as [`decode_split`] and [`assert_restart`].
+/// If the outcomes differ; also as [`decode_split`], [`assert_restart`] and [`assert_saved`].
 pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]) -> Outcome {
     let whole = decode_whole::<D>(setup, input);
     let split = decode_split::<D>(setup, input, sizes);
@@ -326,6 +362,11 @@ pub fn assert_any_split<D: Decoder>(setup: &Setup, input: &[u8], sizes: &[usize]
     let step = places.len().div_ceil(MAX_RESTARTS).max(1);
     for place in places.iter().step_by(step).chain(places.last()) {
         assert_restart::<D>(setup, input, &sizes[sizes.len() / 2..], place, &whole);
+    }
+    let saved = saved_places::<D>(setup, input, sizes);
+    let step = saved.len().div_ceil(MAX_RESTARTS).max(1);
+    for saved in saved.iter().step_by(step).chain(saved.last()) {
+        assert_saved::<D>(setup, input, &sizes[sizes.len() / 2..], saved, &whole);
     }
     whole
 }
@@ -480,6 +521,8 @@ struct Run<'a, D> {
     refused: bool,
     /// The place where decoding can restart.
     restarts: Vec<RestartPlace>,
+    /// The places at which the decoder has saved its state.
+    saved: Vec<SavedPlace>,
 }
 
 /// A place at which decoding can restart: see [`Decoder::restart`].
@@ -495,9 +538,21 @@ pub struct RestartPlace {
     pub errors: usize,
 }
 
+/// A place at which the decoder has saved its state: see [`Decoder::save`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedPlace {
+    /// The place. Its header is 0.
+    pub at: RestartPlace,
+    /// What the decoder has saved.
+    pub saved: Vec<u8>,
+}
+
 impl<'a, D: Decoder> Run<'a, D> {
     fn new(setup: &Setup, input: &'a [u8], sizes: &[usize]) -> Self {
-        let decoder = open::<D>(setup).expect("the decoder opens");
+        Self::of(open::<D>(setup).expect("the decoder opens"), setup, input, sizes)
+    }
+
+    fn of(decoder: D, setup: &Setup, input: &'a [u8], sizes: &[usize]) -> Self {
         let collected =
             Collected { skip: setup.skip, decompress: setup.decompress, ..Collected::default() };
         let collected = Rc::new(RefCell::new(collected));
@@ -518,6 +573,19 @@ impl<'a, D: Decoder> Run<'a, D> {
             skip: setup.skip,
             refused: false,
             restarts: Vec::new(),
+            saved: Vec::new(),
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let collected = self.collected.borrow();
+        Outcome {
+            records: collected.records.clone(),
+            starts: collected.starts.clone(),
+            errors: collected.errors.clone(),
+            refused: self.refused,
+            schema: collected.schema.clone(),
+            metadata: collected.metadata.clone(),
         }
     }
 
@@ -597,7 +665,7 @@ impl<'a, D: Decoder> Run<'a, D> {
             }
             let left = chunk.len() - progress.consumed;
             self.start += progress.consumed;
-            self.note_restart();
+            self.note_restart(end);
             let can_go_on = (1..=left).contains(&progress.need);
             if progress.consumed == 0 {
                 let need = progress.need;
@@ -610,13 +678,19 @@ impl<'a, D: Decoder> Run<'a, D> {
         }
     }
 
-    /// Notes the place up to which the input was consumed, if decoding can restart there.
-    fn note_restart(&mut self) {
+    /// Notes the place up to which the input was consumed, if decoding can restart there, also with
+    /// what the decoder saves.
+    fn note_restart(&mut self, end: bool) {
         let (records, errors, header) = {
             let collected = self.collected.borrow();
             (collected.records.len(), collected.errors.len(), collected.restart)
         };
-        let Some(header) = header.and_then(|header| usize::try_from(header).ok()) else { return };
+        let Some(header) = header.and_then(|header| usize::try_from(header).ok()) else {
+            let at = RestartPlace { header: 0, place: self.start, records, errors };
+            let saved = if D::carries() && !end { self.decoder.save() } else { None };
+            self.saved.extend(saved.map(|saved| SavedPlace { at, saved }));
+            return;
+        };
         if header > self.start {
             assert_eq!(records, 0, "restart: a record before the end of the header at {header}");
             return;

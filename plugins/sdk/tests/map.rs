@@ -2,7 +2,8 @@
 //! split.
 
 use pipemill_plugin::testing::{
-    Outcome, Setup, assert_all_splits, assert_restarts, decode_whole, restarts,
+    Outcome, Setup, assert_all_splits, assert_restarts, assert_saved, decode_whole, restarts,
+    saved_places,
 };
 use pipemill_plugin::{
     Codec, DecodeError, Decoder, Field, InnerRecord, Map, MapRecords, OptionSpec, Options,
@@ -91,6 +92,54 @@ impl MapRecords for Chosen {
     }
 }
 
+/// Joins each two lines. The first one waits for the second one, and is saved.
+struct Pairs {
+    waits: Option<Vec<u8>>,
+}
+
+impl MapRecords for Pairs {
+    type Inner = Lines;
+
+    fn open(_: &Options, _: &StreamInfo) -> Result<Self, String> {
+        Ok(Self { waits: None })
+    }
+    fn schema(&self, _: &[Field]) -> Result<Vec<Field>, String> {
+        Ok(vec![Field::bytes("pair")])
+    }
+    fn map(&mut self, record: &InnerRecord<'_>, out: &mut Records) -> Result<(), String> {
+        let line = record.field(0).unwrap_or_default();
+        match self.waits.take() {
+            None => self.waits = Some(line.to_vec()),
+            Some(first) => {
+                out.field_bytes(&[&first, line].concat());
+                out.end_record(record.start());
+            }
+        }
+        Ok(())
+    }
+    fn end(&mut self, at: usize, out: &mut Records) -> Result<(), String> {
+        if let Some(last) = self.waits.take() {
+            out.field_bytes(&last);
+            out.end_record(at);
+        }
+        Ok(())
+    }
+    fn can_restart(&self) -> bool {
+        self.waits.is_none()
+    }
+    fn carries() -> bool {
+        true
+    }
+    fn save(&self) -> Option<Vec<u8>> {
+        self.waits.as_ref().map(|waits| [b"pairs 1 ", &waits[..]].concat())
+    }
+    fn load(_: &Options, info: &StreamInfo, saved: &[u8]) -> Result<Self, String> {
+        assert_eq!(info.restart().map(|restart| restart.header), Some(0));
+        let waits = saved.strip_prefix(b"pairs 1 ").ok_or("it is of another decoder")?;
+        Ok(Self { waits: Some(waits.to_vec()) })
+    }
+}
+
 fn texts(outcome: &Outcome) -> Vec<String> {
     let text = |field: &Option<Vec<u8>>| match field {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -112,6 +161,32 @@ fn records_are_left_out_doubled_and_changed() {
     );
     assert_eq!(outcome.starts, [0, 8, 8, 13]);
     assert!(outcome.errors.is_empty());
+}
+
+#[test]
+fn what_a_map_remembers_is_saved() {
+    let (setup, input) = (Setup::new(&[]), b"a\nbc\n\nd\ne\n");
+    let outcome = assert_all_splits::<Map<Pairs>>(&setup, input);
+    assert_eq!(texts(&outcome), ["abc", "d", "e"]);
+    let bytes = vec![1; input.len()];
+    let saved = saved_places::<Map<Pairs>>(&setup, input, &bytes);
+    let of = |place: usize| saved.iter().find(|saved| saved.at.place == place);
+    assert_eq!(of(2).map(|saved| &saved.saved[..]), Some(&b"pairs 1 a"[..]));
+    assert_eq!((of(5), of(6).map(|saved| saved.at.records)), (None, Some(1)));
+    // Where nothing waits, nothing has to be saved.
+    let places = restarts::<Map<Pairs>>(&setup, input, &bytes);
+    assert!(places.iter().any(|place| place.place == 5) && places.iter().all(|at| at.place != 2));
+}
+
+/// What is loaded must be what was saved.
+#[test]
+#[should_panic(expected = "records after")]
+fn a_decoder_that_loads_something_else_is_found() {
+    let (setup, input) = (Setup::new(&[]), b"a\nbc\n");
+    let mut saved = saved_places::<Map<Pairs>>(&setup, input, &[2]).remove(0);
+    saved.saved.push(b'x');
+    let whole = decode_whole::<Map<Pairs>>(&setup, input);
+    assert_saved::<Map<Pairs>>(&setup, input, &[], &saved, &whole);
 }
 
 #[test]

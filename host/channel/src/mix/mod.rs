@@ -207,6 +207,9 @@ impl Mix {
                 reader.begin_at(position.clone(), has_ended);
                 readers.push(reader);
                 let (delivered, schema, accepted) = (0, place.schema.clone(), place.accepted);
+                // A position of a mix has the positions of all inputs, so they must be short.
+                let plugin = input.channel.plugin.clone();
+                input.channel.plugin = plugin.with_save_distance(None);
                 input.channel.resume = Some(Resume { position, delivered, schema, accepted });
                 let name = format!("channel-{}", input.channel.name);
                 let work = || run_input(input, sink);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pipemill_decode::{DecodeOutcome, Resume, Stream};
+use pipemill_decode::{DecodeOutcome, Resume, SavedState, Stream};
 use pipemill_source::{Block, Input, ReadOutcome, SourceError};
 use pipemill_types::{AddedField, ErrorKind, Fault, Position};
 
@@ -54,6 +54,8 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     pub(crate) object: &'a str,
     pub(crate) input: &'a mut dyn Input,
     pub(crate) stream: Stream,
+    /// Bytes of the object after which the decoder's state is saved again. `None` if it is not.
+    pub(crate) save_distance: Option<u64>,
     /// The values of the fields that are added to each record.
     pub(crate) added: AddedValues<'a>,
     pub(crate) numbers: RecordNumbers,
@@ -204,10 +206,19 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     }
 
     /// Continues at `offset` in the object, with record number `record`. The decoder has seen the
-    /// first `header` bytes.
-    pub(crate) fn begin_at(&mut self, offset: u64, record: u64, header: u64) {
+    /// first `header` bytes, or has loaded what it has saved there.
+    pub(crate) fn begin_at(
+        &mut self,
+        offset: u64,
+        record: u64,
+        header: u64,
+        saved: Option<&SavedState>,
+    ) {
         self.builder.jump_to(offset, record);
-        self.builder.mark_restart(header);
+        match saved {
+            Some(saved) => self.builder.mark_saved(&saved.bytes),
+            None => self.builder.mark_restart(header),
+        }
         let schema_known = self.progress.schema_known;
         self.progress = Progress { schema_known, ..Progress::default() };
     }
@@ -377,6 +388,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                         if let Some(section) = &mut self.section {
                             section.can_restart(header);
                         }
+                    } else if let Err(fault) = self.save_state() {
+                        return self.plugin_failed(0, fault);
                     }
                     let left = self.builder.len();
                     self.progress.stalled = consumed == 0;
@@ -400,6 +413,20 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                 }
             }
         }
+    }
+
+    /// Saves the state of a decoder that needs it to decode again from here, if the last such place
+    /// is far behind.
+    fn save_state(&mut self) -> Result<(), Fault> {
+        let Some(distance) = self.save_distance else { return Ok(()) };
+        if !self.progress.input_ended
+            && self.numbers.can_restart()
+            && self.builder.takes_saved(distance)
+            && let Some(saved) = self.stream.save()?
+        {
+            self.builder.mark_saved(&saved.bytes);
+        }
+        Ok(())
     }
 
     /// Calls the decoder once. The records that it emitted are appended even if the call fails.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipemill_decode::{DecoderInstance, Limits, Plugin, Stream};
+use pipemill_decode::{DecoderInstance, Limits, Plugin, SavedState, Stream};
 use pipemill_source::{Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
     AddedField, Fault, ObjectIdentity, Position, StreamInfo, planned_extension, split_identity,
@@ -34,6 +34,8 @@ pub(crate) struct Decoding<'a> {
 pub(crate) struct Begin {
     /// A place in the object; `None` for its start.
     pub(crate) resume: Option<Resume>,
+    /// What the decoder has saved at that place.
+    saved: Option<SavedState>,
     /// The fields of earlier objects, in the form that decoders get.
     pub(crate) schema: Option<(String, String)>,
     /// Number of the first record that is wanted. Only a block has records before it that are not.
@@ -51,9 +53,12 @@ pub(crate) enum Reading<'a> {
 }
 
 impl Begin {
-    /// At the place of a state in the object, if it has one.
+    /// At the place of a state in the object, if it has one. The state was
+    /// [checked](Resume::check).
     pub(crate) fn new(resume: Option<Resume>, schema: Option<(String, String)>) -> Self {
-        Self { resume: resume.filter(|resume| resume.offset() > 0), schema, first_record: 0 }
+        let resume = resume.filter(|resume| resume.offset() > 0);
+        let saved = resume.as_ref().and_then(|resume| resume.saved().ok().flatten());
+        Self { resume, saved, schema, first_record: 0 }
     }
 
     /// At the place of a state in this object, if it has one. A block is decoded from its start,
@@ -109,9 +114,10 @@ impl<'a> Decoder<'a> {
             facts: object.facts.clone(),
             extensions,
         };
-        match self.instance.take() {
-            Some(instance) => Stream::open_in(instance, options, &info),
-            None => Stream::open(plugin, options, &info, limits),
+        match (self.instance.take(), &begin.saved) {
+            (Some(instance), saved) => Stream::open_in(instance, options, &info, saved.as_ref()),
+            (None, Some(saved)) => Stream::load(plugin, options, &info, limits, saved),
+            (None, None) => Stream::open(plugin, options, &info, limits),
         }
     }
 
@@ -167,6 +173,7 @@ impl<'a> Decoder<'a> {
             object: &object.name,
             input: &mut *object.input,
             stream,
+            save_distance: decoding.plugin.save_distance(),
             added,
             numbers,
             section,
@@ -174,7 +181,7 @@ impl<'a> Decoder<'a> {
         };
         if let Some(resume) = &begin.resume {
             decode_loop.numbers.begin_at(resume.record(), object.block);
-            begin_inside(resume, source, &identity, &mut after_header, &mut decode_loop)?;
+            begin_inside(begin, resume, source, &identity, &mut after_header, &mut decode_loop)?;
         }
         decode_loop.run()?;
         if let Some(block) = object.block {
@@ -233,6 +240,7 @@ pub(crate) fn check_opened_again(
 
 /// Begins to decode inside of an object: shows the decoder the header, and continues at the offset.
 fn begin_inside<'a, S: Sink>(
+    begin: &Begin,
     resume: &Resume,
     source: Option<&mut dyn Source>,
     identity: &ObjectIdentity,
@@ -257,7 +265,7 @@ fn begin_inside<'a, S: Sink>(
             None => {}
         }
     }
-    decode_loop.begin_at(resume.offset(), resume.record(), resume.header());
+    decode_loop.begin_at(resume.offset(), resume.record(), resume.header(), begin.saved.as_ref());
     Ok(())
 }
 

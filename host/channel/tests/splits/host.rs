@@ -87,6 +87,9 @@ pub struct Setup {
     pub resume: Option<Resume>,
     /// The records that are skipped, by their numbers in an index.
     pub skipped: SkippedRecords,
+    /// Bytes of an object after which the decoder's state is saved. `None`: the objects have no
+    /// identity, as pipes.
+    pub saves: Option<u64>,
 }
 
 impl Setup {
@@ -112,6 +115,7 @@ impl Setup {
             shuffle: None,
             resume: None,
             skipped: SkippedRecords::default(),
+            saves: None,
         }
     }
 }
@@ -192,7 +196,7 @@ pub fn run_counted(job: &Job, way: &Setup) -> (Observed, u64) {
         name: "test".to_owned(),
         source: Box::new(Objects::new(&job.objects, way)),
         // However small the chunks are.
-        plugin: plugin(job.decoder).with_window_from(0),
+        plugin: plugin(job.decoder).with_window_from(0).with_save_distance(way.saves),
         options: options.collect(),
         limits: Limits {
             call_timeout: way.call_timeout.unwrap_or(Limits::default().call_timeout),

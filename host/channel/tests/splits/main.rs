@@ -5,6 +5,7 @@
 mod any_order;
 mod batches;
 mod blocks;
+mod carry;
 mod columns;
 mod failures;
 mod filled;
@@ -440,6 +441,17 @@ proptest! {
         way in way(),
     ) {
         same_in_pieces(&job, &way)?;
+    }
+
+    /// Records that are numbered from the start: a run goes on inside of an object with what the
+    /// decoder has saved there.
+    #[test]
+    fn state_that_is_saved(
+        job in job(BAD_PLUGIN, fixed(&[("do", "framed-carry")]), carry::framed()),
+        way in way(),
+        distance in prop_oneof![Just(1u64), 1u64..200, 200u64..5_000],
+    ) {
+        same_in_pieces(&job, &Setup { saves: Some(distance), ..way })?;
     }
 
     /// An epoch that is left early gives a part of its records, and those in order.

@@ -54,7 +54,10 @@ impl Source for Objects {
             epoch: 0,
             ordinal: self.given as u64 - 1,
             name,
-            identity: ObjectIdentity::default(),
+            identity: match self.way.saves {
+                Some(_) => ObjectIdentity::of(format!("etag:\"{}\"", self.given - 1)),
+                None => ObjectIdentity::default(),
+            },
             facts: ObjectFacts {
                 size: self.way.section.gt(&0).then_some(size),
                 ..ObjectFacts::default()

@@ -9,6 +9,7 @@ use pipemill_types::{ErrorKind, Fault, StreamInfo, printable};
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
+use crate::call::carry::Carry;
 use crate::call::host_state::HostState;
 use crate::call::rest::DecodeRest;
 use crate::call::store::begin_call;
@@ -29,6 +30,8 @@ pub struct DecoderInstance {
     pub(crate) window: Window,
     /// `None` if it keeps no chunks.
     pub(crate) rest: Option<DecodeRest>,
+    /// `None` if the decoder saves no state.
+    pub(crate) carry: Option<Carry>,
     pub(crate) plugin: Plugin,
     limits: Limits,
 }
@@ -41,9 +44,9 @@ impl DecoderInstance {
     pub(crate) fn new(plugin: &Plugin, info: &StreamInfo, limits: &Limits) -> Result<Self, Fault> {
         let mut store = plugin.inner.store(Some(info), limits);
         match new_instance(&mut store, plugin) {
-            Ok((window, rest, bindings)) => {
+            Ok((window, rest, carry, bindings)) => {
                 let (plugin, limits) = (plugin.clone(), limits.clone());
-                Ok(Self { store, bindings, window, rest, plugin, limits })
+                Ok(Self { store, bindings, window, rest, carry, plugin, limits })
             }
             Err(error) => Err(explain(&error, store.data(), limits)),
         }
@@ -114,13 +117,14 @@ pub(crate) fn wit_info(info: &StreamInfo) -> exports::StreamInfo {
     }
 }
 
-/// An instance of a decoder, with its window and its export `rest`.
+/// An instance of a decoder, with its window, its export `rest` and what saves its state.
 fn new_instance(
     store: &mut Store<HostState>,
     plugin: &Plugin,
-) -> wasmtime::Result<(Window, Option<DecodeRest>, DecoderPlugin)> {
+) -> wasmtime::Result<(Window, Option<DecodeRest>, Option<Carry>, DecoderPlugin)> {
     let (instance, bindings, memory) = plugin.instantiate(store)?;
     let window = Window::new(store, &instance, plugin.inner.window, memory)?;
     let rest = plugin.inner.rest.map(|export| DecodeRest::new(store, &instance, export));
-    Ok((window, rest.transpose()?, bindings))
+    let carry = plugin.inner.carry.map(|carry| Carry::new(store, &instance, carry)).transpose()?;
+    Ok((window, rest.transpose()?, carry, bindings))
 }

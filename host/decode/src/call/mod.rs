@@ -5,10 +5,11 @@
 //! fields, `metadata` facts about the object, `decompress` decompresses blocks for it, each an
 //! `open_block`. `decoded_records` checks the records of a call and makes columns of them with
 //! `transpose`. `plan` asks a decoder which bytes of an object it wants, `prepare` makes what
-//! the streams of a channel have in common. `set_up` measures the work of a decoder before its
-//! first bytes. `host_state` is the host's state of each instance, `trap` explains why a call has
-//! ended.
+//! the streams of a channel have in common, and `carry` saves the state of a stream. `set_up`
+//! measures the work of a decoder before its first bytes. `host_state` is the host's state of each
+//! instance, `trap` explains why a call has ended.
 
+pub mod carry;
 pub mod declared_schema;
 pub mod decoded_records;
 pub mod decompress;

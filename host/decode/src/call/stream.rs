@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pipemill_types::{AddedValue, Fault, Field, StreamInfo, printable};
 use wasmtime::component::ResourceAny;
 
+use crate::call::carry::SavedState;
 use crate::call::decoded_records::{DecodedRecords, error_inside_record};
 use crate::call::host_state::Bytes;
 use crate::call::instance::DecoderInstance;
@@ -80,29 +81,51 @@ impl Stream {
         info: &StreamInfo,
         limits: &Limits,
     ) -> Result<Self, Fault> {
-        Self::of(DecoderInstance::new(plugin, info, limits)?, options, info)
+        Self::of(DecoderInstance::new(plugin, info, limits)?, options, info, None)
     }
 
-    /// Opens a stream in an instance that had another one before.
+    /// Makes an instance of the decoder and opens a stream in it that goes on where another one was
+    /// [saved](Self::save).
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open); also if the decoder refuses what was saved.
+    pub fn load(
+        plugin: &Plugin,
+        options: &[(String, String)],
+        info: &StreamInfo,
+        limits: &Limits,
+        saved: &SavedState,
+    ) -> Result<Self, Fault> {
+        Self::of(DecoderInstance::new(plugin, info, limits)?, options, info, Some(saved))
+    }
+
+    /// Opens a stream in an instance that had another one before. With `saved`, it goes on where
+    /// another one was saved.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
     pub fn open_in(
         mut instance: DecoderInstance,
         options: &[(String, String)],
         info: &StreamInfo,
+        saved: Option<&SavedState>,
     ) -> Result<Self, Fault> {
         instance.begin_stream(info);
-        Self::of(instance, options, info)
+        Self::of(instance, options, info, saved)
     }
 
     fn of(
         mut instance: DecoderInstance,
         options: &[(String, String)],
         info: &StreamInfo,
+        saved: Option<&SavedState>,
     ) -> Result<Self, Fault> {
-        let handle = instance.open_stream(options, info)?;
-        Ok(Self { instance, handle, rest: None, is_copied: false, position: 0, restart: None })
+        let handle = match saved {
+            Some(saved) => instance.load_stream(options, info, &saved.bytes)?,
+            None => instance.open_stream(options, info)?,
+        };
+        let position = saved.map_or(0, |saved| saved.offset);
+        Ok(Self { instance, handle, rest: None, is_copied: false, position, restart: None })
     }
 
     /// Ends the stream. Returns its instance, if another stream may be opened in it.
@@ -128,6 +151,17 @@ impl Stream {
     /// and `restart` ([`restart_extension`](pipemill_types::restart_extension)).
     pub fn restart(&self) -> Option<u64> {
         self.restart
+    }
+
+    /// Asks the decoder what another stream must know to go on at the end of the bytes that the
+    /// last call of [`decode`](Self::decode) consumed, without an error and without `more`. `None`
+    /// if it can't go on there, or if the decoder saves no state.
+    ///
+    /// # Errors
+    /// The decoder fails, exceeds a limit, or saves too much. The stream must not be called again.
+    pub fn save(&mut self) -> Result<Option<SavedState>, Fault> {
+        let offset = self.position;
+        Ok(self.instance.save(self.handle)?.map(|bytes| SavedState { bytes, offset }))
     }
 
     /// Instructions that the instance has run so far, if its engine counts them.

@@ -40,6 +40,7 @@ const GAPS: &str = "no bytes vanish between records";
 const NEEDS: &str = "`need` is true";
 const MAX_RECORD: &str = "only records above max_record are refused";
 const RESTART: &str = "decoding can begin again where the decoder says";
+const CARRY: &str = "decoding can go on with what the decoder saves";
 const DAMAGED: &str = "no failure on damaged input";
 const RESUME: &str = "little is lost after an error";
 
@@ -378,10 +379,11 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// Decoding restarts where the decoder says that it can.
+    /// Decoding restarts where the decoder says that it can, and goes on where it saves its state.
     fn restart(&mut self, structure: &Structure) -> CheckResult {
         let size = structure.input.len();
         let (mut places, mut header) = (0, 0);
+        let (mut saved, mut bytes) = (0, 0);
         let mut budget = self.full_budget(MAX_RESTARTS);
         for at in positions(size, &structure.units).take_while(|_| budget.take()) {
             let case = Case { input: structure.input.clone(), property: Property::Restart(at) };
@@ -389,10 +391,15 @@ impl<'a> Checks<'a> {
             let checked = checked.map_err(|broken| self.smallest(RESTART, &case, broken))?;
             places += checked.places;
             header = header.max(checked.header);
+            saved += checked.saved;
+            bytes = bytes.max(checked.saved_bytes);
         }
         if places > 0 {
             let details = format!("{places} places, after the first {header} bytes of the input");
             self.passed(RESTART, details);
+        }
+        if saved > 0 {
+            self.passed(CARRY, format!("{saved} places, with at most {bytes} bytes"));
         }
         Ok(())
     }

@@ -231,8 +231,15 @@ impl<'a> Damages<'a> {
 }
 
 /// Decodes an input and skips its errors.
-const SKIPPING: Shown<'_> =
-    Shown { pieces: &[], end_with_last: false, skip: true, max_calls: 0, extensions: &[] };
+const SKIPPING: Shown<'_> = Shown {
+    pieces: &[],
+    end_with_last: false,
+    skip: true,
+    max_calls: 0,
+    extensions: &[],
+    saves: false,
+    saved: None,
+};
 
 /// The starts of the records that `found` lacks, each start once.
 fn missing(records: &[Record], found: &[Record]) -> Vec<u64> {

@@ -19,3 +19,5 @@ mod plans;
 mod plugin;
 #[cfg(target_arch = "wasm32")]
 mod prepare;
+#[cfg(target_arch = "wasm32")]
+mod saves;

@@ -7,11 +7,11 @@ use pipemill_plugin::bindings::exports::pipemill::decoder0_1_0::decoder::{
     StreamInfo,
 };
 use pipemill_plugin::bindings::exports::pipemill::decoder0_2_0::window;
-use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::{plan, preparing, rest};
+use pipemill_plugin::bindings::exports::pipemill::decoder0_3_0::{carry, plan, preparing, rest};
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::host;
 use pipemill_plugin::bindings::pipemill::decoder0_1_0::types::{Field, Level};
 
-use crate::{framed, misdeeds, plans, prepare};
+use crate::{framed, misdeeds, plans, prepare, saves};
 
 struct Plugin;
 
@@ -93,6 +93,31 @@ impl preparing::Guest for Plugin {
         let (misdeed, file) = deed(options);
         assert_eq!(file.is_empty(), files.is_empty(), "a file, if and only if its option is set");
         prepare::prepare(&misdeed, &file, files)
+    }
+}
+
+impl carry::Guest for Plugin {
+    fn carries() -> bool {
+        true
+    }
+
+    fn save(stream: StreamBorrow<'_>) -> Option<Vec<u8>> {
+        let stream: &Bad = stream.get();
+        assert!(!stream.busy.get(), "saved after it died");
+        saves::save(&stream.misdeed, &stream.framed)
+    }
+
+    fn load(
+        options: Vec<(String, String)>,
+        info: StreamInfo,
+        saved: Vec<u8>,
+    ) -> Result<Stream, String> {
+        std::panic::set_hook(Box::new(|info| host::log(Level::Error, &info.to_string())));
+        let (misdeed, _) = deed(options);
+        let framed = framed::Framed::new(&misdeed, info.max_record);
+        saves::load(&misdeed, &framed, &info, &saved)?;
+        host::set_schema(&[field("byte")]);
+        Ok(Stream::new(Bad { misdeed, framed, busy: Cell::new(false), rest: RefCell::new(None) }))
     }
 }
 

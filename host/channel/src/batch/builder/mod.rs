@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use pipemill_decode::Bytes;
 use pipemill_source::Object;
-use pipemill_types::BatchPosition;
+use pipemill_types::{BatchPosition, ObjectIdentity, with_saved};
 
 use crate::batch::ALIGN;
 use crate::batch::BatchStart;
@@ -51,6 +51,12 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     /// The last place in the object from which its decoder can decode again, and the record there.
     /// The positions of batches are computed from it.
     object: BatchStart,
+    /// The identity of the object, without what its decoder has saved.
+    identity: ObjectIdentity,
+    /// Whether the decoder can decode again from there only with what it has saved.
+    is_saved: bool,
+    /// Whether the object is a block, which is always decoded from its start.
+    is_block: bool,
     /// Byte offset of the chunk in the object.
     position: u64,
     /// Records of the object so far.
@@ -74,6 +80,9 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             at: 0,
             len: 0,
             object: BatchStart::default(),
+            identity: ObjectIdentity::default(),
+            is_saved: false,
+            is_block: false,
             position: 0,
             records: 0,
             wanted: 0..u64::MAX,
@@ -103,6 +112,9 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             identity: object.identity.clone(),
             ..BatchPosition::of_epoch(object.epoch)
         };
+        self.identity = object.identity.clone();
+        self.is_saved = false;
+        self.is_block = object.block.is_some();
         self.object.metadata.clear();
         self.writer.begin_object(object.epoch);
         self.place_empty_chunk();
@@ -134,18 +146,42 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     pub(crate) fn mark_restart(&mut self, header: u64) {
         // A position holds no larger number. Decoding from an earlier place is slower, but correct.
         let Ok(header) = u32::try_from(header) else { return };
+        if std::mem::take(&mut self.is_saved) {
+            self.object.position.identity = self.identity.clone();
+        }
+        self.mark_place(header);
+    }
+
+    /// Notes that the decoder can decode again from the start of the chunk, with what it has saved
+    /// there.
+    pub(crate) fn mark_saved(&mut self, saved: &[u8]) {
+        let identity = with_saved(self.identity.text(), saved);
+        self.object.position.identity = ObjectIdentity::of(identity);
+        self.is_saved = true;
+        self.mark_place(0);
+    }
+
+    fn mark_place(&mut self, header: u32) {
         let restart = &mut self.object.position;
         restart.header = header;
         restart.offset = self.position;
         restart.first_record = self.records.max(self.wanted.start);
     }
 
+    /// Whether what the decoder saves is of use here: the last place to decode again from is at
+    /// least `distance` bytes before the chunk, and somebody may go on inside of the object. A
+    /// pipe, which has no identity, can't be read again.
+    pub(crate) fn takes_saved(&self, distance: u64) -> bool {
+        let behind = self.position.saturating_sub(self.object.position.offset);
+        behind >= distance && !self.is_block && !self.identity.text().is_empty()
+    }
+
     /// Number of bytes of the header that the decoder needs to decode again from the start of the
-    /// chunk. `None` if it can't.
+    /// chunk. `None` if it can't, or only with what it has saved.
     pub(crate) fn restart_here(&self) -> Option<u64> {
         let restart = &self.object.position;
         let is_here = (restart.offset, restart.first_record) == (self.position, self.records);
-        (is_here && self.position > 0).then_some(restart.header.into())
+        (is_here && !self.is_saved && self.position > 0).then_some(restart.header.into())
     }
 
     /// Moves the chunk, which must be empty, to `offset` in the object, where record number
