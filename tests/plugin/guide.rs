@@ -9,7 +9,7 @@ use pipemill_tests::inputs::zlib;
 use pipemill_tests::process::{Process, finish};
 use pipemill_tests::test_dir::TestDir;
 
-use super::new::{Python, has_clang, wants_python};
+use super::new::{Python, has_clang, has_go, has_zig, wants_python};
 use super::{plugin, run};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -123,6 +123,20 @@ fn the_guides_list_in_rust_works() {
 fn the_guides_quads_in_c_work() {
     if has_clang("the_guides_quads_in_c_work") {
         quads(&TestDir::new(), "quads-c", "c");
+    }
+}
+
+#[test]
+fn the_guides_quads_in_zig_work() {
+    if has_zig("the_guides_quads_in_zig_work") {
+        quads(&TestDir::new(), "quads-zig", "zig");
+    }
+}
+
+#[test]
+fn the_guides_quads_in_go_work() {
+    if has_go("the_guides_quads_in_go_work") {
+        quads(&TestDir::new(), "quads-go", "go");
     }
 }
 

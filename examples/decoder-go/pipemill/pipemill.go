@@ -2,8 +2,8 @@
 // the interface. Don't change it.
 //
 // You call Export in an init function, and write a Decoder. There are no files, no clock, no
-// network and no randomness: the functions of Go that need them return errors, zeros, or the same
-// moment each time. What a decoder prints is written to the host's log.
+// network and no randomness: the functions of Go that need them return errors, the same moment each
+// time, and the same numbers in each process. What a decoder prints is written to the host's log.
 //
 // THE RULE. However the input is split into chunks, the records and the errors are the same. Keep
 // no part of a record between calls: leave its bytes unconsumed. The host passes them again,

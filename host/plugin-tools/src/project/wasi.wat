@@ -27,13 +27,16 @@
   (func (export "args_get") (param i32 i32) (result i32) (i32.const 0))
   (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
 
-  ;; --- The clock stands still. Go does not start if it is at 0.
+  ;; --- The clock stands still but for waits, which take no time: it goes on to their end. Go does
+  ;; not start if it is at 0.
+
+  (global $now (mut i64) (i64.const 1))
 
   (func (export "clock_res_get") (param i32) (param $at i32) (result i32)
     (i64.store (local.get $at) (i64.const 1))
     (i32.const 0))
   (func (export "clock_time_get") (param i32 i64) (param $at i32) (result i32)
-    (i64.store (local.get $at) (i64.const 1))
+    (i64.store (local.get $at) (global.get $now))
     (i32.const 0))
 
   ;; --- Random bytes are zeros: languages start their hash tables with some, and the order in which
@@ -43,8 +46,9 @@
     (memory.fill (local.get $at) (i32.const 0) (local.get $length))
     (i32.const 0))
 
-  ;; --- A wait ends at once. A subscription has 48 bytes: data of the caller (8), and its kind, 0
-  ;; for the clock. An event has 32: the same data (8), an error (2), the kind (1).
+  ;; --- A wait ends at once. A subscription has 48 bytes: data of the caller (at 0), and its kind, 0
+  ;; for the clock (at 8); then the nanoseconds (at 24), which are a moment if the flag is 1 (at 40).
+  ;; An event has 32: the same data (at 0), an error (at 8), the kind (at 10).
 
   (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $count i32) (param $events i32) (result i32)
     (i32.store (local.get $events) (local.get $count))
@@ -55,12 +59,18 @@
         (i64.store (local.get $out) (i64.load (local.get $in)))
         (i32.store8 offset=10 (local.get $out) (i32.load8_u offset=8 (local.get $in)))
         (if (i32.load8_u offset=8 (local.get $in))
-          (then (i32.store16 offset=8 (local.get $out) (i32.const 52))))
+          (then (i32.store16 offset=8 (local.get $out) (i32.const 52)))
+          (else (call $wait (i64.load offset=24 (local.get $in)) (i32.load16_u offset=40 (local.get $in)))))
         (local.set $in (i32.add (local.get $in) (i32.const 48)))
         (local.set $out (i32.add (local.get $out) (i32.const 32)))
         (local.set $count (i32.sub (local.get $count) (i32.const 1)))
         (br $next)))
     (i32.const 0))
+  (func $wait (param $nanoseconds i64) (param $is_moment i32)
+    (if (i32.eqz (local.get $is_moment))
+      (then (local.set $nanoseconds (i64.add (local.get $nanoseconds) (global.get $now)))))
+    (if (i64.gt_u (local.get $nanoseconds) (global.get $now))
+      (then (global.set $now (local.get $nanoseconds)))))
   (func (export "sched_yield") (result i32) (i32.const 0))
 
   ;; --- The end: a decoder that leaves has failed.
