@@ -162,13 +162,16 @@ fn a_decoder_in_go_has_no_system() {
         "decoder says: no UTF-8: ? ? ??, but Gr\u{fc}ezi \u{3053} \u{1f600}",
     ]);
     let printed = String::from_utf8(printed.stdout).expect("JSON");
-    let saw = "file false, folder false, environment 0, arguments 0, waited 1h0m0s, random 00000000";
+    let saw =
+        "file false, folder false, environment 0, arguments 0, waited 1h0m0s, random 00000000";
     assert!(printed.contains(saw), "{printed}");
     // Twice, and in another process: the same.
     assert_eq!(cat("ask").with_code(0).text(), printed);
     cat("panic").with_code(65).says(&["the decoder failed: panic: on purpose"]);
     cat("nil").with_code(65).says(&["the decoder failed: panic: runtime error: invalid memory"]);
-    cat("deadlock").with_code(65).says(&["the decoder failed: fatal error: all goroutines are asleep"]);
+    cat("deadlock")
+        .with_code(65)
+        .says(&["the decoder failed: fatal error: all goroutines are asleep"]);
     cat("exit").with_code(65).says(&["decoder says: the last words", "the decoder failed"]);
     cat("memory").with_code(65).says(&["the decoder wanted", "raise `limits.memory`"]);
 }
@@ -406,10 +409,7 @@ fn can_use_all(language: &str, file: &str, source: &str, [absent, decompress]: [
     }
     for (fault, says) in [
         ("absent", "field `text` is absent, but it is not declared nullable"),
-        (
-            "missing",
-            &format!("ended after 1 of its 2 fields: `loud` is missing; call {absent}"),
-        ),
+        ("missing", &format!("ended after 1 of its 2 fields: `loud` is missing; call {absent}")),
         ("twice", "the schema was set twice"),
         ("inside", &format!("{decompress} was called inside a record")),
     ] {
@@ -637,9 +637,11 @@ fn what_zig_and_go_refuse_is_shown() {
     if has_zig(test) {
         plugin(&place, &["new", "z", "--lang", "zig"]).with_code(0);
         let file = "z/src/decoder.zig";
-        build_changed(&place, file, "info.max_record;", "info.max_recort;")
-            .with_code(65)
-            .says(&["src/decoder.zig:", "max_recort", "zig has refused it"]);
+        build_changed(&place, file, "info.max_record;", "info.max_recort;").with_code(65).says(&[
+            "src/decoder.zig:",
+            "max_recort",
+            "zig has refused it",
+        ]);
         let bug = ("pm.span(place, start, @intCast(end));", "_ = bytes[bytes.len..][0];");
         build_changed(&place, file, bug.0, bug.1).with_code(0);
         run(&place, &["cat", "-d", "z/z.wasm", "z/data/greetings.pstr"])

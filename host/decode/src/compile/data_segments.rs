@@ -2,13 +2,15 @@
 //!
 //! Some compilers leave out each run of zeros: a module of Go has 27,000 segments of data, for each
 //! of which the engine's compiler makes code, and takes more memory than it may. The same bytes in a
-//! few segments, with the short runs of zeros in them, are nothing to compile.
+//! few segments, with the short runs of zeros in them, are nothing to compile. The initial memory of
+//! JavaScript has 10,000.
 
 use std::borrow::Cow;
 
-use wasm_encoder::{ConstExpr, DataSection, RawSection, Section as _};
+use wasm_encoder::{ConstExpr, DataCountSection, DataSection, RawSection, Section};
 use wasmparser::{
-    BinaryReader, DataKind, DataSectionReader, ImportSectionReader, Operator, TypeRef,
+    BinaryReader, BinaryReaderError, CodeSectionReader, DataKind, DataSectionReader,
+    ImportSectionReader, Operator, TypeRef,
 };
 
 /// A module with fewer segments stays as it is.
@@ -27,6 +29,7 @@ const MODULE: &[u8; HEADER] = b"\0asm\x01\0\0\0";
 
 /// Sections of a module.
 const IMPORTS: u8 = 2;
+const CODE: u8 = 10;
 const DATA: u8 = 11;
 const DATA_COUNT: u8 = 12;
 /// Sections of a component.
@@ -46,10 +49,13 @@ pub(crate) fn join(wasm: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
 fn joined(wasm: &[u8], depth: usize) -> Option<Vec<u8>> {
     let is_module = wasm.starts_with(MODULE);
     let sections = sections(wasm.get(HEADER..)?)?;
+    let data = if is_module { joined_data(&sections) } else { None };
+    let count = data.as_ref().map(|data| DataCountSection { count: data.len() });
     let changed: Vec<_> = sections
         .iter()
         .map(|(id, content)| match (is_module, *id) {
-            (true, DATA) => joined_data(&sections, content),
+            (true, DATA) => data.as_ref().and_then(content_of),
+            (true, DATA_COUNT) => count.as_ref().and_then(content_of),
             (false, CORE_MODULE | COMPONENT) if depth < MAX_DEPTH => joined(content, depth + 1),
             _ => None,
         })
@@ -75,14 +81,24 @@ fn sections(bytes: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     Some(sections)
 }
 
-/// The content of the data section of a module with these sections. `None` if it stays the same, or
-/// if what lies between the segments is not known to be zero, or if code may name a segment.
-fn joined_data(sections: &[(u8, &[u8])], content: &[u8]) -> Option<Vec<u8>> {
-    let imports_memory = |(id, content): &(u8, &[u8])| *id == IMPORTS && has_memory(content);
-    if sections.iter().any(|it| it.0 == DATA_COUNT || imports_memory(it)) {
+/// What a section has after its number and its length.
+fn content_of(section: &impl Section) -> Option<Vec<u8>> {
+    let mut encoded = Vec::new();
+    section.append_to(&mut encoded);
+    self::sections(&encoded)?.first().map(|(_, content)| content.to_vec())
+}
+
+/// The data section of a module with these sections. `None` if it stays the same, or if what lies
+/// between the segments is not known to be zero, or if code names a segment.
+fn joined_data(sections: &[(u8, &[u8])]) -> Option<DataSection> {
+    let content = |wanted| sections.iter().find(|(id, _)| *id == wanted).map(|it| it.1);
+    let mut segments = segments(content(DATA)?)?;
+    // Only a module that counts its segments beforehand may name them.
+    let names_segments = || content(CODE).is_some_and(|code| names_segments(code) != Ok(false));
+    if content(IMPORTS).is_some_and(has_memory) || content(DATA_COUNT).is_some() && names_segments()
+    {
         return None;
     }
-    let mut segments = segments(content)?;
     segments.sort_by_key(|(at, _)| *at);
     let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut added = 0;
@@ -106,10 +122,23 @@ fn joined_data(sections: &[(u8, &[u8])], content: &[u8]) -> Option<Vec<u8>> {
     for (at, bytes) in parts {
         section.active(0, &ConstExpr::i32_const(at as u32 as i32), bytes);
     }
-    let mut encoded = Vec::new();
-    section.append_to(&mut encoded);
-    // The number and the length are written again.
-    self::sections(&encoded)?.first().map(|(_, content)| content.to_vec())
+    Some(section)
+}
+
+/// Whether functions copy from a segment, or drop it.
+fn names_segments(code: &[u8]) -> Result<bool, ()> {
+    let unreadable = |_: BinaryReaderError| ();
+    for body in CodeSectionReader::new(BinaryReader::new(code, 0)).map_err(unreadable)? {
+        let mut operators =
+            body.and_then(|body| body.get_operators_reader()).map_err(unreadable)?;
+        while !operators.eof() {
+            let operator = operators.read().map_err(unreadable)?;
+            if matches!(operator, Operator::MemoryInit { .. } | Operator::DataDrop { .. }) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// The segments, each with its address; `None` if they are few, or not all lie at a fixed address of
@@ -196,15 +225,35 @@ mod tests {
     }
 
     #[test]
+    fn a_count_of_segments_that_code_does_not_name_is_corrected() {
+        let counted = |code: &str| {
+            let module = module(&format!("{MEMORY} {code}"), &regular(1000, 3, 1));
+            let mut counted = module[..HEADER].to_vec();
+            let sections = sections(&module[HEADER..]).expect("sections");
+            for (id, data) in sections.iter().filter(|(id, _)| *id != DATA_COUNT) {
+                if *id == CODE {
+                    DataCountSection { count: 1000 }.append_to(&mut counted);
+                }
+                RawSection { id: *id, data }.append_to(&mut counted);
+            }
+            counted
+        };
+        let joined = of(&counted("(func (drop (i32.const 1)))")).into_owned();
+        wasmparser::Validator::new().validate_all(&joined).expect("the count is right");
+        assert_eq!(counts(&joined), [1]);
+        for code in ["(memory.init 3 (i32.const 0) (i32.const 0) (i32.const 0))", "(data.drop 3)"] {
+            let counted = counted(&format!("(func {code})"));
+            assert!(matches!(of(&counted), Cow::Borrowed(_)), "{code}");
+        }
+    }
+
+    #[test]
     fn a_module_stays_as_it_is_where_its_meaning_could_change() {
         let mut overlapping = regular(1000, 3, 1);
         overlapping.push((1001, vec![7]));
-        let copied =
-            "(memory 1000) (func (memory.init 3 (i32.const 0) (i32.const 0) (i32.const 0)))";
         for module in [
             module(MEMORY, &regular(MANY - 1, 3, 1)),
             module(MEMORY, &overlapping),
-            module(copied, &regular(1000, 3, 1)),
             module("(import \"env\" \"memory\" (memory 1000))", &regular(1000, 3, 1)),
             module(&format!("{MEMORY} (data \"passive\")"), &regular(1000, 3, 1)),
         ] {
