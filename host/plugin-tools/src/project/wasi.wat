@@ -6,7 +6,8 @@
 ;; What the module writes to its standard output and error goes line by line to the host's log.
 (module
   (import "env" "memory" (memory 0))
-  (import "pipemill:decoder/host@0.1.0" "log" (func $log (param $level i32) (param $at i32) (param $length i32)))
+  (import "pipemill:decoder/host@0.1.0" "log"
+    (func $log (param $level i32) (param $at i32) (param $length i32)))
 
   ;; A page of memory with the line that is being written, once there is one.
   (global $line (mut i32) (i32.const 0))
@@ -50,7 +51,8 @@
   ;; for the clock (at 8); then the nanoseconds (at 24), which are a moment if the flag is 1 (at 40).
   ;; An event has 32: the same data (at 0), an error (at 8), the kind (at 10).
 
-  (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $count i32) (param $events i32) (result i32)
+  (func (export "poll_oneoff")
+    (param $in i32) (param $out i32) (param $count i32) (param $events i32) (result i32)
     (i32.store (local.get $events) (local.get $count))
     (block $done
       (loop $next
@@ -60,7 +62,9 @@
         (i32.store8 offset=10 (local.get $out) (i32.load8_u offset=8 (local.get $in)))
         (if (i32.load8_u offset=8 (local.get $in))
           (then (i32.store16 offset=8 (local.get $out) (i32.const 52)))
-          (else (call $wait (i64.load offset=24 (local.get $in)) (i32.load16_u offset=40 (local.get $in)))))
+          (else
+            (call $wait
+              (i64.load offset=24 (local.get $in)) (i32.load16_u offset=40 (local.get $in)))))
         (local.set $in (i32.add (local.get $in) (i32.const 48)))
         (local.set $out (i32.add (local.get $out) (i32.const 32)))
         (local.set $count (i32.sub (local.get $count) (i32.const 1)))
@@ -84,7 +88,8 @@
 
   ;; --- What is written. An entry of the list has an address and a length.
 
-  (func (export "fd_write") (param $fd i32) (param $list i32) (param $count i32) (param $written i32) (result i32)
+  (func (export "fd_write")
+    (param $fd i32) (param $list i32) (param $count i32) (param $written i32) (result i32)
     (local $sum i32)
     (if (i32.gt_u (i32.sub (local.get $fd) (i32.const 1)) (i32.const 1))
       (then (return (i32.const 8)))) ;; no such file
@@ -119,7 +124,9 @@
         (local.set $byte (i32.load8_u (local.get $at)))
         (local.set $at (i32.add (local.get $at) (i32.const 1)))
         (local.set $bytes (i32.sub (local.get $bytes) (i32.const 1)))
-        (if (i32.or (i32.eq (local.get $byte) (i32.const 10)) (i32.eq (global.get $length) (i32.const 4096)))
+        (if (i32.or
+              (i32.eq (local.get $byte) (i32.const 10))
+              (i32.eq (global.get $length) (i32.const 4096)))
           (then (call $flush)))
         (br_if $next (i32.eq (local.get $byte) (i32.const 10)))
         (i32.store8 (i32.add (global.get $line) (global.get $length)) (local.get $byte))
@@ -146,7 +153,9 @@
   ;; The level of the line: 4 (error), so that the host has it as the reason of the failure, if it
   ;; begins as the last words of a program in Go do, `panic:` or `fatal error:`.
   (func $level_of_line (result i32)
-    (if (i32.and (i32.eq (global.get $level) (i32.const 3)) (i32.ge_u (global.get $length) (i32.const 6)))
+    (if (i32.and
+          (i32.eq (global.get $level) (i32.const 3))
+          (i32.ge_u (global.get $length) (i32.const 6)))
       (then
         ;; The first four bytes, and the next two, as little-endian numbers.
         (if (i32.and
@@ -167,24 +176,33 @@
     (if (i32.eqz (call $follows (i32.add (local.get $at) (i32.const 1)) (local.get $end)))
       (then (return (i32.const 0))))
     (local.set $second (i32.load8_u offset=1 (local.get $at)))
-    (if (call $within (local.get $first) (i32.const 0xc2) (i32.const 0xdf)) (then (return (i32.const 2))))
+    (if (call $within (local.get $first) (i32.const 0xc2) (i32.const 0xdf))
+      (then (return (i32.const 2))))
     (if (i32.eqz (call $follows (i32.add (local.get $at) (i32.const 2)) (local.get $end)))
       (then (return (i32.const 0))))
     (if (call $within (local.get $first) (i32.const 0xe0) (i32.const 0xef))
       (then
         ;; Neither an overlong form nor a surrogate.
-        (if (i32.and (i32.eq (local.get $first) (i32.const 0xe0)) (i32.lt_u (local.get $second) (i32.const 0xa0)))
+        (if (i32.and
+              (i32.eq (local.get $first) (i32.const 0xe0))
+              (i32.lt_u (local.get $second) (i32.const 0xa0)))
           (then (return (i32.const 0))))
-        (if (i32.and (i32.eq (local.get $first) (i32.const 0xed)) (i32.gt_u (local.get $second) (i32.const 0x9f)))
+        (if (i32.and
+              (i32.eq (local.get $first) (i32.const 0xed))
+              (i32.gt_u (local.get $second) (i32.const 0x9f)))
           (then (return (i32.const 0))))
         (return (i32.const 3))))
     (if (i32.eqz (call $follows (i32.add (local.get $at) (i32.const 3)) (local.get $end)))
       (then (return (i32.const 0))))
     (if (i32.eqz (call $within (local.get $first) (i32.const 0xf0) (i32.const 0xf4)))
       (then (return (i32.const 0))))
-    (if (i32.and (i32.eq (local.get $first) (i32.const 0xf0)) (i32.lt_u (local.get $second) (i32.const 0x90)))
+    (if (i32.and
+          (i32.eq (local.get $first) (i32.const 0xf0))
+          (i32.lt_u (local.get $second) (i32.const 0x90)))
       (then (return (i32.const 0))))
-    (if (i32.and (i32.eq (local.get $first) (i32.const 0xf4)) (i32.gt_u (local.get $second) (i32.const 0x8f)))
+    (if (i32.and
+          (i32.eq (local.get $first) (i32.const 0xf4))
+          (i32.gt_u (local.get $second) (i32.const 0x8f)))
       (then (return (i32.const 0))))
     (i32.const 4))
 
@@ -223,9 +241,11 @@
   (func (export "fd_tell") (param i32 i32) (result i32) (i32.const 8))
   (func (export "path_create_directory") (param i32 i32 i32) (result i32) (i32.const 52))
   (func (export "path_filestat_get") (param i32 i32 i32 i32 i32) (result i32) (i32.const 52))
-  (func (export "path_filestat_set_times") (param i32 i32 i32 i32 i64 i64 i32) (result i32) (i32.const 52))
+  (func (export "path_filestat_set_times")
+    (param i32 i32 i32 i32 i64 i64 i32) (result i32) (i32.const 52))
   (func (export "path_link") (param i32 i32 i32 i32 i32 i32 i32) (result i32) (i32.const 52))
-  (func (export "path_open") (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32) (i32.const 52))
+  (func (export "path_open")
+    (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32) (i32.const 52))
   (func (export "path_readlink") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 52))
   (func (export "path_remove_directory") (param i32 i32 i32) (result i32) (i32.const 52))
   (func (export "path_rename") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 52))

@@ -12,8 +12,8 @@ pub(super) const FILE: &str = "src/decoder.zig";
 /// The names of the compiler: its own, and that of the package in Python's registry.
 const COMPILERS: [&str; 2] = ["zig", "python-zig"];
 /// The advice to install the compiler.
-const INSTALL: &str = "install Zig 0.15 or later from https://ziglang.org/download, or with Python: \
-                       pip install ziglang";
+const INSTALL: &str = "install Zig 0.15 or later from https://ziglang.org/download, or with \
+                       Python: pip install ziglang";
 
 /// The functions that the host calls are exported by the file in C.
 const FLAGS: [&str; 11] = [
