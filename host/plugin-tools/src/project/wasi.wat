@@ -1,5 +1,5 @@
-;; The functions of the system (WASI preview 1) for a decoder, which has none: no files, no clock, no
-;; randomness, no environment. `plugin build` links it to modules whose language insists on them, so
+;; The functions of the system (WASI preview 1) for a decoder, which has none: no files, no clock,
+;; no randomness, no environment. `plugin build` links it to modules whose language insists on them, so
 ;; that the component imports pipemill's interface alone. Each answer is the same on every machine
 ;; and in every call.
 ;;
@@ -47,8 +47,9 @@
     (memory.fill (local.get $at) (i32.const 0) (local.get $length))
     (i32.const 0))
 
-  ;; --- A wait ends at once. A subscription has 48 bytes: data of the caller (at 0), and its kind, 0
-  ;; for the clock (at 8); then the nanoseconds (at 24), which are a moment if the flag is 1 (at 40).
+  ;; --- A wait ends at once. A subscription has 48 bytes: data of the caller (at 0), and its kind,
+  ;; 0 for the clock (at 8); then the nanoseconds (at 24), which are a moment if the flag is 1 (at
+  ;; 40).
   ;; An event has 32: the same data (at 0), an error (at 8), the kind (at 10).
 
   (func (export "poll_oneoff")
