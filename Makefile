@@ -63,8 +63,8 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
-	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c cpp) $(call if-has,zig) $(call if-has,go) \
-	    $(call if-python-all,python)) plugins/jpeg, \
+	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c cpp) $(call if-zig,zig) \
+	    $(call if-python-all,go python)) plugins/jpeg, \
 	    echo "== $(project)"; $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
 	    $(MAKE) --no-print-directory -C $(project) test &&) true
 
@@ -301,13 +301,13 @@ define from-debian
 endef
 
 # What plugins in C, C++, Zig, Go and Python are built with. Python takes minutes: under CI one is built in each run
-# (`once`), all with PIPEMILL_TEST_PYTHON_PLUGINS=1. With either, the compilers of Zig and Go come from Python's registry;
-# without, those on PATH are taken.
+# (`once`), all with PIPEMILL_TEST_PYTHON_PLUGINS=1; those in Go that take long are built with 1, too. With either, the
+# compilers of Zig and Go come from Python's registry; without, those on PATH are taken.
 PIPEMILL_TEST_PYTHON_PLUGINS ?= $(if $(CI),once)
 export PIPEMILL_TEST_PYTHON_PLUGINS
 has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
 if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
-if-has    = $(if $(shell $(has-$(1)) && echo yes),$(1))
+if-zig    = $(if $(shell $(has-zig) && echo yes),$(1))
 if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
 if-python-all = $(if $(filter-out once,$(PIPEMILL_TEST_PYTHON_PLUGINS)),$(1))
 # Cargo would take libraries for the same that the workspace has built in another way.
