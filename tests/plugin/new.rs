@@ -20,7 +20,7 @@ fn from_nothing(place: &TestDir, language: &str) {
     let test = next.lines().find(|line| line.contains("plugin test")).expect("how to test it");
     let built = plugin(place, &["build", "mine"]).with_code(0).text();
     // A plugin of megabytes has a note.
-    let has_note = language != "python" && built.contains("note:");
+    let has_note = !["go", "python"].contains(&language) && built.contains("note:");
     assert!(!built.contains("warning") && !has_note, "{built}");
     let inspected = plugin(place, &["inspect", "mine/mine.wasm"]).with_code(0).text();
     assert!(inspected.contains("name       mine\n"), "{inspected}");
@@ -50,7 +50,30 @@ pub fn has_clang(test: &str) -> bool {
     has
 }
 
-/// How many tests build plugins in Python, which takes minutes.
+/// Whether Zig's compiler exists, under one of its names; if not, prints that a test is left out.
+pub fn has_zig(test: &str) -> bool {
+    let has = ["zig", "python-zig"].iter().any(|name| answers(name, "version"));
+    if !has {
+        skip_test(test, "zig");
+    }
+    has
+}
+
+/// Whether Go's compiler exists; if not, prints that a test is left out.
+pub fn has_go(test: &str) -> bool {
+    let has = answers("go", "version");
+    if !has {
+        skip_test(test, "go");
+    }
+    has
+}
+
+fn answers(program: &str, arg: &str) -> bool {
+    Command::new(program).arg(arg).output().is_ok_and(|answer| answer.status.success())
+}
+
+/// How many tests build plugins in Python, which takes minutes, and how many more of those in Go are
+/// run, each of which takes a quarter of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Python {
     None,
@@ -91,6 +114,67 @@ fn a_new_project_in_c_works() {
     if has_clang("a_new_project_in_c_works") {
         from_nothing(&TestDir::new(), "c");
     }
+}
+
+#[test]
+fn a_new_project_in_cpp_works() {
+    if has_clang("a_new_project_in_cpp_works") {
+        from_nothing(&TestDir::new(), "cpp");
+    }
+}
+
+#[test]
+fn a_new_project_in_zig_works() {
+    if has_zig("a_new_project_in_zig_works") {
+        from_nothing(&TestDir::new(), "zig");
+    }
+}
+
+#[test]
+fn a_new_project_in_go_works() {
+    if has_go("a_new_project_in_go_works") {
+        let place = TestDir::new();
+        from_nothing(&place, "go");
+        let inspected = plugin(&place, &["inspect", "mine/mine.wasm"]).with_code(0).text();
+        assert!(!inspected.contains("wasi"), "{inspected}");
+    }
+}
+
+/// A program in Go asks for files, a clock, randomness and its environment, and gets nothing. What it
+/// prints is told.
+#[test]
+fn a_decoder_in_go_has_no_system() {
+    if !has_go("a_decoder_in_go_has_no_system") {
+        return;
+    }
+    let place = TestDir::new();
+    plugin(&place, &["new", "mine", "--lang", "go"]).with_code(0);
+    place.write("mine/decoder.go", include_str!("fixtures/go/system.go"));
+    plugin(&place, &["build", "mine"]).with_code(0);
+    place.write("data", "x");
+    let cat = |what: &str| {
+        let option = format!("do={what}");
+        run(&place, &["cat", "-d", "mine/mine.wasm", "-o", &option, "data"])
+    };
+    let asked = cat("ask").with_code(0);
+    let printed = asked.says(&[
+        "decoder says: on standard output",
+        "decoder says: on standard error, in two parts",
+        "decoder says: no UTF-8: ? ? ??, but Gr\u{fc}ezi \u{3053} \u{1f600}",
+    ]);
+    let printed = String::from_utf8(printed.stdout).expect("JSON");
+    let saw =
+        "file false, folder false, environment 0, arguments 0, waited 1h0m0s, random 00000000";
+    assert!(printed.contains(saw), "{printed}");
+    // Twice, and in another process: the same.
+    assert_eq!(cat("ask").with_code(0).text(), printed);
+    cat("panic").with_code(65).says(&["the decoder failed: panic: on purpose"]);
+    cat("nil").with_code(65).says(&["the decoder failed: panic: runtime error: invalid memory"]);
+    cat("deadlock")
+        .with_code(65)
+        .says(&["the decoder failed: fatal error: all goroutines are asleep"]);
+    cat("exit").with_code(65).says(&["decoder says: the last words", "the decoder failed"]);
+    cat("memory").with_code(65).says(&["the decoder wanted", "raise `limits.memory`"]);
 }
 
 /// Code that clang compiles without a library of C++: classes, templates, static objects.
@@ -161,13 +245,13 @@ fn text_at_its_limits() -> Vec<u8> {
 fn the_templates_of_all_languages_say_the_same_of_bad_input() {
     let place = TestDir::new();
     let mut languages = vec!["rust"];
-    languages.extend(
-        has_clang("the_templates_of_all_languages_say_the_same_of_bad_input").then_some("c"),
-    );
-    languages.extend(
-        wants_python("the_templates_of_all_languages_say_the_same_of_bad_input", Python::All)
-            .then_some("python"),
-    );
+    let test = "the_templates_of_all_languages_say_the_same_of_bad_input";
+    if has_clang(test) {
+        languages.extend(["c", "cpp"]);
+    }
+    languages.extend(has_zig(test).then_some("zig"));
+    languages.extend((wants_python(test, Python::All) && has_go(test)).then_some("go"));
+    languages.extend(wants_python(test, Python::All).then_some("python"));
     let long = [b"PSTR\xff\xff".as_slice(), &[b'x'; 65_535]].concat();
     let text = text_at_its_limits();
     let inputs: [&[u8]; 10] = [
@@ -251,15 +335,36 @@ fn a_decoder_in_c_gives_its_memory_back() {
     assert_eq!(counted, format!("records={count} bytes={}\n", count * 1024));
 }
 
-/// The parts of pipemill.h that the template does not use.
 #[test]
 fn a_decoder_in_c_can_use_all_of_the_header() {
-    if !has_clang("a_decoder_in_c_can_use_all_of_the_header") {
-        return;
+    if has_clang("a_decoder_in_c_can_use_all_of_the_header") {
+        let names = ["pm_absent", "pm_decompress"];
+        can_use_all("c", "src/decoder.c", include_str!("fixtures/c/decoder.c"), names);
     }
+}
+
+#[test]
+fn a_decoder_in_zig_can_use_all_of_the_module() {
+    if has_zig("a_decoder_in_zig_can_use_all_of_the_module") {
+        let names = ["pm_absent", "pm_decompress"];
+        can_use_all("zig", "src/decoder.zig", include_str!("fixtures/zig/decoder.zig"), names);
+    }
+}
+
+#[test]
+fn a_decoder_in_go_can_use_all_of_the_package() {
+    if has_go("a_decoder_in_go_can_use_all_of_the_package") {
+        let names = ["Absent", "Decompress"];
+        can_use_all("go", "decoder.go", include_str!("fixtures/go/decoder.go"), names);
+    }
+}
+
+/// The parts of an SDK that the template does not use. The language has these names for the calls of
+/// the host that add an absent field and that decompress.
+fn can_use_all(language: &str, file: &str, source: &str, [absent, decompress]: [&str; 2]) {
     let place = TestDir::new();
-    plugin(&place, &["new", "mine", "--lang", "c"]).with_code(0);
-    place.write("mine/src/decoder.c", include_str!("fixtures/c/decoder.c"));
+    plugin(&place, &["new", "mine", "--lang", language]).with_code(0);
+    place.write(&format!("mine/{file}"), source);
     plugin(&place, &["build", "mine"]).with_code(0);
     let record = |text: &[u8]| {
         let crc = crc_fast::crc32_iscsi(text).to_le_bytes();
@@ -305,9 +410,9 @@ fn a_decoder_in_c_can_use_all_of_the_header() {
     }
     for (fault, says) in [
         ("absent", "field `text` is absent, but it is not declared nullable"),
-        ("missing", "ended after 1 of its 2 fields: `loud` is missing; call pm_absent"),
+        ("missing", &format!("ended after 1 of its 2 fields: `loud` is missing; call {absent}")),
         ("twice", "the schema was set twice"),
-        ("inside", "pm_decompress was called inside a record"),
+        ("inside", &format!("{decompress} was called inside a record")),
     ] {
         let args = ["cat", "-d", file, "-o", &format!("fault={fault}"), "data"];
         run(&place, &args).with_code(65).says(&[says]);
@@ -366,6 +471,9 @@ fn a_folder_without_project_or_compiler_is_told() {
     for (language, remedies) in [
         ("rust", ["`rustc` is not on PATH", "https://rustup.rs"]),
         ("c", ["`clang` is not on PATH", "apt-get install clang lld"]),
+        ("cpp", ["`clang` is not on PATH", "apt-get install clang lld"]),
+        ("zig", ["`zig` is not on PATH", "pip install ziglang"]),
+        ("go", ["`go` is not on PATH", "https://go.dev/dl"]),
         ("python", ["`componentize-py` is not on PATH", ".venv/bin/pip install"]),
     ] {
         plugin(&place, &["new", language, "--lang", language]).with_code(0);
@@ -428,6 +536,31 @@ fn the_template_in_c_passes_with_longer_lengths() {
     if has_clang("the_template_in_c_passes_with_longer_lengths") {
         let changes = [("uint16_t length", "uint32_t length")];
         passes_with_longer_lengths("c", "src/decoder.c", &changes);
+    }
+}
+
+#[test]
+fn the_template_in_cpp_passes_with_longer_lengths() {
+    if has_clang("the_template_in_cpp_passes_with_longer_lengths") {
+        let changes = [("length_type = uint16_t", "length_type = uint32_t")];
+        passes_with_longer_lengths("cpp", "src/decoder.cpp", &changes);
+    }
+}
+
+#[test]
+fn the_template_in_zig_passes_with_longer_lengths() {
+    if has_zig("the_template_in_zig_passes_with_longer_lengths") {
+        let changes = [("const Length = u16", "const Length = u32")];
+        passes_with_longer_lengths("zig", "src/decoder.zig", &changes);
+    }
+}
+
+#[test]
+fn the_template_in_go_passes_with_longer_lengths() {
+    let test = "the_template_in_go_passes_with_longer_lengths";
+    if wants_python(test, Python::All) && has_go(test) {
+        let changes = [("lengthBytes = 2", "lengthBytes = 4"), ("Endian.Uint16", "Endian.Uint32")];
+        passes_with_longer_lengths("go", "decoder.go", &changes);
     }
 }
 
@@ -496,6 +629,33 @@ fn what_a_compiler_refuses_is_shown() {
     forgotten.with_code(65).says(&["undefined symbol: pm_resync", "clang has refused it"]);
     let export = build_changed(&place, "c/src/pipemill.c", "EXPORT(DECODER \"#options\")", "");
     export.with_code(65).says(&["what was compiled is not a decoder", "function `options`"]);
+}
+
+/// Zig and Go show what their compilers refuse, and the bugs that the checks of Zig find.
+#[test]
+fn what_zig_and_go_refuse_is_shown() {
+    let place = TestDir::new();
+    let test = "what_zig_and_go_refuse_is_shown";
+    if has_zig(test) {
+        plugin(&place, &["new", "z", "--lang", "zig"]).with_code(0);
+        let file = "z/src/decoder.zig";
+        build_changed(&place, file, "info.max_record;", "info.max_recort;").with_code(65).says(&[
+            "src/decoder.zig:",
+            "max_recort",
+            "zig has refused it",
+        ]);
+        let bug = ("pm.span(place, start, @intCast(end));", "_ = bytes[bytes.len..][0];");
+        build_changed(&place, file, bug.0, bug.1).with_code(0);
+        run(&place, &["cat", "-d", "z/z.wasm", "z/data/greetings.pstr"])
+            .with_code(65)
+            .says(&["the decoder failed: index out of bounds"]);
+    }
+    if has_go(test) {
+        plugin(&place, &["new", "g", "--lang", "go"]).with_code(0);
+        build_changed(&place, "g/decoder.go", "info.MaxRecord", "info.MaxRecort")
+            .with_code(65)
+            .says(&["decoder.go:", "MaxRecort", "go has refused it"]);
+    }
 }
 
 #[test]

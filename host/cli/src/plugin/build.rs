@@ -10,8 +10,8 @@ use pipemill_plugin_tools::{Inspection, PluginUnderTest, project};
 
 /// Compile a decoder's project to a plugin, and check that it can be used.
 ///
-/// The language is Rust, C or C++, or Python, if the folder has Cargo.toml, src/*.c or src/*.cpp,
-/// or decoder.py.
+/// The language is Rust, C or C++, Zig, Go, or Python, if the folder has Cargo.toml, src/*.c or
+/// src/*.cpp, src/decoder.zig, go.mod, or decoder.py.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The project's folder

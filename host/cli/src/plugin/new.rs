@@ -51,7 +51,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, ExitCode> {
 fn sdk(args: &Args) -> Result<Sdk, String> {
     let Some(given) = &args.sdk else { return Ok(Sdk::Copy) };
     if args.lang != Language::Rust {
-        return Err("--sdk is for Rust; a project in C or Python has all it needs".to_owned());
+        return Err("--sdk is for Rust; a project in another language has all it needs".to_owned());
     }
     if given.starts_with(|c: char| c.is_ascii_digit())
         && given.chars().all(|c| c.is_ascii_digit() || c == '.')

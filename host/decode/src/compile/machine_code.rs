@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use pipemill_types::printable;
-use wit_component::ComponentEncoder;
 
-use crate::compile::compile_limits;
+use crate::compile::wrap::wrap;
+use crate::compile::{compile_limits, data_segments};
 
 /// First bytes of every WebAssembly file.
 const MAGIC: &[u8] = b"\0asm";
@@ -14,7 +14,7 @@ const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// The machine code of a plugin, for engines of these settings.
 pub(crate) fn machine_code(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let component = as_component(wasm)?;
+    let component = data_segments::join(as_component(wasm)?);
     compile_limits::check(&component)?;
     engine.precompile_component(&component).map_err(|why| {
         let why = printable(&format!("{why:#}"));
@@ -37,16 +37,7 @@ fn as_component(wasm: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     wrap(wasm).map(Cow::Owned).map_err(|why| {
         format!(
             "is a core module that can't be made a component: {why:#}; build it with \
-             pipemill-plugin for wasm32-unknown-unknown"
+             `pipemill plugin build`, or with pipemill-plugin for wasm32-unknown-unknown"
         )
     })
-}
-
-/// Makes a component of a core module. The module must describe the interface that it implements in
-/// a custom section, as the SDK does.
-///
-/// # Errors
-/// The module has no such section, or does not implement the interface.
-pub fn wrap(module: &[u8]) -> anyhow::Result<Vec<u8>> {
-    ComponentEncoder::default().module(module)?.validate(true).encode()
 }

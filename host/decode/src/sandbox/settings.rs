@@ -19,7 +19,9 @@ pub(crate) fn settings() -> Config {
     // Otherwise Wasmtime would map the initial content of the memory itself.
     config.memory_init_cow(false);
     // A decoder makes the same records on each machine, and does not learn on which machine it
-    // runs.
+    // runs. Without the second setting, the sign of a NaN, and its other bits, are what the
+    // processor makes them.
     config.relaxed_simd_deterministic(true);
+    config.cranelift_nan_canonicalization(true);
     config
 }

@@ -75,6 +75,28 @@ fn relaxed_simd_gives_the_same_on_each_machine() {
     assert_eq!(decode(&plugin), Ok(2));
 }
 
+/// Which bits a NaN has that arithmetic makes is left to the processor: 0/0 is negative on x86-64, and
+/// some keep the bits of an operand.
+#[test]
+fn the_bits_of_a_nan_are_the_same_on_each_machine() {
+    let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");
+    // The operands are in memory, so that the compiler computes nothing in advance.
+    let same = "(f32.store (i32.const 304) (f32.const -nan:0x200001))
+        (f64.store (i32.const 312) (f64.const -nan:0x4000000000001))
+        (if (i32.ne (i32.const 0x7fc00000) (i32.reinterpret_f32 (f32.div
+            (f32.load (i32.const 300)) (f32.load (i32.const 300))))) (then unreachable))
+        (if (i32.ne (i32.const 0x7fc00000) (i32.reinterpret_f32 (f32.add
+            (f32.load (i32.const 304)) (f32.load (i32.const 300))))) (then unreachable))
+        (if (i64.ne (i64.const 0x7ff8000000000000) (i64.reinterpret_f64 (f64.mul
+            (f64.load (i32.const 312)) (f64.load (i32.const 320))))) (then unreachable))
+        (if (i64.ne (i64.const 0x7ff8000000000000) (i64.reinterpret_f64 (f64.promote_f32
+            (f32.load (i32.const 304))))) (then unreachable))
+        (if (i32.ne (i32.const 0x7fc00000) (i32x4.extract_lane 1 (f32x4.add
+            (v128.load (i32.const 300)) (v128.load (i32.const 320))))) (then unreachable))";
+    let plugin = load(&engine, &tiny(same, "")).expect("it fits");
+    assert_eq!(decode(&plugin), Ok(2));
+}
+
 /// Bytes that take longer to get than a call may compute.
 struct SlowBytes(Vec<u8>);
 

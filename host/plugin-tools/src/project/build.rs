@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use pipemill_decode::{self as decode, WINDOW};
-use wasmparser::{Parser, Payload};
-use wit_component::{StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
+use pipemill_decode as decode;
 
 use super::build_error::BuildError;
 use super::language::Language;
-use super::template::{WINDOW_WIT, WIT};
-use super::{c, facts, python, rust};
+use super::template::WIT;
+use super::{c, facts, go, python, rust, wasi, zig};
 
 /// Builds the project in `folder`, and returns its component. The messages of compilers go to
 /// standard error.
@@ -21,7 +18,8 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
     let Some(language) = Language::of(folder) else {
         return Err(BuildError::wrong(format!(
             "{} is no decoder's project: it has neither Cargo.toml (Rust), nor src/*.c or \
-             src/*.cpp, nor decoder.py; `pipemill plugin new NAME --lang rust` makes one",
+             src/*.cpp, nor src/decoder.zig, nor go.mod, nor decoder.py; `pipemill plugin new NAME \
+             --lang rust` makes one",
             folder.display()
         )));
     };
@@ -31,48 +29,23 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
         })?;
     let temp_dir = temp_dir.path();
     let mut component = match language {
-        Language::Rust => wrap(&rust::build(folder)?),
-        Language::C => wrap(&with_interface(c::build(folder, temp_dir)?)?),
+        Language::Rust => component(decode::wrap(&rust::build(folder)?)),
+        Language::C | Language::Cpp => component(decode::wrap(&c::build(folder, temp_dir)?)),
+        Language::Zig => component(decode::wrap(&zig::build(folder, temp_dir)?)),
+        Language::Go => component(wasi::wrap(&go::build(folder, temp_dir)?)),
         Language::Python => python::build(folder, temp_dir, WIT),
     }?;
     facts::add(&mut component, folder, language)?;
     Ok(component)
 }
 
-/// Adds the section to the module that describes the interface it implements: version 0.2 if it
-/// exports the window, otherwise version 0.1.
-fn with_interface(mut module: Vec<u8>) -> Result<Vec<u8>, BuildError> {
-    let mut resolve = Resolve::default();
-    resolve
-        .push_str("decoder.wit", WIT)
-        .and_then(|first| {
-            let second = resolve.push_str("window.wit", WINDOW_WIT)?;
-            let package = if exports_window(&module) { second } else { first };
-            let world = resolve.select_world(&[package], None)?;
-            embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
-        })
-        .map_err(|why| BuildError::wrong(format!("the interface can't be written: {why:#}")))?;
-    Ok(module)
-}
-
-/// Whether a core module exports functions of the window.
-fn exports_window(module: &[u8]) -> bool {
-    let mut payloads = Parser::new(0).parse_all(module).map_while(Result::ok);
-    payloads.any(|payload| match payload {
-        Payload::ExportSection(exports) => exports
-            .into_iter()
-            .map_while(Result::ok)
-            .any(|export| export.name.starts_with(&format!("{WINDOW}#"))),
-        _ => false,
-    })
-}
-
-/// Makes a component of the module.
-fn wrap(module: &[u8]) -> Result<Vec<u8>, BuildError> {
-    decode::wrap(module).map_err(|why| {
+/// The component that was made of a module.
+fn component(made: anyhow::Result<Vec<u8>>) -> Result<Vec<u8>, BuildError> {
+    made.map_err(|why| {
         BuildError::wrong(format!(
             "what was compiled is not a decoder: {why:#}; a Rust crate names its decoder by \
-             `pipemill_plugin::export!`, a C project has pipemill's src/pipemill.c"
+             `pipemill_plugin::export!`, a project in another language has pipemill's files as \
+             `pipemill plugin new` makes them"
         ))
     })
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::build_error::BuildError;
 use super::compiler::{compiler, query, run};
+use super::language::Language;
 
 /// The advice to install the compiler.
 const INSTALL: &str =
@@ -47,8 +48,19 @@ const LINK_FLAGS: [&str; 6] = [
     "-Wl,-z,stack-size=1048576",
 ];
 
+/// The language of the project in a folder: C++ if a file is in it. `None` if there is none in
+/// either.
+pub(super) fn language(folder: &Path) -> Option<Language> {
+    let sources = sources(folder);
+    let is_cpp = |file: &PathBuf| flags_of(file) == Some(&CPP_FLAGS[..]);
+    match sources.iter().any(is_cpp) {
+        true => Some(Language::Cpp),
+        false => (!sources.is_empty()).then_some(Language::C),
+    }
+}
+
 /// The files in C and C++ in the folder `src` of a project, sorted.
-pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
+fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("src")).into_iter().flatten().flatten();
     let files = entries.map(|entry| Path::new("src").join(entry.file_name()));
     let mut files: Vec<_> = files.filter(|file| flags_of(file).is_some()).collect();

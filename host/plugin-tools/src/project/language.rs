@@ -2,15 +2,21 @@
 
 use std::path::Path;
 
-use super::{c, python};
+use super::{c, go, python, zig};
 
 /// The language of a decoder's project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
     /// Rust: the fastest to run, with tests outside of the sandbox.
     Rust,
-    /// C or C++: as fast; no libc.
+    /// C: as fast; no libc.
     C,
+    /// C++: as C; no exceptions, no standard library.
+    Cpp,
+    /// Zig: as fast.
+    Zig,
+    /// Go: with its runtime; slower.
+    Go,
     /// Python: for prototypes; slow, and large.
     Python,
 }
@@ -23,10 +29,12 @@ impl Language {
             Some(Self::Rust)
         } else if folder.join(python::FILE).is_file() {
             Some(Self::Python)
-        } else if !c::sources(folder).is_empty() {
-            Some(Self::C)
+        } else if folder.join(go::FILE).is_file() {
+            Some(Self::Go)
+        } else if folder.join(zig::FILE).is_file() {
+            Some(Self::Zig)
         } else {
-            None
+            c::language(folder)
         }
     }
 
@@ -35,6 +43,9 @@ impl Language {
         match self {
             Self::Rust => "Rust",
             Self::C => "C",
+            Self::Cpp => "C++",
+            Self::Zig => "Zig",
+            Self::Go => "Go",
             Self::Python => "Python",
         }
     }
@@ -44,6 +55,9 @@ impl Language {
         match self {
             Self::Rust => "src/lib.rs",
             Self::C => "src/decoder.c",
+            Self::Cpp => "src/decoder.cpp",
+            Self::Zig => zig::FILE,
+            Self::Go => "decoder.go",
             Self::Python => python::FILE,
         }
     }

@@ -1,10 +1,10 @@
-//! A decoder's project: a folder with sources in one of three languages, from which a plugin is
+//! A decoder's project: a folder with sources in one of six languages, from which a plugin is
 //! built.
 //!
 //! `language` recognises a project. `template` has the files of a new one, `wrap` the files of one
 //! that wraps a built-in decoder, and `name` checks its name. `build` builds the plugin: `rust`,
-//! `c` and `python` each run one compiler by `compiler`, and `facts` adds the project's
-//! description.
+//! `c`, `zig`, `go` and `python` each run one compiler by `compiler`, `wasi` stands for the system
+//! that Go asks for, and `facts` adds the project's description.
 //!
 //! - `build_error`: the error of a project that can't be built.
 
@@ -13,12 +13,15 @@ mod build_error;
 mod c;
 mod compiler;
 pub(crate) mod facts;
+mod go;
 mod language;
 mod name;
 mod python;
 mod rust;
 mod template;
+mod wasi;
 mod wrap;
+mod zig;
 
 pub use build::build;
 pub use language::Language;

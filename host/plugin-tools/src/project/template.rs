@@ -41,6 +41,18 @@ const C: Embedded = files!["examples/decoder-c/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
     "metadata.toml", "src/decoder.c", "src/pipemill.c", "src/pipemill.h",
 ];
+const CPP: Embedded = files!["examples/decoder-cpp/":
+    ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
+    "src/decoder.cpp", "src/pipemill.c", "src/pipemill.h",
+];
+const ZIG: Embedded = files!["examples/decoder-zig/":
+    ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
+    "src/decoder.zig", "src/pipemill.c", "src/pipemill.h", "src/pipemill.zig",
+];
+const GO: Embedded = files!["examples/decoder-go/":
+    ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
+    "decoder.go", "go.mod", "pipemill/host.go", "pipemill/pipemill.go", "pipemill/records.go",
+];
 const PYTHON: Embedded = files!["examples/decoder-python/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
     "decoder.py", "metadata.toml", "vendor/pipemill_guest.py", "vendor/pipemill_plugin.py",
@@ -63,9 +75,6 @@ const SDK: Embedded = files!["plugins/sdk/":
 /// The definition of the interface.
 pub(super) const WIT: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
-/// The definition of the window, which a decoder may export, too.
-pub(super) const WINDOW_WIT: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.2/window.wit"));
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";
 const SDK_MANIFEST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/sdk/Cargo.toml"));
@@ -85,6 +94,9 @@ pub fn template(language: Language, name: &str, sdk: &Sdk) -> Vec<File> {
     let embedded = match language {
         Language::Rust => RUST,
         Language::C => C,
+        Language::Cpp => CPP,
+        Language::Zig => ZIG,
+        Language::Go => GO,
         Language::Python => PYTHON,
     };
     let renamed = |(path, bytes): &(&str, &[u8])| (path.to_string(), rename(bytes, name, sdk));
@@ -167,6 +179,8 @@ fn inherit(table: &mut toml::Value, inherited: Option<&toml::Value>) {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     fn text(files: &[File], path: &str) -> String {
@@ -176,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_new_project_does_not_name_the_example() {
-        for language in [Language::Rust, Language::C, Language::Python] {
-            for (path, bytes) in template(language, "my-format", &Sdk::Copy) {
+        for language in Language::value_variants() {
+            for (path, bytes) in template(*language, "my-format", &Sdk::Copy) {
                 let text = String::from_utf8_lossy(&bytes);
                 assert!(!text.contains(EXAMPLE), "{path}");
                 assert!(!text.contains("../../docs") && !text.contains("../../plugins"), "{path}");

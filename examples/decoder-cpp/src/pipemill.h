@@ -1,0 +1,1 @@
+../../decoder-c/src/pipemill.h

@@ -1,0 +1,3 @@
+module pascal
+
+go 1.24
