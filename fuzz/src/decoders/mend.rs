@@ -28,7 +28,7 @@ pub(super) fn mds(input: &mut [u8]) {
     let Some(from) = input.windows(2).position(|pair| pair == b"{\"") else { return };
     let Some(json) = input[from..].iter().position(|byte| *byte == b'}') else { return };
     let samples = (from / 4).saturating_sub(2);
-    if samples == 0 || from % 4 != 0 {
+    if samples == 0 || !from.is_multiple_of(4) {
         return;
     }
     let (first, end) = ((from + json + 1) as u32, input.len() as u32);
