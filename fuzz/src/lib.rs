@@ -30,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "jsonl", run: decoders::jsonl },
     Target { name: "length-prefixed", run: decoders::length_prefixed },
     Target { name: "lines", run: decoders::lines },
+    Target { name: "mds", run: decoders::mds },
     Target { name: "megatron", run: decoders::megatron },
     Target { name: "msgpack", run: decoders::msgpack },
     Target { name: "npy", run: decoders::npy },

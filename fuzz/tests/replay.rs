@@ -102,6 +102,7 @@ replays! {
     jsonl: "jsonl",
     length_prefixed: "length-prefixed",
     lines: "lines",
+    mds: "mds",
     megatron: "megatron",
     msgpack: "msgpack",
     npy: "npy",

@@ -29,6 +29,7 @@ fn compression_is_found_by_name_and_set_by_option() {
     place.write("zstd.bin", zstd(&plain));
     place.write("a.tgz", gzip(&plain));
     place.write("a.tzst", zstd(&plain));
+    place.write("a.rec.zstd", zstd(&plain));
     place.write("A.REC.GZ", gzip(&plain));
     place.write("a.rec.gzip", gzip(&plain));
     // As gzip reads it from a tape: zeros follow the last member.
@@ -39,6 +40,7 @@ fn compression_is_found_by_name_and_set_by_option() {
         ("a.rec.zst", "auto"),
         ("a.tgz", "auto"),
         ("a.tzst", "auto"),
+        ("a.rec.zstd", "auto"),
         ("A.REC.GZ", "auto"),
         ("a.rec.gzip", "auto"),
         ("padded.gz", "auto"),

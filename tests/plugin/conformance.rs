@@ -115,6 +115,9 @@ fn decoders_of_arrays_pass() {
     passes("tokens", &["length=9"], "tokens/tests/fixtures/train.bin", "200");
     let header = &["length=9", "format=llm.c"];
     passes("tokens", header, "tokens/tests/fixtures/gpt2.bin", "200");
+    for (file, options) in [("values", &[][..]), ("pictures", &["columns=pngs,label"])] {
+        passes_with_heads("mds", options, &format!("mds/tests/fixtures/{file}.mds"), "100");
+    }
     for options in [&[][..], &["records=document"], &["length=9", "tail=drop"]] {
         passes_with_heads("megatron", options, "megatron/tests/fixtures/int32.bin", "100");
     }

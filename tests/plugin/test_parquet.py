@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import os
 import random
 import struct
 
@@ -128,18 +129,20 @@ def table(rng):
 ENCODINGS = {
     "DELTA_BINARY_PACKED": {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "date",
                             "time_ms", "time_us", "stamp_ms", "stamp_us", "stamp_ns"},
-    "DELTA_LENGTH_BYTE_ARRAY": {"text", "bytes"},
-    "DELTA_BYTE_ARRAY": {"text", "bytes", "fixed"},
-    "BYTE_STREAM_SPLIT": {"float", "double", "int32", "int64", "fixed", "half"},
+    "DELTA_LENGTH_BYTE_ARRAY": {"text", "bytes", "json"},
+    "DELTA_BYTE_ARRAY": {"text", "bytes", "fixed", "uuid", "json"},
+    "BYTE_STREAM_SPLIT": {"float", "double", "int32", "int64", "fixed", "half", "uuid"},
     "RLE": {"bool"},
 }
 
 
-def write(path, data, rng):
-    """Writes a file in any of the ways of pyarrow."""
+def write(path, data, rng, leaves=None, **more):
+    """Writes a file in any of the ways of pyarrow. `leaves` has the names of the types of its columns, if these have
+    other names."""
     how = {
         "row_group_size": rng.choice([1, 50, 1000, 10**6]),
-        "data_page_size": rng.choice([1, 1000, 2**20]),
+        # pyarrow cannot read nested columns that it wrote in pages of one value.
+        "data_page_size": rng.choice([1 if leaves is None else 1000, 1000, 2**20]),
         "write_batch_size": rng.choice([1, 100, 1024]),
         "data_page_version": rng.choice(["1.0", "2.0"]),
         "compression": rng.choice(["none", "snappy", "gzip", "zstd", "lz4", "brotli"]),
@@ -153,9 +156,10 @@ def write(path, data, rng):
     if data.num_rows > 500:
         how["row_group_size"] = max(how["row_group_size"], 100)
     if not how["use_dictionary"]:
-        fits = {name: [one for one, kinds in ENCODINGS.items() if name in kinds] for name in data.column_names}
+        leaves = {name: name for name in data.column_names} if leaves is None else leaves
+        fits = {path: [one for one, kinds in ENCODINGS.items() if name in kinds] for path, name in leaves.items()}
         how["column_encoding"] = {name: rng.choice(ones) for name, ones in fits.items() if ones and rng.random() < 0.7}
-    pq.write_table(data, path, **how)
+    pq.write_table(data, path, **how, **more)
     return how
 
 
@@ -228,3 +232,168 @@ def test_a_file_that_changes_its_columns_is_refused_with_both(folder):
     done = run("cat", source)
     assert done.returncode == 65
     assert b"3.parquet" in done.stderr and b"id (float64" in done.stderr and b"id (int64" in done.stderr
+
+
+#: Files of `test_files_of_many_shapes`, which are 20 for each schema at most.
+FILES = int(os.environ.get("PIPEMILL_PARQUET_FILES", "40"))
+#: Types of a value that is no list, and of more than the tests above have.
+LEAVES = {name: kind for name, kind in TYPES.items() if not pa.types.is_list(kind[0])} | {
+    "uuid": (pa.uuid(), lambda rng: rng.randbytes(16)),
+    "json": (pa.json_(), lambda rng: json.dumps({"n": rng.randint(0, 9)})),
+    "decimal76": (pa.decimal256(76, 40), lambda rng: decimal.Decimal(rng.randint(-(10**70), 10**70)).scaleb(-40)),
+    "nothing": (pa.null(), lambda rng: None),
+}
+
+
+def shape(rng, depth=0, in_list=False):
+    """A tree of types: what a column is, with the children of groups."""
+    what = rng.choice(["leaf", "leaf", "leaf", "struct"] + ["list", "map"] * (not in_list)) if depth < 4 else "leaf"
+    child = lambda in_list: shape(rng, depth + 1, in_list)  # noqa: E731
+    match what:
+        case "leaf":
+            # pyarrow can't make values of these types inside of others.
+            but = {"uuid", "json"} if depth else set()
+            return what, rng.choice(sorted(set(LEAVES) - but - ({"nothing"} if in_list else set())))
+        case "struct":
+            names = rng.sample(["x", "y", "z", "key", "list"], rng.randint(1, 3))
+            return what, [(name, child(in_list), rng.random() < 0.5) for name in names]
+        case "list":
+            return what, child(True), rng.random() < 0.5
+        case "map":
+            return what, ("leaf", rng.choice(["text", "int64", "date", "fixed"])), child(True)
+
+
+def type_of(tree):
+    match tree:
+        case "leaf", name:
+            return LEAVES[name][0]
+        case "struct", children:
+            return pa.struct([pa.field(name, type_of(child), may_be_null(child, nullable)) for name, child, nullable in children])
+        case "list", child, nullable:
+            return pa.list_(pa.field("element", type_of(child), may_be_null(child, nullable)))
+        case "map", key, child:
+            return pa.map_(type_of(key), type_of(child))
+
+
+def may_be_null(tree, nullable):
+    return nullable or tree == ("leaf", "nothing")
+
+
+def value_of(tree, rng, nulls, in_list=False):
+    """A value; in a list none is null, because a field can't hold that."""
+    inside = lambda child: value_of(child, rng, nulls, True)  # noqa: E731
+    match tree:
+        case "leaf", name:
+            return LEAVES[name][1](rng)
+        case "struct", children:
+            absent = lambda nullable: nullable and not in_list and rng.random() < nulls  # noqa: E731
+            return {name: None if absent(nullable) else value_of(child, rng, nulls, in_list) for name, child, nullable in children}
+        case "list", child, _:
+            return [inside(child) for _ in range(rng.choice([0, 1, 2, rng.randint(0, 20)]))]
+        case "map", key, child:
+            return [(inside(key), inside(child)) for _ in range(rng.randint(0, 4))]
+
+
+def flat(name, tree):
+    """The fields that a column becomes: a name, and what takes its value out of that of the column."""
+    within = lambda take, child: lambda value: None if value is None else take(value, child)  # noqa: E731
+    match tree:
+        case "leaf", _:
+            yield name, lambda value: value
+        case "struct", children:
+            for one, child, _ in children:
+                for path, get in flat(f"{name}.{one}", child):
+                    yield path, within(lambda value, get, one=one: get(value[one]), get)
+        case "list", child, _:
+            for path, get in flat(name, child):
+                yield path, within(lambda values, get: [get(one) for one in values], get)
+        case "map", key, child:
+            for at, (one, of) in enumerate([("key", key), ("value", child)]):
+                for path, get in flat(f"{name}.{one}", of):
+                    yield path, within(lambda pairs, get, at=at: [get(pair[at]) for pair in pairs], get)
+
+
+def leaves_of(path, tree):
+    """The columns in the file, and the names of their types."""
+    match tree:
+        case "leaf", name:
+            return [(path, name)]
+        case "struct", children:
+            return [leaf for name, child, _ in children for leaf in leaves_of(f"{path}.{name}", child)]
+        case "list", child, _:
+            return leaves_of(f"{path}.list.element", child)
+        case "map", key, child:
+            return leaves_of(f"{path}.key_value.key", key) + leaves_of(f"{path}.key_value.value", child)
+
+
+def stored(kind):
+    """The type with numbers for times: pyarrow has no value of Python for each of them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return stored(kind.storage_type)
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_temporal(kind):
+        return pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(stored(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(stored(kind.key_type), stored(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(stored(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        of = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return of(kind.value_field.with_type(stored(kind.value_type)))
+    return kind
+
+
+def values(column):
+    """The values of a column in Python, with decimals as text and bytes of one size as numbers."""
+    def canonical(value):
+        match value:
+            case decimal.Decimal():
+                return format(value, "f")
+            case list():
+                return [canonical(one) for one in value]
+            case tuple():
+                return tuple(canonical(one) for one in value)
+            case dict():
+                return {key: canonical(one) for key, one in value.items()}
+            case bytes():
+                return list(value)
+            case _:
+                return value
+
+    return [canonical(value) for value in column.cast(stored(column.type)).to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(max(8, FILES // 20)))
+def test_files_of_many_shapes(tmp_path, seed):
+    """Each schema has several files, with other values, encodings, codecs, pages and row groups. They are read by one
+    process, all columns or some in another order."""
+    rng = random.Random(f"shapes {seed}")
+    trees = [(f"c{at}", shape(rng), rng.random() < 0.7) for at in range(rng.randint(1, 6))]
+    fields = pa.schema([pa.field(name, type_of(tree), may_be_null(tree, nullable)) for name, tree, nullable in trees])
+    tables, how, int96 = [], [], rng.random() < 0.2
+    for number in range(max(1, FILES // max(8, FILES // 20))):
+        nulls = rng.choice([0, 0.1, 0.9])
+        rows = rng.choice([0, 1, 7, 60, 400])
+        arrays = []
+        for field, (_, tree, nullable) in zip(fields, trees):
+            pool = [value_of(tree, rng, nulls) for _ in range(rng.choice([rows, rng.randint(1, 9)]))]
+            column = [None if nullable and rng.random() < nulls else rng.choice(pool) for _ in range(rows)]
+            arrays.append(pa.array(column, field.type))
+        path = tmp_path / f"{number:03}.parquet"
+        data = pa.Table.from_arrays(arrays, schema=fields)
+        leaves = {path: leaf for name, tree, _ in trees for path, leaf in leaves_of(name, tree)}
+        if int96:
+            leaves = {path: leaf for path, leaf in leaves.items() if not leaf.startswith("stamp")}
+        how.append(write(path, data, rng, leaves, store_schema=rng.random() < 0.5, use_deprecated_int96_timestamps=int96))
+        tables.append(pq.read_table(path))
+    found = {path: (name, get) for name, tree, _ in trees for path, get in flat(name, tree)}
+    wanted = rng.sample(sorted(found), rng.randint(1, len(found))) if rng.random() < 0.4 else list(found)
+    ours = decode(tmp_path, "-o", "columns=" + ",".join(wanted))
+    assert ours.column_names == wanted
+    for path in wanted:
+        name, get = found[path]
+        theirs = [get(value) for data in tables for value in values(data[name])]
+        assert repr(values(ours[path])) == repr(theirs), f"{path} of {fields}, {how}"

@@ -22,6 +22,33 @@ pub(super) fn tfrecord(input: &mut [u8]) {
     }
 }
 
+/// Corrects the table of an MDS shard: the description of its columns begins after it, and ends
+/// where the first sample begins. The places of samples grow, and the last one is the end.
+pub(super) fn mds(input: &mut [u8]) {
+    let Some(from) = input.windows(2).position(|pair| pair == b"{\"") else { return };
+    let Some(json) = input[from..].iter().position(|byte| *byte == b'}') else { return };
+    let samples = (from / 4).saturating_sub(2);
+    if samples == 0 || !from.is_multiple_of(4) {
+        return;
+    }
+    let (first, end) = ((from + json + 1) as u32, input.len() as u32);
+    input[..4].copy_from_slice(&(samples as u32).to_le_bytes());
+    let mut least = first;
+    for sample in 0..=samples {
+        let at = 4 + 4 * sample;
+        let left = (samples - sample) as u32;
+        let most = end.saturating_sub(left).max(least);
+        let found = u32::from_le_bytes(std::array::from_fn(|i| input[at + i]));
+        let place = match sample {
+            0 => first,
+            _ if sample == samples => most,
+            _ => found.clamp(least, most),
+        };
+        input[at..at + 4].copy_from_slice(&place.to_le_bytes());
+        least = place.saturating_add(1);
+    }
+}
+
 /// Corrects the checksums of tar headers: of all blocks that have the magic `ustar`.
 pub(super) fn tar(input: &mut [u8]) {
     for block in input.as_chunks_mut::<512>().0 {

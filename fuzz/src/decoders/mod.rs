@@ -61,6 +61,10 @@ pub(crate) fn lines(bytes: &[u8]) {
     }
 }
 
+pub(crate) fn mds(bytes: &[u8]) {
+    check::<pipemill_mds::Mds>(&Case::new(bytes, presets::MDS).mended(mend::mds));
+}
+
 /// The input is the length of an index, the index, and the tokens.
 pub(crate) fn megatron(bytes: &[u8]) {
     type Megatron = pipemill_megatron::Megatron;

@@ -63,6 +63,8 @@ pub(super) const LINES: &[Preset] = &[
     &[("strip_cr", "false")],
     &[("skip_blank", "true"), ("utf8", "false")],
 ];
+pub(super) const MDS: &[Preset] =
+    &[&[], &[("columns", "id,text")], &[("columns", "any")], &[("columns", "tokens.shape,n=id")]];
 pub(super) const MEGATRON: &[Preset] =
     &[&[], &[("records", "document")], &[("length", "3"), ("tail", "drop")], &[("length", "7")]];
 pub(super) const MSGPACK: &[Preset] = &[

@@ -10,6 +10,7 @@ builtins! {
     "jsonl", 1, "JSON Lines, whole or by JSON pointer";
     "length-prefixed", 1, "records that each follow their length: an integer or a varint";
     "lines", 1, "lines of text";
+    "mds", 1, "shards of MosaicML's streaming datasets: the columns of a sample as fields";
     "megatron", 1, "Megatron-LM's indexed datasets, .bin and .idx: sequences or documents";
     "msgpack", 1, "MessagePack values, whole or by key or JSON pointer";
     "npy", 1, "NumPy's .npy files: the rows of an array";

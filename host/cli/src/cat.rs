@@ -125,7 +125,7 @@ enum OnPluginErrorArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CompressionArg {
-    /// By the ending of the name: .gz, .gzip, .tgz, .zz, .zst, .tzst; in S3 also by
+    /// By the ending of the name: .gz, .gzip, .tgz, .zz, .zst, .zstd, .tzst; in S3 also by
     /// Content-Encoding
     Auto,
     None,

@@ -85,6 +85,7 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         _ if is_tfrecord(first) => return format(Format::TfRecord),
         _ if is_tar(first) => return format(Format::Tar),
         _ if is_npz(first) => return format(Format::Npz),
+        _ if is_mds(first) => return format(Format::Mds),
         _ => {}
     }
     if let Some(what) = utf16(first) {
@@ -202,6 +203,23 @@ fn is_npz(first: &[u8]) -> bool {
     let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
     let name = first.get(30..30 + length);
     first.starts_with(b"PK\x03\x04") && name.is_some_and(|name| name.ends_with(b".npy"))
+}
+
+/// A shard of MDS begins with the number of its samples, and their places, which grow. JSON is
+/// between them and the first sample.
+fn is_mds(first: &[u8]) -> bool {
+    /// The largest plausible size of the JSON, which describes columns.
+    const MAX_BYTES: u64 = 1 << 20;
+    let (numbers, _) = first.as_chunks::<4>();
+    let mut numbers = numbers.iter().map(|number| u32::from_le_bytes(*number));
+    let (Some(samples), Some(start)) = (numbers.next(), numbers.next()) else { return false };
+    let json = 8 + 4 * u64::from(samples);
+    let mut last = start;
+    let places = numbers.take(usize::try_from(samples).unwrap_or(usize::MAX));
+    samples > 0
+        && (json + 2..json + MAX_BYTES).contains(&start.into())
+        && places.map(|place| std::mem::replace(&mut last, place) < place).all(|grows| grows)
+        && usize::try_from(json).ok().and_then(|at| first.get(at)).is_none_or(|byte| *byte == b'{')
 }
 
 /// UTF-16 has a byte order mark, or a zero in every second byte.

@@ -14,7 +14,7 @@ pub(super) enum NameSays {
 }
 
 /// Endings of compressed objects. They say nothing about the compressed format.
-const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst", ".zz"];
+const COMPRESSED: &[&str] = &[".gz", ".gzip", ".zst", ".zstd", ".zz"];
 
 /// The endings, without their compression.
 fn known(ending: &str) -> Option<Format> {
@@ -29,6 +29,7 @@ fn known(ending: &str) -> Option<Format> {
         ".tar" | ".tgz" | ".tzst" => Format::Tar,
         ".npy" => Format::Npy,
         ".npz" => Format::Npz,
+        ".mds" => Format::Mds,
         ".arrow" | ".arrows" | ".feather" | ".ipc" => Format::Arrow,
         ".avro" => Format::Avro,
         ".parquet" | ".parq" => Format::Parquet,

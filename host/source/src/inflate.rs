@@ -16,8 +16,8 @@ use crate::{Input, ReadOutcome, SourceError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Detected by the ending of the name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst` and `.tzst`, in
-    /// upper or lower case.
+    /// Detected by the ending of the name: `.gz`, `.gzip`, `.tgz`, `.zz`, `.zst`, `.zstd` and
+    /// `.tzst`, in upper or lower case.
     #[default]
     Auto,
     /// Not compressed.
@@ -54,7 +54,7 @@ impl Compression {
         match self {
             Self::Auto if has_ending(name, &[".gz", ".gzip", ".tgz"]) => Self::Gzip,
             Self::Auto if has_ending(name, &[".zz"]) => Self::Zlib,
-            Self::Auto if has_ending(name, &[".zst", ".tzst"]) => Self::Zstd,
+            Self::Auto if has_ending(name, &[".zst", ".zstd", ".tzst"]) => Self::Zstd,
             other => other,
         }
     }

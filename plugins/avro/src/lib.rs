@@ -27,7 +27,6 @@
 mod block;
 mod errors;
 mod header;
-mod json;
 mod layout;
 mod packed;
 mod plain;

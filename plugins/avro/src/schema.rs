@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::json::Json;
+use pipemill_parsing::json_tree::Json;
 
 /// Number of a type in its [`Schema`].
 pub(crate) type TypeId = usize;

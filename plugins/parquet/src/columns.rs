@@ -64,6 +64,16 @@ pub(crate) enum Physical {
 struct Around {
     definition: u32,
     depth: usize,
+    /// The definition level of an empty list, inside of a list or a map.
+    empty: Option<u32>,
+}
+
+impl Around {
+    /// The levels inside of a repeated node, which these are around.
+    fn repeated(self) -> Self {
+        let empty = Some(self.definition);
+        Self { definition: self.definition + 1, depth: self.depth + 1, empty }
+    }
 }
 
 /// The columns that become fields, in the order of `wanted`, or of the schema.
@@ -74,7 +84,7 @@ pub(crate) fn columns(
     let mut walk = Walk { schema, next: 1, leaves: 0, found: Vec::new() };
     let root = schema.first().ok_or("the file has no schema")?;
     for _ in 0..root.children.max(0) {
-        walk.node("", Around { definition: 0, depth: 0 })?;
+        walk.node("", Around { definition: 0, depth: 0, empty: None })?;
     }
     if walk.next != schema.len() {
         return Err("the nodes of the file's schema are no tree".to_owned());
@@ -99,35 +109,52 @@ struct Walk<'a> {
     found: Vec<Found<Column>>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     /// Reads a node and all below it.
     fn node(&mut self, path: &str, around: Around) -> Result<(), String> {
+        let node = self.take(around)?;
+        let path =
+            if path.is_empty() { node.name.clone() } else { format!("{path}.{}", node.name) };
+        self.below(node, path, around)
+    }
+
+    /// Goes on to the next node.
+    fn take(&mut self, around: Around) -> Result<&'a Node, String> {
         let node =
             self.schema.get(self.next).ok_or("the nodes of the file's schema are no tree")?;
         if around.depth > MAX_DEPTH {
             return Err(format!("the file's schema has more than {MAX_DEPTH} levels"));
         }
         self.next += 1;
-        let path =
-            if path.is_empty() { node.name.clone() } else { format!("{path}.{}", node.name) };
-        let definition = around.definition + u32::from(node.repetition != 0);
-        let inside = Around { definition, depth: around.depth + 1 };
+        Ok(node)
+    }
+
+    /// Reads all below a node, whose fields are called after this path.
+    fn below(&mut self, node: &Node, path: String, around: Around) -> Result<(), String> {
+        let inside = match node.repetition {
+            2 if around.empty.is_some() => {
+                return self.refused(node, path, around, "a list inside of a list");
+            }
+            2 => around.repeated(),
+            optional => Around {
+                definition: around.definition + u32::from(optional != 0),
+                depth: around.depth + 1,
+                ..around
+            },
+        };
         if node.children <= 0 {
-            let levels = match node.repetition {
-                2 => leaf(node, inside.definition, Some(definition - 1)),
-                _ => leaf(node, inside.definition, None),
-            };
-            let column = levels.map(|column| column.called(&path, self.leaves, definition > 0));
+            let column = leaf(node, inside.definition, inside.empty);
+            // A list is absent if it or a group around it is. One that is no group of its own can't
+            // be.
+            let is_nullable = inside.empty.unwrap_or(inside.definition) > 0;
+            let column = column.map(|column| column.called(&path, self.leaves, is_nullable));
             self.found.push((path, column));
             self.leaves += 1;
             return Ok(());
         }
-        if node.repetition == 2 {
-            return self.refused(node, path, inside, "a repeated group");
-        }
         match node.meaning() {
             Some(Logical::List) => self.list(node, path, inside),
-            Some(Logical::Map) => self.refused(node, path, inside, "a map"),
+            Some(Logical::Map) => self.map(node, path, inside),
             _ => {
                 for _ in 0..node.children {
                     self.node(&path, inside)?;
@@ -137,31 +164,47 @@ impl Walk<'_> {
         }
     }
 
-    /// A group that is a list: a repeated node, with the element in it or itself the element.
+    /// A group that is a list: a repeated node, with the element in it or itself the element. The
+    /// path of the list is that of its element.
     fn list(&mut self, node: &Node, path: String, around: Around) -> Result<(), String> {
+        if around.empty.is_some() {
+            return self.refused(node, path, around, "a list inside of a list");
+        }
         let repeated = self.schema.get(self.next).filter(|_| node.children == 1);
         let Some(repeated) = repeated.filter(|one| one.repetition == 2) else {
             return self.refused(node, path, around, "a list of another form");
         };
-        let is_element = repeated.children <= 0;
-        let element = if is_element { Some(repeated) } else { self.schema.get(self.next + 1) };
-        let element = element.filter(|one| {
-            let is_single = one.children <= 0 && repeated.children <= 1;
-            is_single && (is_element || one.repetition != 2)
-        });
-        let Some(element) = element else {
-            return self.refused(node, path, around, "a list of groups");
+        let only = self.schema.get(self.next + 1);
+        self.next += 1;
+        if is_element(repeated, &node.name, only) {
+            return self.below(repeated, path, around);
+        }
+        let inside = around.repeated();
+        let element = self.take(inside)?;
+        self.below(element, path, inside)
+    }
+
+    /// A group that is a map: a repeated group of keys and values, which become a list each.
+    fn map(&mut self, node: &Node, path: String, around: Around) -> Result<(), String> {
+        if around.empty.is_some() {
+            return self.refused(node, path, around, "a map inside of a list");
+        }
+        let pairs = self.schema.get(self.next).filter(|_| node.children == 1);
+        let is_pairs = |one: &&Node| one.repetition == 2 && matches!(one.children, 1 | 2);
+        let Some(pairs) = pairs.filter(is_pairs) else {
+            return self.refused(node, path, around, "a map of another form");
         };
-        let inner = around.definition + 1 + u32::from(!is_element && element.repetition == 1);
-        let column = leaf(element, inner, Some(around.definition));
-        let column = column.map(|column| column.called(&path, self.leaves, around.definition > 0));
-        self.found.push((path, column));
-        self.next += if is_element { 1 } else { 2 };
-        self.leaves += 1;
+        self.next += 1;
+        let inside = around.repeated();
+        // Writers have called the two in several ways.
+        for name in ["key", "value"].iter().take(pairs.children as usize) {
+            let one = self.take(inside)?;
+            self.below(one, format!("{path}.{name}"), inside)?;
+        }
         Ok(())
     }
 
-    /// Goes past the nodes below a group that can't be a field.
+    /// Goes past the nodes below one that can't be a field.
     fn refused(
         &mut self,
         node: &Node,
@@ -170,8 +213,12 @@ impl Walk<'_> {
         what: &str,
     ) -> Result<(), String> {
         let before = self.found.len();
+        if node.children <= 0 {
+            self.leaves += 1;
+        }
+        let inside = Around { depth: around.depth + 1, ..around };
         for _ in 0..node.children {
-            self.node(&path, around)?;
+            self.node(&path, inside)?;
         }
         self.found.truncate(before);
         self.found.push((path, Err(what.to_owned())));
@@ -179,11 +226,19 @@ impl Walk<'_> {
     }
 }
 
+/// Whether the repeated node of a list of this name is its element, and not a group around it.
+/// `only` is the node after it. These are the rules of the format's document.
+fn is_element(repeated: &Node, list: &str, only: Option<&Node>) -> bool {
+    repeated.children != 1
+        || repeated.name == "array"
+        || repeated.name.strip_suffix("_tuple") == Some(list)
+        || matches!(repeated.meaning(), Some(Logical::List | Logical::Map))
+        || only.is_some_and(|only| only.repetition == 2)
+}
+
 impl Column {
     fn called(self, path: &str, number: usize, is_nullable: bool) -> Self {
-        let mut field = Field { name: path.to_owned(), ..self.field };
-        // A list that is no group of its own can't be absent.
-        field.nullable = is_nullable && self.list.is_none_or(|list| list.empty > 0);
+        let field = Field { name: path.to_owned(), nullable: is_nullable, ..self.field };
         Self { field, path: path.to_owned(), number, ..self }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn footer_place(tail: &[u8], size: u64) -> Result<Range<u64>, DecodeE
 
 /// Reads a footer, which begins at byte `at` of its file.
 pub(crate) fn read_footer(bytes: &[u8], at: u64) -> Result<Footer, DecodeError> {
-    let footer = Footer::read(bytes).map_err(|what| {
+    let footer = Footer::read(bytes, at).map_err(|what| {
         fatal(format!(
             "expected {} in the footer at {at}, found something else; it is damaged",
             what.0
@@ -167,7 +167,8 @@ fn check_groups(footer: &Footer, columns: &[Column], size: u64) -> Result<Vec<u6
         }
         needed_from.push(first);
     }
-    if rows != footer.rows {
+    // A writer has left the number out.
+    if rows != footer.rows && footer.rows != 0 {
         let expected = footer.rows;
         return Err(fatal(format!(
             "the footer says that the file has {expected} rows, and its row groups have {rows}"

@@ -106,6 +106,25 @@ impl Footer {
     }
 }
 
+impl Footer {
+    /// Adds what a writer has not counted to the sizes of columns: up to the next column, or the
+    /// footer, which begins at `end`.
+    fn lengthen(&mut self, end: u64) {
+        /// The most bytes that the header of a dictionary has.
+        const MOST: i64 = 100;
+        let chunks = || self.groups.iter().flat_map(|group| &group.chunks);
+        let mut starts: Vec<_> = chunks().map(Chunk::start).collect();
+        starts.push(i64::try_from(end).unwrap_or(i64::MAX));
+        starts.sort_unstable();
+        for chunk in self.groups.iter_mut().flat_map(|group| &mut group.chunks) {
+            let chunk_end = chunk.start().saturating_add(chunk.size);
+            let next = starts[starts.partition_point(|start| *start < chunk_end)..].first();
+            let more = next.map_or(0, |next| next.saturating_sub(chunk_end)).min(MOST);
+            chunk.size = chunk.size.saturating_add(more);
+        }
+    }
+}
+
 impl Chunk {
     /// The offset of its first page.
     pub(crate) fn start(&self) -> i64 {
@@ -115,8 +134,9 @@ impl Chunk {
 }
 
 impl Footer {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut footer = Self::default();
+    /// Reads a footer, which begins at byte `at` of its file.
+    pub(crate) fn read(bytes: &[u8], at: u64) -> Result<Self, Malformed> {
+        let (mut footer, mut is_short) = (Self::default(), false);
         Thrift::new(bytes).fields(Kind::Struct, |thrift, number, kind| {
             match number {
                 2 => thrift.list(kind, |thrift, kind| {
@@ -128,6 +148,9 @@ impl Footer {
                     footer.groups.push(RowGroup::read(thrift, kind)?);
                     Ok(())
                 })?,
+                6 if kind == Kind::Binary => {
+                    is_short = has_short_sizes(thrift.binary(kind)?);
+                }
                 8 => {
                     footer.is_encrypted = true;
                     return Ok(false);
@@ -136,8 +159,22 @@ impl Footer {
             }
             Ok(true)
         })?;
+        if is_short {
+            footer.lengthen(at);
+        }
         Ok(footer)
     }
+}
+
+/// Whether this writer has left out the headers of dictionaries when it counted the bytes of
+/// columns: parquet-mr before version 1.2.9, or without one.
+fn has_short_sizes(writer: &[u8]) -> bool {
+    let Some(rest) = writer.strip_prefix(b"parquet-mr") else { return false };
+    let version = rest.strip_prefix(b" version ").unwrap_or_default();
+    let number = |word: &[u8]| str::from_utf8(word).ok()?.parse().ok();
+    let mut numbers = version.split(|byte| !byte.is_ascii_digit()).map_while(number);
+    let mut next = || numbers.next().unwrap_or(0_u32);
+    [next(), next(), next()] < [1, 2, 9]
 }
 
 impl Node {
@@ -310,12 +347,68 @@ impl Chunk {
                 7 => self.size = thrift.int(kind)?,
                 9 => self.data = thrift.int(kind)?,
                 11 => self.dictionary = Some(thrift.int(kind)?),
-                14 => filter[0] = thrift.int(kind)?,
-                15 => filter[1] = thrift.int(kind)?,
+                // Dremio has something else there.
+                14 if kind == Kind::I64 => filter[0] = thrift.int(kind)?,
+                15 if kind == Kind::I32 => filter[1] = thrift.int(kind)?,
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
         Ok(filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thrift_writer::ThriftWriter;
+
+    #[test]
+    fn writers_that_count_too_few_bytes_are_known_by_their_version() {
+        for (writer, is_short) in [
+            ("parquet-mr", true),
+            ("parquet-mr version 1.2.8 (build 1)", true),
+            ("parquet-mr version 1.0.0-t-592", true),
+            ("parquet-mr version 1.2.9", false),
+            ("parquet-mr version 1.12.0-201812210311", false),
+            ("parquet-cpp-arrow version 1.0.0", false),
+            ("impala version 1.0", false),
+        ] {
+            assert_eq!(has_short_sizes(writer.as_bytes()), is_short, "{writer}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_skipped() {
+        let bytes = ThriftWriter::bytes_of(|writer| {
+            writer.list(4, &[()], |writer, ()| {
+                writer.list(1, &[()], |writer, ()| {
+                    writer.part(3, |writer| {
+                        writer.i64(7, 9);
+                        // Where the size of a filter may stand, Dremio has a list.
+                        writer.list(15, &[()], |writer, ()| writer.i32(1, 2));
+                    });
+                });
+            });
+            writer.i64(6, 1);
+        });
+        let footer = Footer::read(&bytes, 100).expect("it is sound");
+        assert_eq!(footer.groups[0].chunks[0], Chunk { size: 9, ..Chunk::default() });
+    }
+
+    #[test]
+    fn sizes_grow_up_to_the_next_column_or_the_footer() {
+        let chunk = |data, size| Chunk { data, size, ..Chunk::default() };
+        let group = |chunks| RowGroup { rows: 1, chunks };
+        let mut footer = Footer {
+            groups: vec![group(vec![chunk(4, 50), chunk(70, 30)]), group(vec![chunk(100, 500)])],
+            ..Footer::default()
+        };
+        footer.lengthen(630);
+        let chunks = footer.groups.iter().flat_map(|group| &group.chunks);
+        let sizes: Vec<_> = chunks.map(|chunk| chunk.size).collect();
+        assert_eq!(sizes, [66, 30, 530]);
+        footer.lengthen(900);
+        assert_eq!(footer.groups[1].chunks[0].size, 630);
     }
 }

@@ -191,7 +191,7 @@ mod tests {
             let group = |(rows, chunks)| RowGroup { rows, chunks };
             let groups = groups.into_iter().map(group).collect();
             let footer = Footer { rows, schema, groups, is_encrypted: false };
-            prop_assert_eq!(Footer::read(&footer.bytes()), Ok(footer));
+            prop_assert_eq!(Footer::read(&footer.bytes(), 0), Ok(footer));
         }
     }
 }

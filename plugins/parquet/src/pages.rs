@@ -10,6 +10,9 @@ use crate::hybrid::Hybrid;
 use crate::page_header::{PageForm, PageHeader};
 use crate::values::{Converted, Values, encoding_name, plain, sized};
 
+/// Most bytes of a page. Twice as many could not be addressed, to which a growing buffer may grow.
+const MAX_PAGE: i32 = 1 << 30;
+
 /// An error in a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Stop {
@@ -268,6 +271,12 @@ impl Pages {
             }
         };
         let mut bytes = Vec::new();
+        if size > MAX_PAGE {
+            return Err(Stop::Refused(format!(
+                "a page has {size} bytes, and {MAX_PAGE} are possible; write the file again with \
+                 smaller pages"
+            )));
+        }
         match codec {
             None => bytes.extend_from_slice(&input.chunk[stored]),
             Some(codec) => {
@@ -276,24 +285,28 @@ impl Pages {
                     _ => vec![stored],
                 };
                 for block in blocks {
-                    let (read, is_whole) = out.read_block(codec, block)?;
-                    if !is_whole {
+                    // One byte more shows that it is too long.
+                    let most = (size as usize).saturating_sub(bytes.len()) + 1;
+                    let (read, is_whole) = out.read_block(codec, block, most)?;
+                    if !is_whole && read.len() < most {
                         return Err(format!(
                             "a page has {size} bytes, more than one call may produce; raise \
                              limits.output"
                         )
                         .into());
                     }
-                    if bytes.is_empty() {
-                        bytes = read;
-                    } else {
-                        bytes.extend_from_slice(&read);
+                    match bytes.is_empty() {
+                        true => bytes = read,
+                        false => bytes.extend_from_slice(&read),
                     }
                 }
             }
         }
         if bytes.len() != size as usize {
-            let found = bytes.len();
+            let found = match bytes.len() {
+                more if more > size as usize => "more".to_owned(),
+                fewer => fewer.to_string(),
+            };
             return Err(format!("expected a page of {size} bytes, found {found}").into());
         }
         Ok(bytes)

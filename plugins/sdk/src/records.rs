@@ -476,9 +476,9 @@ impl Records {
         Ok(part)
     }
 
-    /// Decompresses a block as [`decompress`](Self::decompress), for a decoder whose records do not
-    /// have its bytes as they lie: the host keeps no copy of them. Returns the bytes, and whether they
-    /// are all of the block.
+    /// Decompresses at most the first `max` bytes of a block, for a decoder whose records do not have
+    /// them as they lie: the host keeps no copy of them. Returns the bytes, and whether they are all of
+    /// the block. There are fewer than `max` of a longer block if `limits.output` allows no more.
     ///
     /// # Errors
     /// The same as [`decompress`](Self::decompress).
@@ -489,15 +489,18 @@ impl Records {
         &mut self,
         codec: Codec,
         block: Range<usize>,
+        max: usize,
     ) -> Result<(Vec<u8>, bool), String> {
         if !self.host.borrow().host.is_sandbox() {
-            return self.decompress(codec, block).map(|block| (block.bytes, block.last));
+            let block = self.decompress_part(codec, block, 0, max)?;
+            return Ok((block.bytes, block.last));
         }
         assert!(self.fields_so_far() == 0, "a block was read inside a record");
-        let read = |skip| guest::read_block(codec, pack(block.clone()), skip, usize::MAX);
+        let read =
+            |from: usize| guest::read_block(codec, pack(block.clone()), from as u64, max - from);
         let (mut bytes, mut last) = read(0)?;
-        while !last {
-            let (more, is_last) = read(bytes.len() as u64)?;
+        while !last && bytes.len() < max {
+            let (more, is_last) = read(bytes.len())?;
             if more.is_empty() && !is_last {
                 break;
             }

@@ -57,7 +57,7 @@ impl std::fmt::Debug for Input {
 /// A decoder, its options, and what writes an object of these payloads.
 type Format = (&'static str, &'static str, fn(&[Vec<u8>]) -> Vec<u8>);
 
-const FORMATS: [Format; 11] = [
+const FORMATS: [Format; 12] = [
     ("lines", "", lines),
     ("tfrecord", "", tfrecord),
     ("recordio", "", recordio),
@@ -68,6 +68,7 @@ const FORMATS: [Format; 11] = [
     ("csv", "emit = \"dense\"", csv),
     ("fixed", "fields = \"a:int32,b:bytes[5]\"", fixed),
     ("npy", "", npy),
+    ("mds", "", mds),
     ("avro", "", avro),
 ];
 
@@ -180,6 +181,26 @@ fn npy(payloads: &[Vec<u8>]) -> Vec<u8> {
     };
     let values = payloads.iter().flat_map(value).collect();
     [b"\x93NUMPY\x01\x00".to_vec(), length.to_vec(), header, values].concat()
+}
+
+/// A shard of a number and a text.
+fn mds(payloads: &[Vec<u8>]) -> Vec<u8> {
+    let description = "{\"version\":2,\"format\":\"mds\",\"column_names\":[\"n\",\"text\"],\
+                       \"column_encodings\":[\"int\",\"str\"],\"column_sizes\":[8,null]}";
+    let sample = |payload: &Vec<u8>| {
+        let (number, letters) = parts(payload);
+        let number: i64 = number.parse().expect("a number");
+        let size = (letters.len() as u32).to_le_bytes();
+        [&size[..], &number.to_le_bytes(), letters.as_bytes()].concat()
+    };
+    let samples: Vec<_> = payloads.iter().map(sample).collect();
+    let mut place = (8 + 4 * samples.len() + description.len()) as u32;
+    let mut table = [(samples.len() as u32).to_le_bytes(), place.to_le_bytes()].concat();
+    for sample in &samples {
+        place += sample.len() as u32;
+        table.extend(place.to_le_bytes());
+    }
+    [&table[..], description.as_bytes(), &samples.concat()].concat()
 }
 
 /// Not the payloads, but 400 blocks of one record each.

@@ -125,12 +125,12 @@ pub(crate) static COMPRESSION: Choice<Compression> = Choice {
     ],
     default: Compression::Auto,
     doc: "`auto` goes by the name: `.gz`, `.gzip` and `.tgz` are gzip, `.zz` is zlib (`ZLIB` of \
-          TensorFlow's writers), `.zst` and `.tzst` are zstd, in upper or lower case. If the name \
-          of an object in S3 says neither, its `Content-Encoding` decides. Anything else is read \
-          as it is: [built-in decoders](decoders.md#objects-of-another-format) refuse a gzip file \
-          called `x.csv`, so say `compression = \"gzip\"`. A gzip header with a file name of more \
-          than 64 KiB is refused. FIFOs and standard input have no such name: for them `auto` \
-          means `none`.",
+          TensorFlow's writers), `.zst`, `.zstd` and `.tzst` are zstd, in upper or lower case. If \
+          the name of an object in S3 says neither, its `Content-Encoding` decides. Anything else \
+          is read as it is: [built-in decoders](decoders.md#objects-of-another-format) refuse a \
+          gzip file called `x.csv`, so say `compression = \"gzip\"`. A gzip header with a file \
+          name of more than 64 KiB is refused. FIFOs and standard input have no such name: for \
+          them `auto` means `none`.",
 };
 
 pub(crate) static FIRST_EPOCH: Number<u64> =

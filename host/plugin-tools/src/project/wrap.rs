@@ -16,7 +16,7 @@ const EXAMPLE_TYPE: &str = "LengthPrefixed";
 const EXAMPLE_DEPENDENCY: &str = "{ path = \"../../plugins/length-prefixed\" }";
 
 /// The built-in decoders, each with its type.
-const TYPES: [(&str, &str); 19] = [
+const TYPES: [(&str, &str); 20] = [
     ("arrow", "Arrow"),
     ("augmented-manifest", "AugmentedManifest"),
     ("avro", "Avro"),
@@ -25,6 +25,7 @@ const TYPES: [(&str, &str); 19] = [
     ("jsonl", "Jsonl"),
     ("length-prefixed", "LengthPrefixed"),
     ("lines", "Lines"),
+    ("mds", "Mds"),
     ("megatron", "Megatron"),
     ("msgpack", "Msgpack"),
     ("npy", "Npy"),

@@ -148,13 +148,9 @@ fn groups_are_fields_with_dots_and_what_is_no_field_is_refused() {
     assert_eq!(names, ["user.id", "user.name"]);
     let expected = [vec![id(1), text("Eve")], vec![None, None], vec![None, text("Adam")]];
     assert_eq!(outcome.records, expected);
-    for (column, what) in
-        [("map", "a map"), ("people", "a list of groups"), ("matrix", "a list of groups")]
-    {
-        let said = message(&[("columns", column)], NESTED);
-        let expected = format!("`{column}` is {what}, which can't be a field of a record");
-        assert!(said.contains(&expected) && said.contains("columns = \"user.id,"), "{said}");
-    }
+    let said = message(&[("columns", "matrix")], NESTED);
+    let expected = "`matrix` is a list inside of a list, which can't be a field of a record";
+    assert!(said.contains(expected) && said.contains("columns = \"user.id,"), "{said}");
     let said = message(&[("columns", "holes")], NESTED);
     assert!(
         said.contains("column `holes` in row group 0: a list has an element that is null"),
@@ -173,6 +169,40 @@ fn groups_are_fields_with_dots_and_what_is_no_field_is_refused() {
     }
     let said = message(&[], &file);
     assert!(said.contains("compressed with LZO; supported are"), "{said}");
+}
+
+#[test]
+fn maps_and_lists_of_groups_are_a_list_for_each_of_their_columns() {
+    let outcome = outcome(&setup(&[("columns", "map,age=people.age")]), NESTED);
+    let fields: Vec<_> = outcome.schema.iter().flatten().collect();
+    let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["map.key", "map.value", "age"]);
+    assert!(fields.iter().all(|field| field.nullable && field.shape == [0]), "{fields:?}");
+    let number = |number: i64| Some(number.to_le_bytes().to_vec());
+    let of_text = |bytes: &[u8]| Some(bytes.to_vec());
+    let expected = [
+        vec![of_text(b"\x08\0\0\0\x09\0\0\0a"), number(1), number(3)],
+        vec![of_text(b"\x04\0\0\0"), Some(Vec::new()), Some(Vec::new())],
+        vec![None, None, None],
+    ];
+    assert_eq!(outcome.records, expected);
+    let said = message(&[("columns", "map.key,map.nothing")], NESTED);
+    assert!(said.contains("no column `map.nothing`"), "{said}");
+}
+
+#[test]
+fn a_footer_need_not_count_the_rows_of_the_file() {
+    let count = b"\x16\x06\x19";
+    let at = NESTED.windows(3).rposition(|bytes| bytes == count).expect("three rows, then groups");
+    let with = |rows: u8| {
+        let mut file = NESTED.to_vec();
+        file[at + 1] = rows;
+        file
+    };
+    let setup = [("columns", "user")];
+    assert_eq!(outcome(&self::setup(&setup), &with(0)).records.len(), 3);
+    let said = message(&setup, &with(8));
+    assert!(said.contains("the file has 4 rows, and its row groups have 3"), "{said}");
 }
 
 #[test]

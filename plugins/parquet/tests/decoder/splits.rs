@@ -6,22 +6,26 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::{FILES, setup};
+use crate::{FILES, NESTED, setup};
 
 proptest! {
     #[test]
     fn any_pieces_give_the_same(
-        file in 0..FILES.len(),
+        file in 0..=FILES.len(),
         sizes in vec(prop_oneof![1usize..20, 1usize..9000], 0..40),
         damage in vec((any::<Index>(), any::<u8>()), 0..3),
         skips in any::<bool>(),
     ) {
-        let mut bytes = FILES[file].to_vec();
+        let (options, file) = match FILES.get(file) {
+            Some(file) => (&[][..], *file),
+            None => (&[("columns", "map,user,people")][..], NESTED),
+        };
+        let mut bytes = file.to_vec();
         for (at, byte) in damage {
             let at = at.index(bytes.len());
             bytes[at] ^= byte;
         }
-        let setup = if skips { setup(&[]).skipping() } else { setup(&[]) };
+        let setup = if skips { setup(options).skipping() } else { setup(options) };
         let whole = decode_whole::<Parquet>(&setup, &bytes);
         prop_assert_eq!(whole, decode_split::<Parquet>(&setup, &bytes, &sizes));
     }
