@@ -42,6 +42,12 @@ pub const COLUMNS: &str = "pipemill:decoder/columns@0.3.0";
 /// Name of the interface of the host that a decoder may also import, to read blocks.
 pub const BLOCKS: &str = "pipemill:decoder/blocks@0.3.0";
 
+/// The interfaces that a decoder may also export.
+pub const OPTIONAL_EXPORTS: [&str; 5] = [WINDOW, PLAN, PREPARING, CARRY, REST];
+
+/// The interfaces of the host, besides the one of version 0.1, that a decoder may import.
+pub const OPTIONAL_IMPORTS: [&str; 2] = [BLOCKS, COLUMNS];
+
 /// Converts the field that a decoder declares.
 ///
 /// # Errors

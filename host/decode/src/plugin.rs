@@ -25,7 +25,7 @@ use crate::compile::state_in_memory::is_state_in_memory;
 use crate::engine::Engine;
 use crate::interface::wit::exports::pipemill::decoder::decoder as exports;
 use crate::interface::wit::{DecoderPlugin, DecoderPluginIndices};
-use crate::interface::{BLOCKS, COLUMNS, INTERFACE, INTERFACE_VERSION};
+use crate::interface::{INTERFACE, INTERFACE_VERSION, OPTIONAL_IMPORTS};
 use crate::sandbox::limits::Limits;
 use crate::sandbox::log_budget::LogBudget;
 
@@ -467,7 +467,7 @@ fn check_interface(engine: &Engine, component: &Component) -> Result<(), String>
     let mut foreign = Vec::new();
     for (name, _) in ty.imports(&engine.engine) {
         match name.strip_prefix(&package) {
-            Some(rest) if rest.ends_with(&version) || [BLOCKS, COLUMNS].contains(&name) => {}
+            Some(rest) if rest.ends_with(&version) || OPTIONAL_IMPORTS.contains(&name) => {}
             Some(_) => return Err(other_version(name)),
             None => foreign.push(format!("`{name}`")),
         }

@@ -3638,11 +3638,12 @@ pub mod exports {
                     #[allow(async_fn_in_trait)]
                     fn save(stream: StreamBorrow<'_>) -> Option<_rt::Vec<u8>>;
                     /// Opens a stream that gets the bytes from that place on, and none before it. It emits the same
-                    /// records from there on as the stream that was saved, and reports the same errors. `options` are
-                    /// those of that stream, and so is `info`, with two more keys in `info.extensions`: "schema" has
-                    /// the fields of that stream, and "restart" the value "0 L" if L is the number of bytes before the
-                    /// place. `saved` was made by `save` of the same decoder, but may have passed through the hands of
-                    /// others. The error is a text for the operator.
+                    /// records from there on as the stream that was saved, reports the same errors, and sets the same
+                    /// facts about the object before its first record. `options` are those of that stream, and so is
+                    /// `info`, with two more keys in `info.extensions`: "schema" has the fields of that stream, and
+                    /// "restart" the value "0 L" if L is the number of bytes before the place. `saved` was made by
+                    /// `save` of the same decoder, but may have passed through the hands of others. The error is a text
+                    /// for the operator.
                     #[allow(async_fn_in_trait)]
                     fn load(
                         options: _rt::Vec<(_rt::String, _rt::String)>,

@@ -444,7 +444,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             outcome = Err(fault);
         }
         self.numbers.pass(&mut self.stream);
-        if first_record == 0 {
+        if self.builder.is_at_first_record() {
             self.builder.set_metadata(self.stream.metadata());
         }
         // Report errors before appending the records: with workers, the sequencer needs them first.

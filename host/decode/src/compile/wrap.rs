@@ -10,7 +10,7 @@ use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-use crate::interface::{COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, WINDOW};
+use crate::interface::{INTERFACE, INTERFACE_VERSION, OPTIONAL_EXPORTS, OPTIONAL_IMPORTS};
 
 /// The definitions of all versions of the interface.
 const DEFINITIONS: [(&str, &str); 3] = [
@@ -65,9 +65,7 @@ fn with_interface(module: &[u8]) -> anyhow::Result<Cow<'_, [u8]>> {
                 for export in section {
                     // A name is that of an interface and that of its function.
                     let name = export?.name.split('#').next().unwrap_or_default();
-                    if [WINDOW, PLAN, PREPARING].contains(&name)
-                        && !exports.iter().any(|it| it == name)
-                    {
+                    if OPTIONAL_EXPORTS.contains(&name) && !exports.iter().any(|it| it == name) {
                         exports.push(name.to_owned());
                     }
                 }
@@ -93,9 +91,10 @@ fn world(package: &str, exports: &[String]) -> anyhow::Result<(Resolve, WorldId)
         resolve.push_str(file, definition)?;
     }
     let exports: String = exports.iter().map(|name| format!("export {name};")).collect();
+    let imports: String = OPTIONAL_IMPORTS.iter().map(|name| format!("import {name};")).collect();
     let text = format!(
         "package pipemill:{package}; world wrapped {{ import {INTERFACE}/host@{INTERFACE_VERSION};
-         import {COLUMNS}; {exports} }}"
+         {imports} {exports} }}"
     );
     let package = resolve.push_str("wrapped.wit", &text)?;
     let world = resolve.select_world(&[package], None)?;
@@ -105,6 +104,32 @@ fn world(package: &str, exports: &[String]) -> anyhow::Result<(Resolve, WorldId)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interface::WINDOW;
+
+    /// The host knows each interface of the newest version.
+    #[test]
+    fn all_optional_interfaces_are_known() {
+        let (resolve, _) = world("module", &[]).expect("a world");
+        let newest = resolve.worlds.iter().find(|(_, world)| {
+            let package = world.package.map(|id| &resolve.packages[id].name);
+            let version = package.and_then(|name| name.version.as_ref());
+            version.is_some_and(|version| version.to_string() == "0.3.0")
+        });
+        let (_, newest) = newest.expect("it has a world");
+        let names = |keys: Vec<&wit_parser::WorldKey>| {
+            let mut names: Vec<_> = keys.iter().map(|key| resolve.name_world_key(key)).collect();
+            names.retain(|name| !name.ends_with("@0.1.0"));
+            names.sort();
+            names
+        };
+        let sorted = |known: &[&str]| {
+            let mut known: Vec<_> = known.iter().map(|name| (*name).to_owned()).collect();
+            known.sort();
+            known
+        };
+        assert_eq!(names(newest.exports.keys().collect()), sorted(&OPTIONAL_EXPORTS));
+        assert_eq!(names(newest.imports.keys().collect()), sorted(&OPTIONAL_IMPORTS));
+    }
 
     /// The interfaces that a component imports and exports.
     fn names(component: &[u8]) -> (Vec<String>, Vec<String>) {

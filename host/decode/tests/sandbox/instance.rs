@@ -34,7 +34,7 @@ fn open(
     instance: Option<DecoderInstance>,
 ) -> Result<Stream, Fault> {
     match instance {
-        Some(instance) => Stream::open_in(instance, options, &info()),
+        Some(instance) => Stream::open_in(instance, options, &info(), None),
         None => Stream::open(plugin, options, &info(), limits),
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     position: u64,
     /// Records of the object so far.
     records: u64,
+    /// The number of the object's record at which decoding began.
+    first_record: u64,
     /// Numbers of the object's records that are wanted.
     wanted: Range<u64>,
     density: Density,
@@ -85,6 +87,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
             is_block: false,
             position: 0,
             records: 0,
+            first_record: 0,
             wanted: 0..u64::MAX,
             density: Density::default(),
             added_bytes: (0, 0),
@@ -134,7 +137,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.at = if self.in_place { after_records } else { 0 };
     }
 
-    /// Takes the facts about the object. Must be called before the object's first record.
+    /// Takes the facts about the object. Must be called before the first record that is decoded.
     pub(crate) fn set_metadata(&mut self, facts: &BTreeMap<String, String>) {
         if !facts.is_empty() {
             self.object.metadata = serde_json::json!(facts).to_string();
@@ -187,7 +190,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     /// Moves the chunk, which must be empty, to `offset` in the object, where record number
     /// `record` begins.
     pub(crate) fn jump_to(&mut self, offset: u64, record: u64) {
-        (self.position, self.records) = (offset, record);
+        (self.position, self.records, self.first_record) = (offset, record, record);
         self.density = Density::of_object_from(offset, record);
     }
 
@@ -234,6 +237,11 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     /// Bytes of the chunk.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether decoding has given no record yet, from where it began in the object.
+    pub(crate) fn is_at_first_record(&self) -> bool {
+        self.records == self.first_record
     }
 
     /// Records of the object so far.
