@@ -215,10 +215,10 @@ fn is_mds(first: &[u8]) -> bool {
     let (Some(samples), Some(start)) = (numbers.next(), numbers.next()) else { return false };
     let json = 8 + 4 * u64::from(samples);
     let mut last = start;
-    let places = numbers.take(usize::try_from(samples).unwrap_or(usize::MAX));
+    let mut places = numbers.take(usize::try_from(samples).unwrap_or(usize::MAX));
     samples > 0
         && (json + 2..json + MAX_BYTES).contains(&start.into())
-        && places.map(|place| std::mem::replace(&mut last, place) < place).all(|grows| grows)
+        && places.all(|place| std::mem::replace(&mut last, place) < place)
         && usize::try_from(json).ok().and_then(|at| first.get(at)).is_none_or(|byte| *byte == b'{')
 }
 
