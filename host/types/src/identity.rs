@@ -5,8 +5,8 @@
 //! [`ListIdentity`]; it is missing if the source has no list. CONTENT identifies the bytes of the
 //! object: `etag:"…"` in S3, or `size:BYTES,mtime:SECONDS.NANOSECONDS,blocks:HEX` for a file. It is
 //! empty for a pipe. The content of each companion of the object follows after `;with:`. The
-//! identity in a position may have `saved:BASE64;` between the two parts: what the decoder has saved
-//! at its place.
+//! identity in a position may have `saved:BASE64;` between the two parts: what the decoder has
+//! saved at its place.
 
 use std::fmt;
 use std::str::FromStr;

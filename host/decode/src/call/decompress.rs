@@ -15,8 +15,8 @@ use crate::call::open_block::OpenBlock;
 use crate::interface::wit::pipemill::decoder::host::Decompressed;
 use crate::sandbox::account::{Account, WORK_PART};
 
-/// Largest number of bytes that one call of `decompress` returns. It limits the copies that the host
-/// makes.
+/// Largest number of bytes that one call of `decompress` returns. It limits the copies that the
+/// host makes.
 const MAX_PART_BYTES: u64 = 1 << 20;
 /// Largest number of bytes that one call of `read` returns: a page of Parquet has 1 MiB, and then
 /// some levels.

@@ -1,5 +1,5 @@
-//! The export `rest` of a decoder (`wit/0.3`): it keeps the chunk of a call that returned `more`, so
-//! the rest of the chunk is not copied into its memory again.
+//! The export `rest` of a decoder (`wit/0.3`): it keeps the chunk of a call that returned `more`.
+//! So the rest of the chunk is not copied into its memory again.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, ResourceAny, TypedFunc};

@@ -75,8 +75,8 @@ fn relaxed_simd_gives_the_same_on_each_machine() {
     assert_eq!(decode(&plugin), Ok(2));
 }
 
-/// Which bits a NaN has that arithmetic makes is left to the processor: 0/0 is negative on x86-64, and
-/// some keep the bits of an operand.
+/// Which bits a NaN has that arithmetic makes is left to the processor: 0/0 is negative on x86-64,
+/// and some keep the bits of an operand.
 #[test]
 fn the_bits_of_a_nan_are_the_same_on_each_machine() {
     let engine = Engine::new(&pipemill_builtin::BUILTINS).expect("an engine");

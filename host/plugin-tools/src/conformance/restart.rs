@@ -1,7 +1,7 @@
 //! Checks whether decoding can restart where the decoder says. A new stream gets the bytes that the
 //! decoder says are needed, and then the input from that position on. It must return the same
-//! records from there on. Elsewhere, a decoder may save its state: the new stream loads it, and gets
-//! only the input from there on.
+//! records from there on. Elsewhere, a decoder may save its state: the new stream loads it, and
+//! gets only the input from there on.
 
 use std::sync::Arc;
 
