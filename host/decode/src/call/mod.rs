@@ -4,8 +4,8 @@
 //! into its memory without a copy, and `rest` lets it go on with one that it has kept. The decoder
 //! calls `imports`: `declared_schema` receives its fields, `metadata` facts about the object,
 //! `decompress` decompresses blocks for it, each an `open_block`. `decoded_records` checks the
-//! records of a call and makes columns of them with `transpose`. `plan` asks a decoder which bytes of
-//! an object it wants, `prepare` makes what the streams of a channel have in common, and `carry`
+//! records of a call and makes columns of them with `transpose`. `plan` asks a decoder which bytes
+//! of an object it wants, `prepare` makes what the streams of a channel have in common, and `carry`
 //! saves the state of a stream. `set_up` measures the work of a decoder before its first bytes.
 //! `host_state` is the host's state of each instance, `trap` explains why a call has ended.
 
