@@ -54,11 +54,11 @@ test-rust: wasm compilers $(VENV)/s3-ready
 test-python: wasm venv chromium $(DOCS_VENV)/ready
 	@$(call build,debug,$(DEBUG))
 	@cargo build -q $(DEBUG) --lib && $(call install-c,debug,$(TARGET)/c-debug)
-	PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers $(pytest) python
-	PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
+	$(call pytest-at-once,PIPEMILL_SERVE_NUMBERS=$(TARGET)/debug/examples/serve_numbers,python)
+	$(call pytest-at-once,PIPEMILL=$(TARGET)/debug/pipemill PIPEMILL_PYTHON=$(PY) PIPEMILL_TEST_PICTURES=$(PICTURES) \
 	    PIPEMILL_DOCS_PYTHON=$(DOCS_VENV)/bin/python PIPEMILL_C=$(TARGET)/c-debug \
-	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server $(pytest) tests --ignore tests/container --ignore tests/wheel \
-	    --ignore tests/ecosystem
+	    PIPEMILL_S3_SERVER=$(TARGET)/debug/s3-server,tests --ignore tests/container --ignore tests/wheel \
+	    --ignore tests/ecosystem)
 
 test-examples: wasm compilers venv $(DIGITS)
 	@$(call build,debug,$(DEBUG))
@@ -295,6 +295,11 @@ wasm:
 
 # Under CI a test that is left out has failed, unless tests/skips.txt has it.
 pytest = PYTHONPATH=tests/support $(PY) -m pytest -q -rs -p no:cacheprovider -p skips
+
+# $(call pytest-at-once,VARIABLES,WHAT): several files at a time. A socket has a path of at most 107 bytes, and the folders of the
+# processes that pytest starts are deep: so they begin with a short name. They are kept if a test has failed.
+pytest-at-once = folder=$$(mktemp -d /tmp/pmXXXX) && $(1) $(pytest) -n auto --maxprocesses 4 --dist loadfile \
+    --basetemp $$folder $(2) && rm -rf $$folder
 
 # $(call from-debian,PACKAGES,CHECK,WHAT IS NOT TESTED): packages that tests need, unless the check says that they are there.
 # Root gets them on Debian; others are told what is left out.
