@@ -82,7 +82,7 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         }
         // No misdeed: it only takes its time.
         "work" => {
-            for number in 0..1u64 << 26 {
+            for number in 0..1u64 << 28 {
                 black_box(number);
             }
             return None;
