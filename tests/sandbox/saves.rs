@@ -22,7 +22,7 @@ fn object() -> Vec<u8> {
 }
 
 /// Prints the number of each record, and whether the state has what the decoder saved, batch by batch.
-/// Keeps the state, and waits to be killed after so many batches.
+/// Keeps the state, and waits to be killed after this number of batches.
 const TRAIN: &str = "
 import json, pipemill, struct, sys, time
 limit = int(sys.argv[1])

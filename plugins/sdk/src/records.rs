@@ -47,6 +47,29 @@ impl Block {
     }
 }
 
+/// The parts of a block that `read` returns, one after the other: until they have `max` bytes, the
+/// block ends, or there is no more. Also returns whether the block ends with them. `read` gets the
+/// number of bytes so far, and of those that are left.
+fn joined(
+    max: usize,
+    mut read: impl FnMut(usize, usize) -> Result<(Vec<u8>, bool), String>,
+) -> Result<(Vec<u8>, bool), String> {
+    let (mut bytes, mut last) = (Vec::new(), false);
+    while bytes.len() < max && !last {
+        let (part, is_last) = read(bytes.len(), max - bytes.len())?;
+        if part.is_empty() && !is_last {
+            break;
+        }
+        last = is_last;
+        if bytes.is_empty() {
+            bytes = part;
+        } else {
+            bytes.extend_from_slice(&part);
+        }
+    }
+    Ok((bytes, last))
+}
+
 /// Number of bytes that are decompressed in one call of the host: the host's limit.
 const PART_BYTES: usize = 1 << 20;
 
@@ -456,24 +479,14 @@ impl Records {
         assert!(self.fields_so_far() == 0, "decompress was called inside a record");
         self.flush();
         let at = self.base;
-        let mut part = Block { bytes: Vec::new(), last: false, at };
-        while part.bytes.len() < max && !part.last {
-            let size = (max - part.bytes.len()).min(PART_BYTES);
-            let skip = skip + part.bytes.len() as u64;
+        let (bytes, last) = joined(max, |from, left| {
+            let (size, skip) = (left.min(PART_BYTES), skip + from as u64);
             let link = &mut *self.host.borrow_mut();
-            let (bytes, last) = link.decompress(codec, pack(block.clone()), skip, size)?;
+            let part = link.decompress(codec, pack(block.clone()), skip, size)?;
             self.base = link.payload;
-            if bytes.is_empty() && !last {
-                break;
-            }
-            part.last = last;
-            if part.bytes.is_empty() {
-                part.bytes = bytes;
-            } else {
-                part.bytes.extend_from_slice(&bytes);
-            }
-        }
-        Ok(part)
+            Ok(part)
+        })?;
+        Ok(Block { bytes, last, at })
     }
 
     /// Decompresses at most the first `max` bytes of a block, for a decoder whose records do not have
@@ -496,18 +509,7 @@ impl Records {
             return Ok((block.bytes, block.last));
         }
         assert!(self.fields_so_far() == 0, "a block was read inside a record");
-        let read =
-            |from: usize| guest::read_block(codec, pack(block.clone()), from as u64, max - from);
-        let (mut bytes, mut last) = read(0)?;
-        while !last && bytes.len() < max {
-            let (more, is_last) = read(bytes.len())?;
-            if more.is_empty() && !is_last {
-                break;
-            }
-            bytes.extend_from_slice(&more);
-            last = is_last;
-        }
-        Ok((bytes, last))
+        joined(max, |from, left| guest::read_block(codec, pack(block.clone()), from as u64, left))
     }
 
     /// Begins a call of `decode`: its payload is empty.
