@@ -41,6 +41,15 @@ def build(tmp_path):
     return start
 
 
+def test_the_site_of_this_repository_is_built(tmp_path):
+    """`make docs` is the last step of `make test`: what it refuses is found here an hour before."""
+    if PYTHON is None:
+        pytest.skip("set PIPEMILL_DOCS_PYTHON to a Python with docs/site/requirements.txt")
+    command = [PYTHON, SITE / "build", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_sound_site_is_built(build, tmp_path):
     (tmp_path / "out/pictures").mkdir(parents=True)
     (tmp_path / "out/pictures/a.png").write_bytes(b"a picture")
