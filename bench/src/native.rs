@@ -51,8 +51,9 @@ impl Host for Shared {
         let (at, fields) = (state.chunk.0 as u32, state.columns.len());
         for (field, column) in state.columns.iter_mut().enumerate() {
             let spans = spans[field..].iter().step_by(fields);
-            column.offsets.extend(spans.clone().map(|span| (span >> 32) as u32 + at));
-            column.lengths.extend(spans.map(|span| *span as u32));
+            let (offsets, lengths) = column.lists();
+            offsets.extend(spans.clone().map(|span| (span >> 32) as u32 + at));
+            lengths.extend(spans.map(|span| *span as u32));
         }
         state.records += (spans.len() / fields) as u64;
     }
@@ -125,7 +126,7 @@ fn decode_file<D: Decoder>(
         at += progress.consumed;
         let is_full = {
             let state = index.state.borrow();
-            let records = state.columns.first().map_or(0, |column| column.offsets.len());
+            let records = state.columns.first().map_or(0, |column| column.len());
             let index = index_room(end, NAMES, state.columns.len(), records + records / 8);
             SLOT < end + index + READ
         };
@@ -154,13 +155,10 @@ fn hand_over(ring: &Arc<Ring>, index: &Index, at: usize, end: usize) -> Result<(
     let rest = end - at;
     next.payload()[..rest].copy_from_slice(&(*index.slot.borrow()).as_ref()[at..end]);
     let full = index.slot.replace(next);
-    if state.columns.first().is_some_and(|column| !column.offsets.is_empty()) {
+    if state.columns.first().is_some_and(|column| !column.is_empty()) {
         let info = BatchInfo { payload_bytes: at, ..BatchInfo::default() };
         full.grant(&info, &state.columns)?;
     }
-    for Column { offsets, lengths } in &mut state.columns {
-        offsets.clear();
-        lengths.clear();
-    }
+    state.columns.iter_mut().for_each(Column::clear);
     Ok((0, rest))
 }

@@ -22,6 +22,7 @@ HELLO, ACK, RELEASE, END_EPOCH, VIEWS = 1, 2, 3, 4, 6
 WELCOME, REFUSED, SCHEMA, GRANT, EPOCH_END, STREAM_END, ERROR = range(16, 23)
 DEDICATED = 0xFFFFFFFF
 ABSENT = 0xFFFFFFFF
+LISTED = 0xFFFFFFFF
 SEALS = 1 | 2 | 4 | 0x10  # SEAL, SHRINK, GROW, FUTURE_WRITE
 BYTES = [("x", "bytes", [])]
 #: Seconds. Only a test that fails waits this long, so it is long enough for the slowest machine.
@@ -49,6 +50,8 @@ class Rows:
     padding: int = 0
     #: The numbers of the fields whose views follow the index.
     views: tuple[int, ...] = ()
+    #: The values lie field by field, and those of one size have no lists.
+    even: bool = False
     #: Header fields that are written instead of the true ones.
     lies: dict[str, int] = field(default_factory=dict)
     #: Bytes that are written over the batch, each at its place; bytes that do not fit are left out.
@@ -64,25 +67,33 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     n = len(batch.rows)
     payload = bytearray()
     spans: list[list[tuple[int, int]]] = [[] for _ in range(k)]
-    for row in batch.rows:
-        assert len(row) == k
-        for f, value in enumerate(row):
-            if value is None:
-                spans[f].append((ABSENT, 0))
-            else:
-                spans[f].append((len(payload), len(value)))
-                payload += value + batch.gap
+    assert all(len(row) == k for row in batch.rows)
+    places = [(row, f) for row in range(n) for f in range(k)]
+    if batch.even:  # field by field
+        places.sort(key=lambda place: place[1])
+    for row, f in places:
+        value = batch.rows[row][f]
+        if value is None:
+            spans[f].append((ABSENT, 0))
+        else:
+            spans[f].append((len(payload), len(value)))
+            payload += value + batch.gap
     step = up(4 * n)
-    index = bytearray()
+    table, lists = bytearray(), bytearray()
     for one in spans:
+        if batch.even and (entry := even_entry(one)):
+            table += entry
+            continue
+        table += struct.pack("<II", len(lists) // (2 * step or 1), LISTED)
         for part in (0, 1):
-            index += struct.pack(f"<{n}I", *(span[part] for span in one)).ljust(step, b"\0")
+            lists += struct.pack(f"<{n}I", *(span[part] for span in one)).ljust(step, b"\0")
+    index = table.ljust(up(len(table)), b"\0") + lists
     for f in batch.views:
         views = b"".join(view(payload, *span) for span in spans[f])
         index += views.ljust(up(len(views)), b"\0")
     name = batch.object.encode()
     header: dict[str, int] = dict(
-        magic=0x32424D50, header_bytes=128, batch=number, epoch=batch.epoch,
+        magic=0x33424D50, header_bytes=128, batch=number, epoch=batch.epoch,
         flags=int(any(value is None for row in batch.rows for value in row)) + 2 * batch.is_mix
         + 4 * bool(batch.views),
         records=n, fields=k, payload_at=128, payload_bytes=len(payload),
@@ -105,6 +116,15 @@ def lay_out(number: int, batch: Rows, k: int) -> bytes:
     for at, damage in batch.damage:
         data[at : at + len(damage)] = damage[: len(data) - at]
     return bytes(data)
+
+
+def even_entry(spans: list[tuple[int, int]]) -> bytes | None:
+    """The entry of a field whose values have one size and follow each other; None for another."""
+    if not spans or not spans[0][1]:
+        return None
+    first, size = spans[0]
+    is_even = all(span == (first + size * row, size) for row, span in enumerate(spans))
+    return struct.pack("<II", first, size) if is_even else None
 
 
 def view(payload: bytes | bytearray, offset: int, length: int) -> bytes:

@@ -9,7 +9,7 @@ import struct
 import tempfile
 from typing import Any
 
-from fakehost import FakeHost, Peer, Rows, list_value
+from fakehost import LISTED, FakeHost, Peer, Rows, list_value, up
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ ROWS: list[tuple[bytes | None, ...]] = [
     (b"", b"text", bytes(8), b"", list_value([b""]), b"\0", b"\1"),
 ]
 #: Bytes of a batch of these rows, and some after it.
-SIZE = 760
+SIZE = 824
 #: The damage: bytes of any kind; numbers that are near a limit.
 NUMBERS = st.sampled_from([0, 1, 3, 4, 127, 128, 129, 2**16, 2**31, 2**32 - 1, 2**32, 2**64 - 1])
 PARTS = st.one_of(
@@ -81,9 +81,14 @@ def blobs(data: bytes) -> list[bytes | None]:
     (records,) = struct.unpack_from("<I", data, 24)
     (payload_at,) = struct.unpack_from("<Q", data, 32)
     (index_at,) = struct.unpack_from("<Q", data, 48)
-    lengths_at = index_at + (4 * records + 63) // 64 * 64
-    offsets = struct.unpack_from(f"<{records}I", data, index_at)
-    lengths = struct.unpack_from(f"<{records}I", data, lengths_at)
+    (fields,) = struct.unpack_from("<I", data, 28)
+    lists, size = struct.unpack_from("<II", data, index_at)
+    if size != LISTED:
+        offsets, lengths = [lists + size * row for row in range(records)], [size] * records
+    else:
+        lists_at = index_at + up(8 * fields) + 2 * lists * up(4 * records)
+        offsets = struct.unpack_from(f"<{records}I", data, lists_at)
+        lengths = struct.unpack_from(f"<{records}I", data, lists_at + up(4 * records))
     return [
         None if offset == 0xFFFFFFFF else data[payload_at + offset :][:length]
         for offset, length in zip(offsets, lengths)
@@ -91,15 +96,17 @@ def blobs(data: bytes) -> list[bytes | None]:
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
-@given(DAMAGE, st.booleans())
-@example([], False)
-@example([(24, struct.pack("<I", 2**32 - 1))], True)
+@given(DAMAGE, st.booleans(), st.booleans())
+@example([], False, False)
+@example([], False, True)
+@example([(24, struct.pack("<I", 2**32 - 1))], True, True)
 def test_a_damaged_slot_is_read_as_it_is_or_refused(
-    damage: list[tuple[int, bytes]], dedicated: bool
+    damage: list[tuple[int, bytes]], dedicated: bool, even: bool
 ) -> None:
     def script(peer: Peer) -> None:
         peer.welcome(FIELDS)
-        peer.grant(Rows(ROWS, dedicated=dedicated, metadata=b'{"k": "v"}', damage=damage))
+        facts = b'{"k": "v"}'
+        peer.grant(Rows(ROWS, even=even, dedicated=dedicated, metadata=facts, damage=damage))
         peer.linger()
 
     with tempfile.TemporaryDirectory(prefix="pipemill-") as folder:

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let _ = arrived.send((Instant::now(), batch.records()));
         }
     });
-    let columns = [Column { offsets: (0..records).collect(), lengths: vec![1; records as usize] }];
+    let columns = [Column::of_lists((0..records).collect(), vec![1; records as usize])];
     let info = BatchInfo { payload_bytes: records as usize, ..BatchInfo::default() };
     let (mut granting, mut arriving) = (Vec::new(), Vec::new());
     for _ in 0..BATCHES {

@@ -36,10 +36,12 @@ use pipemill_ring::host::{
 };
 use pipemill_ring::layout::{ABSENT, index_room};
 use pipemill_ring::protocol::{ErrorKind, ErrorReport, Field, Mode, Scalar};
-use pipemill_types::{BatchPosition, ObjectIdentity};
+use pipemill_types::{BatchPosition, Even, ObjectIdentity};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// What changes when the object's bytes do.
+const IDENTITY: &str = "made-up";
 const GAP: usize = 3;
 
 fn main() -> Result<()> {
@@ -161,6 +163,7 @@ impl Numbers {
     /// Grants a batch that starts with this record; returns the first record that is not in it.
     fn batch(&self, epoch: u32, first: usize) -> Result<usize> {
         let object = format!("numbers/é/{epoch}");
+        let texts = object.len() + IDENTITY.len();
         let mut columns = vec![Column::default(); self.kind.fields().len()];
         let (mut at, mut next) = (0, first);
         let mut writer = match self.is_large(first) {
@@ -173,7 +176,7 @@ impl Numbers {
             let fields = self.record(epoch, next);
             let bytes: usize = fields.iter().flatten().map(Vec::len).sum();
             let bytes = bytes + self.gap();
-            let room = index_room(at + bytes, object.len(), columns.len(), next + 1 - first);
+            let room = index_room(at + bytes, texts, columns.len(), next + 1 - first);
             if writer.ensure(at + bytes + room).is_err() {
                 break;
             }
@@ -183,12 +186,12 @@ impl Numbers {
         if next == first {
             return Err(format!("record {first} does not fit into a slot").into());
         }
-        let absent = columns.iter().any(|column| column.offsets.contains(&ABSENT));
+        let absent = columns.iter().any(|column| column.has_absent(0..column.len()));
         let info = BatchInfo {
             position: BatchPosition {
                 object_number: 3,
                 object,
-                identity: ObjectIdentity::of("made-up".to_owned()),
+                identity: ObjectIdentity::of(IDENTITY.to_owned()),
                 offset: self.offset(first),
                 first_record: first as u64,
                 ..BatchPosition::of_epoch(epoch)
@@ -276,13 +279,13 @@ fn put(
         match field {
             Some(bytes) => {
                 payload[*at..*at + bytes.len()].copy_from_slice(bytes);
-                column.offsets.push(*at as u32);
-                column.lengths.push(bytes.len() as u32);
+                // Values of one size that follow each other become even by that.
+                let (first, size) = (*at as u32, bytes.len() as u32);
+                column.extend_even(Even { first, size, records: 1 });
                 *at += bytes.len();
             }
             None => {
-                column.offsets.push(ABSENT);
-                column.lengths.push(0);
+                column.push(ABSENT, 0);
             }
         }
     }

@@ -1,16 +1,23 @@
 //! The layout of a slot: header, payload, object name, index, views. The host encodes it; decoding
 //! checks every number of it against the memory.
+//!
+//! The index begins with a table of the fields: see [`Place`]. Lists of offsets and lengths follow,
+//! for the fields that need them.
 
-pub use pipemill_types::{ABSENT, VIEW_BYTES};
+pub use pipemill_types::{ABSENT, Even, VIEW_BYTES};
 
 use crate::memory::column::column;
 
-/// The first four bytes of a batch: `PMB2`.
-pub const MAGIC: u32 = 0x3242_4d50;
+/// The first four bytes of a batch: `PMB3`.
+pub const MAGIC: u32 = 0x3342_4d50;
 /// Length of the header in bytes. The host writes the payload right after it.
 pub const HEADER_BYTES: usize = 128;
 /// Payload, index and each column start at a multiple of this many bytes.
 pub const ALIGN: usize = 64;
+/// Bytes of the entry of a field in the table.
+pub(crate) const ENTRY_BYTES: usize = 8;
+/// The size in the entry of a field that has lists.
+pub(crate) const LISTED: u32 = u32::MAX;
 /// The `slot` of a grant whose batch is in a dedicated buffer.
 pub const DEDICATED: u32 = u32::MAX;
 
@@ -160,7 +167,7 @@ impl Header {
         };
         let u32_at = |at: usize| u32::from_le_bytes(part(head, at));
         let u64_at = |at: usize| u64::from_le_bytes(part(head, at));
-        expect("magic", u32_at(0).into(), u32_at(0) == MAGIC, "0x32424d50 (PMB2)")?;
+        expect("magic", u32_at(0).into(), u32_at(0) == MAGIC, "0x33424d50 (PMB3)")?;
         let header_bytes = u32_at(4);
         expect("header_bytes", header_bytes.into(), header_bytes as usize == HEADER_BYTES, "128")?;
         let header = Header {
@@ -198,14 +205,36 @@ impl Header {
         expect("index_at", self.index_at, aligned(self.index_at), "a multiple of 64")?;
         let is_padding = self.padding <= self.records;
         expect("padding", self.padding.into(), is_padding, "at most the number of records")?;
-        let columns = u128::from(self.fields) * 2 * stride(self.records) as u128;
-        let index_bytes = u64::try_from(columns).unwrap_or(u64::MAX);
         within("payload", self.payload_at, self.payload_bytes, memory)?;
-        within("index", self.index_at, index_bytes, memory)?;
+        self.check_index(memory)?;
         within("object name", self.object_at.into(), self.object_bytes.into(), memory)?;
         self.metadata(memory)?;
         self.identity(memory)?;
         self.object(memory).map(drop)
+    }
+
+    /// Checks that the table and all lists are within the memory.
+    fn check_index(&self, memory: &[u8]) -> Result<(), LayoutError> {
+        let table = self.table(memory)?;
+        let listed = table.iter().filter(|entry| entry[1] == LISTED).count() as u64;
+        let lists = u128::from(listed) * 2 * stride(self.records) as u128;
+        let bytes = lists + table_bytes(self.fields as usize) as u128;
+        within("index", self.index_at, u64::try_from(bytes).unwrap_or(u64::MAX), memory)?;
+        table.iter().try_for_each(|[first, size]| {
+            let number = u64::from(*first);
+            let is_good = *size != LISTED || number < listed;
+            expect("the number of a field's lists", number, is_good, "a number below theirs")?;
+            expect("the size of a field's values", 0, *size > 0, "at least 1")
+        })
+    }
+
+    /// The table of the index: two numbers for each field.
+    fn table<'m>(&self, memory: &'m [u8]) -> Result<&'m [[u32; 2]], LayoutError> {
+        let bytes = u64::from(self.fields) * ENTRY_BYTES as u64;
+        let found = within("index", self.index_at, bytes, memory)?;
+        let numbers =
+            column(found).ok_or_else(|| outside("aligned index", self.index_at, bytes, memory))?;
+        Ok(numbers.as_chunks().0)
     }
 
     /// The object's metadata in the memory that this header was read from: a JSON object of
@@ -244,16 +273,59 @@ impl Header {
         within("payload", self.payload_at, self.payload_bytes, memory)
     }
 
-    /// One column of the index in the memory that this header was read from: column `2 * f` has
-    /// the offsets of field f, column `2 * f + 1` its lengths.
+    /// Where the values of a field lie, in the memory that this header was read from.
     ///
     /// # Errors
-    /// `number` is not below `2 * fields` and its column would be outside of `memory`, or `memory`
-    /// does not start at a multiple of 4.
-    pub fn column<'m>(&self, memory: &'m [u8], number: usize) -> Result<&'m [u32], LayoutError> {
-        let at = self.index_at.saturating_add((number * stride(self.records)) as u64);
-        let bytes = within("index column", at, u64::from(self.records) * 4, memory)?;
-        column(bytes).ok_or_else(|| outside("aligned index column", at, bytes.len() as u64, memory))
+    /// `field` is not below `fields`; `memory` is another one, or does not start at a multiple of
+    /// 4.
+    pub fn place<'m>(&self, memory: &'m [u8], field: usize) -> Result<Place<'m>, LayoutError> {
+        let entry_at = self.index_at.saturating_add((field * ENTRY_BYTES) as u64);
+        let entry = self.table(memory)?.get(field).copied();
+        let [first, size] =
+            entry.ok_or_else(|| outside("entry", entry_at, ENTRY_BYTES as u64, memory))?;
+        if size != LISTED {
+            return Ok(Place::Even(Even { first, size, records: self.records }));
+        }
+        let list = |part: usize| {
+            let before = (2 * first as usize + part).saturating_mul(stride(self.records));
+            let at = table_bytes(self.fields as usize).saturating_add(before);
+            let at = self.index_at.saturating_add(at as u64);
+            let bytes = within("list", at, u64::from(self.records) * 4, memory)?;
+            column(bytes).ok_or_else(|| outside("aligned list", at, bytes.len() as u64, memory))
+        };
+        Ok(Place::Listed { offsets: list(0)?, lengths: list(1)? })
+    }
+}
+
+/// Where the values of a field lie. Offsets count from the start of the payload.
+///
+/// The table has two `u32` for each field. The second one is the size of each value of even values,
+/// which is not 0, and the first one the offset of the first of them. If the second one is 0xFFFFFFFF, the first
+/// one is the number of the field's two lists, counted in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'m> {
+    /// They have one size and follow each other.
+    Even(Even),
+    /// The index has lists of them, with an entry for each record.
+    Listed {
+        /// Offsets; [`ABSENT`] if a record does not have the field.
+        offsets: &'m [u32],
+        /// Lengths.
+        lengths: &'m [u32],
+    },
+}
+
+impl Place<'_> {
+    /// Whether every value is within a payload of this many bytes, or absent.
+    pub fn fits(&self, payload_bytes: u64) -> bool {
+        match self {
+            Place::Even(even) => {
+                even.records == 0
+                    || u128::from(even.first) + u128::from(even.bytes())
+                        <= u128::from(payload_bytes)
+            }
+            Place::Listed { offsets, lengths } => spans_fit(offsets, lengths, payload_bytes),
+        }
     }
 }
 
@@ -271,25 +343,33 @@ pub struct Plan {
 
 impl Plan {
     /// The plan for a payload and an object's name, metadata and identity of these lengths in
-    /// bytes, and for these numbers of fields and records. The three follow each other without a
-    /// gap; `object` is their length together. `None` if the batch would not fit an address space.
-    pub fn new(payload: usize, object: usize, fields: usize, records: usize) -> Option<Plan> {
+    /// bytes, and for these numbers of fields and records. `listed` of the fields have lists. The
+    /// three texts follow each other without a gap; `object` is their length together. `None` if
+    /// the batch would not fit an address space.
+    pub fn new(
+        payload: usize,
+        object: usize,
+        fields: usize,
+        listed: usize,
+        records: usize,
+    ) -> Option<Plan> {
         let object_at = HEADER_BYTES.checked_add(payload)?;
         let index_at = object_at.checked_add(object)?.checked_next_multiple_of(ALIGN)?;
         let column = records.checked_mul(4)?.checked_next_multiple_of(ALIGN)?;
-        let index = column.checked_mul(2)?.checked_mul(fields)?;
-        Some(Plan { object_at, index_at, end: index_at.checked_add(index)? })
+        let lists = column.checked_mul(2)?.checked_mul(listed)?;
+        let table = fields.checked_mul(ENTRY_BYTES)?.checked_next_multiple_of(ALIGN)?;
+        Some(Plan { object_at, index_at, end: index_at.checked_add(table)?.checked_add(lists)? })
     }
 }
 
-/// Number of bytes that the object's name and the index need after a payload of `payload` bytes. A
-/// batch fits if `payload + index_room(…)` is at most the length of the writer's payload area.
+/// Most bytes that the object's name and the index need after a payload of `payload` bytes: those of
+/// a batch whose fields all have lists. A batch fits if `payload + index_room(…)` is at most the length of the writer's payload area.
 /// `usize::MAX` if no memory could hold the batch.
 ///
 /// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are
 /// numbers of them.
 pub fn index_room(payload: usize, object: usize, fields: usize, records: usize) -> usize {
-    match Plan::new(payload, object, fields, records) {
+    match Plan::new(payload, object, fields, fields, records) {
         Some(plan) => plan.end - HEADER_BYTES - payload,
         None => usize::MAX,
     }
@@ -307,7 +387,12 @@ pub fn views_stride(records: usize) -> usize {
     bytes.and_then(|bytes| bytes.checked_next_multiple_of(ALIGN)).unwrap_or(usize::MAX)
 }
 
-/// Distance in bytes from the start of one column to the start of the next.
+/// Bytes of the table of this many fields, with the gap after it.
+pub fn table_bytes(fields: usize) -> usize {
+    (fields * ENTRY_BYTES).next_multiple_of(ALIGN)
+}
+
+/// Distance in bytes from the start of one list to the start of the next.
 pub fn stride(records: u32) -> usize {
     (records as usize * 4).next_multiple_of(ALIGN)
 }
@@ -351,6 +436,7 @@ fn within<'m>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::column::column_bytes;
     use proptest::prelude::*;
 
     /// Memory that starts at a multiple of 64, as every slot does.
@@ -361,13 +447,9 @@ mod tests {
         (any::<u64>(), any::<u32>(), any::<bool>(), 0..20u32, 0..4u32, 0..300u64, 0..40u32)
             .prop_map(
                 |(number, epoch, has_absent, records, fields, payload_bytes, object_bytes)| {
-                    let plan = Plan::new(
-                        payload_bytes as usize,
-                        object_bytes as usize,
-                        fields as usize,
-                        records as usize,
-                    )
-                    .unwrap();
+                    let (payload, object) = (payload_bytes as usize, object_bytes as usize);
+                    let plan = Plan::new(payload, object, fields as usize, 0, records as usize);
+                    let plan = plan.unwrap();
                     Header {
                         batch: number,
                         epoch,
@@ -399,15 +481,38 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_encoded_header_decodes_to_the_same(header in header()) {
-            let columns = header.fields as usize * 2;
-            let end = header.index_at as usize + columns * stride(header.records);
-            let mut memory = vec![0; end];
-            memory[..HEADER_BYTES].copy_from_slice(&header.encode());
-            prop_assert_eq!(Header::decode(&memory), Ok(header));
-            // With one byte less, some part is outside: the last byte is padding only if there is
-            // no index.
-            if header.fields > 0 && header.records > 0 {
+        fn an_encoded_header_decodes_to_the_same(
+            header in header(), is_listed in proptest::collection::vec(any::<bool>(), 4)
+        ) {
+            let listed = is_listed.iter().take(header.fields as usize).filter(|is| **is).count();
+            let table = table_bytes(header.fields as usize);
+            let at = header.index_at as usize;
+            let end = at + table + 2 * listed * stride(header.records);
+            let mut memory = Aligned([0; 1024]);
+            memory.0[..HEADER_BYTES].copy_from_slice(&header.encode());
+            let mut lists = 0;
+            for (field, is_listed) in is_listed.iter().take(header.fields as usize).enumerate() {
+                let entry = if *is_listed { [lists, LISTED] } else { [field as u32, 3] };
+                lists += u32::from(*is_listed);
+                memory.0[at + 8 * field..][..8].copy_from_slice(column_bytes(&entry));
+            }
+            let memory = &memory.0[..end];
+            prop_assert_eq!(Header::decode(memory), Ok(header));
+            for field in 0..header.fields {
+                match header.place(memory, field as usize).unwrap() {
+                    Place::Even(even) => {
+                        let records = header.records;
+                        prop_assert_eq!(even, Even { first: field, size: 3, records });
+                    }
+                    Place::Listed { offsets, lengths } => {
+                        prop_assert!(is_listed[field as usize]);
+                        let records = header.records as usize;
+                        prop_assert_eq!((offsets.len(), lengths.len()), (records, records));
+                    }
+                }
+            }
+            // With one byte less, some part is outside: the last byte is that of a list.
+            if listed > 0 && header.records > 0 {
                 prop_assert!(Header::decode(&memory[..end - 1]).is_err());
             }
         }
@@ -427,9 +532,11 @@ mod tests {
                 prop_assert_eq!(metadata.len(), read.metadata_bytes as usize);
                 let identity = read.identity(&memory.0).unwrap();
                 prop_assert_eq!(identity.len(), read.identity_bytes as usize);
-                for number in 0..2 * (read.fields as usize).min(1000) {
-                    let column = read.column(&memory.0, number).unwrap();
-                    prop_assert_eq!(column.len(), read.records as usize);
+                for field in 0..(read.fields as usize).min(1000) {
+                    if let Place::Listed { offsets, lengths } = read.place(&memory.0, field).unwrap() {
+                        prop_assert_eq!(offsets.len(), read.records as usize);
+                        prop_assert_eq!(lengths.len(), read.records as usize);
+                    }
                 }
             }
         }
@@ -441,7 +548,7 @@ mod tests {
             fields in 0usize..5,
             records in 0usize..100,
         ) {
-            let plan = Plan::new(payload, object, fields, records).unwrap();
+            let plan = Plan::new(payload, object, fields, fields, records).unwrap();
             let room = index_room(payload, object, fields, records);
             prop_assert_eq!(HEADER_BYTES + payload + room, plan.end);
             prop_assert!(plan.index_at.is_multiple_of(ALIGN));
@@ -470,7 +577,7 @@ mod tests {
             ..Header::default()
         };
         let bytes = header.encode();
-        assert_eq!(&bytes[..16], b"PMB2\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
+        assert_eq!(&bytes[..16], b"PMB3\x80\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08");
         assert_eq!(&bytes[16..28], &[7, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0]);
         assert_eq!((bytes[32], bytes[56], bytes[80], bytes[84]), (128, 130, 131, 2));
         assert_eq!((bytes[88], bytes[92], bytes[96], bytes[104]), (3, 9, 4, 5));

@@ -37,8 +37,7 @@ impl Part {
     fn of(mut batch: Batch, mut memory: Vec<u8>, spare: SpareMemory) -> Self {
         SpareMemory::cut(&mut memory, batch.payload);
         for column in &mut batch.columns {
-            column.offsets.shrink_to_fit();
-            column.lengths.shrink_to_fit();
+            column.shrink_to_fit();
         }
         let (first, records) = (batch.start.position.first_record, batch.records as u64);
         Self { first, records, columns: batch.columns, memory, spare: Some(spare) }
@@ -53,7 +52,7 @@ impl Part {
                 None => (ABSENT, &[][..]),
             };
             memory.extend_from_slice(value);
-            Column { offsets: vec![offset], lengths: vec![value.len() as u32] }
+            Column::of_lists(vec![offset], vec![value.len() as u32])
         };
         let columns = (0..self.columns.len()).map(column).collect();
         Self { first: self.first + row as u64, records: 1, columns, memory, spare: None }
@@ -62,13 +61,13 @@ impl Part {
     /// The value of a field; `None` if the record of this row does not have it.
     pub(crate) fn value(&self, row: usize, field: usize) -> Option<&[u8]> {
         let column = &self.columns[field];
-        let (offset, length) = (column.offsets[row], column.lengths[row] as usize);
-        (offset != ABSENT).then(|| &self.memory[offset as usize..][..length])
+        let (offset, length) = column.get(row);
+        (offset != ABSENT).then(|| &self.memory[offset as usize..][..length as usize])
     }
 
     /// The length of this value: 0 if the record does not have it.
     pub(crate) fn length(&self, row: usize, field: usize) -> u32 {
-        self.columns[field].lengths[row]
+        self.columns[field].get(row).1
     }
 
     fn bytes(&self) -> u64 {

@@ -70,10 +70,7 @@ impl Picked<'_> {
         let (starts, payload) = self.places();
         let (fields, records) = (self.fields.len(), self.count());
         let mut memory = lent.batch(payload, position.object.len(), fields, records)?;
-        let column = || Column {
-            offsets: Vec::with_capacity(records),
-            lengths: Vec::with_capacity(records),
-        };
+        let column = || Column::of_lists(Vec::with_capacity(records), Vec::with_capacity(records));
         let columns = std::iter::repeat_with(column).take(fields).collect();
         let mut batch = Batch { columns, ..Batch::default() };
         self.copy_to(&mut batch, memory.payload(), &starts);

@@ -42,7 +42,10 @@ impl Body {
     /// Describes `length` values, with a bitmap of those that are present: a bit of 1 is a value.
     fn validity(&mut self, values: &Values<'_>) {
         let length = values.records.len();
-        let offsets = &values.column.offsets[values.records.clone()];
+        if values.column.even().is_some() {
+            return self.all_valid(length);
+        }
+        let offsets = &values.column.offsets()[values.records.clone()];
         let nulls = offsets.iter().filter(|offset| **offset == ABSENT).count();
         self.node(length, nulls);
         self.buffer(|out| {
@@ -84,8 +87,8 @@ impl<'a> Values<'a> {
     /// The value of each record; `None` if it is absent.
     fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> + Clone + use<'a> {
         let memory = self.memory;
-        let offsets = &self.column.offsets[self.records.clone()];
-        let lengths = &self.column.lengths[self.records.clone()];
+        let offsets = &self.column.offsets()[self.records.clone()];
+        let lengths = &self.column.lengths()[self.records.clone()];
         offsets.iter().zip(lengths).map(move |(offset, length)| {
             let start = *offset as usize;
             (*offset != ABSENT).then(|| &memory[start..start + *length as usize])
@@ -94,7 +97,7 @@ impl<'a> Values<'a> {
 
     /// Bytes of all values.
     pub fn bytes(&self) -> u64 {
-        self.column.lengths[self.records.clone()].iter().map(|length| u64::from(*length)).sum()
+        self.column.bytes(self.records.clone())
     }
 }
 
@@ -323,8 +326,8 @@ mod tests {
     fn data(field: &Field, values: &[Option<&[u8]>]) -> Result<Vec<u8>, Unfit> {
         let (mut memory, mut column) = (Vec::new(), Column::default());
         for value in values {
-            column.offsets.push(value.map_or(ABSENT, |_| memory.len() as u32));
-            column.lengths.push(value.map_or(0, |value| value.len() as u32));
+            let offset = value.map_or(ABSENT, |_| memory.len() as u32);
+            column.push(offset, value.map_or(0, |value| value.len() as u32));
             memory.extend_from_slice(value.unwrap_or_default());
         }
         let values = Values { memory: &memory, column: &column, records: 0..values.len() };

@@ -125,8 +125,7 @@ fn write_dictionary(
     let mut offset = 0;
     // The names, categories and metadata of all fields have at most 4 MiB.
     for category in &field.categories {
-        column.offsets.push(offset);
-        column.lengths.push(category.len() as u32);
+        column.push(offset, category.len() as u32);
         offset += category.len() as u32;
     }
     let count = field.categories.len();

@@ -112,10 +112,10 @@ impl LookAtRecords for Measuring {
 
     fn batch(&mut self, _: &[u8], batch: &Batch) -> Result<(), StopReason> {
         let (_, with_arrays) = batch.scattered(&self.row_sizes);
-        let lengths = batch.columns.iter().flat_map(|column| &column.lengths);
         self.measured.payload += match self.are_copied {
             true => {
-                lengths.map(|length| *length as usize).sum::<usize>() + with_arrays - batch.payload
+                let values: u64 = batch.columns.iter().map(|of| of.bytes(0..of.len())).sum();
+                values as usize + with_arrays - batch.payload
             }
             false => with_arrays,
         };

@@ -228,16 +228,16 @@ impl LookAtRecords for Sampler {
     fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         let sample = &mut self.sample;
         if let (Some(lines), Some(column)) = (&mut self.lines, batch.columns.first()) {
-            for (offset, length) in column.offsets.iter().zip(&column.lengths) {
+            for (offset, length) in column.offsets().iter().zip(column.lengths()) {
                 lines.add(&memory[*offset as usize..][..*length as usize]);
             }
         }
         for (index, (field, column)) in sample.fields.iter().zip(&batch.columns).enumerate() {
             let is_absent = |offset: &&u32| **offset == ABSENT;
-            sample.absent[index] += column.offsets.iter().filter(is_absent).count() as u64;
-            sample.bytes += column.lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+            sample.absent[index] += column.offsets().iter().filter(is_absent).count() as u64;
+            sample.bytes += column.bytes(0..column.len());
             let values = &mut sample.values[index];
-            let spans = column.offsets.iter().zip(&column.lengths);
+            let spans = column.offsets().iter().zip(column.lengths());
             for (offset, length) in spans.take(SHOWN_RECORDS - values.len()) {
                 let start = *offset as usize;
                 let value = (*offset != ABSENT).then(|| &memory[start..start + *length as usize]);

@@ -151,14 +151,17 @@ impl ValueLengths {
     /// Adds the lengths of a column's values.
     fn measure(&mut self, column: &Column) {
         let lengths = self;
-        let absent = column.offsets.iter().filter(|offset| **offset == ABSENT).count();
+        if let Some(even) = column.even() {
+            return lengths.add(even.size, even.records as usize);
+        }
+        let absent = column.offsets().iter().filter(|offset| **offset == ABSENT).count();
         lengths.absent += absent as u64;
-        lengths.sum += column.lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
-        lengths.max = lengths.max.max(column.lengths.iter().copied().max().unwrap_or(0));
+        lengths.sum += column.lengths().iter().map(|length| u64::from(*length)).sum::<u64>();
+        lengths.max = lengths.max.max(column.lengths().iter().copied().max().unwrap_or(0));
         let smallest = if absent == 0 {
-            column.lengths.iter().copied().min()
+            column.lengths().iter().copied().min()
         } else {
-            let present = column.lengths.iter().zip(&column.offsets);
+            let present = column.lengths().iter().zip(column.offsets());
             present.filter(|(_, offset)| **offset != ABSENT).map(|(length, _)| *length).min()
         };
         lengths.min = lengths.min.min(smallest.unwrap_or(u32::MAX));

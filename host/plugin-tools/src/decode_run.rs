@@ -400,7 +400,8 @@ pub(super) fn collect(
 ) {
     for record in 0..decoded.records {
         let fields = decoded.columns.iter().map(|column| {
-            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let (offset, length) = column.get(record);
+            let length = length as usize;
             let from = (offset & !IN_PAYLOAD) as usize;
             match offset {
                 ABSENT => None,
@@ -547,7 +548,8 @@ impl LookAtRecords for RecordCollector {
         self.metadata.clone_from(&batch.start.metadata);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
-                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+                let (offset, length) = column.get(record);
+                let length = length as usize;
                 (offset != ABSENT).then(|| memory[offset as usize..][..length].to_vec())
             });
             let start = batch.starts.get(record).copied().unwrap_or_default();

@@ -184,7 +184,7 @@ fn print_first(
 ) -> io::Result<()> {
     json::print_object(out, fields, |field| {
         let column = &batch.columns[field];
-        let (offset, length) = (*column.offsets.first()?, *column.lengths.first()?);
+        let (offset, length) = (!column.is_empty()).then(|| column.get(0))?;
         (offset != ABSENT).then(|| &memory[offset as usize..][..length as usize])
     })
 }

@@ -70,7 +70,7 @@ pub use batch_memory::{BatchMemory, VIEW_BYTES};
 pub use batch_position::BatchPosition;
 pub use batch_size::{BatchAcross, BatchSize, Tail};
 pub use chunk_memory::{ChunkMemory, HUGE_PAGE, SharedFile, SharedPart};
-pub use column::{ABSENT, Column, remove_ranges};
+pub use column::{ABSENT, Column, Even, remove_ranges};
 pub use companions::{CompanionRule, Companions, MAX_COMPANIONS};
 pub use fault::{ErrorKind, Fault};
 pub use field::{Field, Scalar, category};

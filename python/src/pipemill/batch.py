@@ -17,6 +17,7 @@ from .schema import MISSING, Field
 
 if TYPE_CHECKING:
     from .column import Column
+    from .even import Even
 
 
 class Batch:
@@ -54,8 +55,9 @@ class Batch:
             or head[1] != grant[2]
             or head[2] != grant[5]
             or grant[3] != layout.bytes
+            or memory[layout.table].tobytes() != layout.entries
         ):
-            layout = checked.layout = Layout(head, grant, len(checked.fields))
+            layout = checked.layout = Layout(head, grant, len(checked.fields), memory)
         self._head, self._layout, self._checked = head, layout, checked
         self.fields = checked.fields
         self._lease = lease
@@ -214,14 +216,15 @@ class Batch:
         return writable(self, self._column(self._field_index(name)))
 
     def offsets(self, name: str) -> Any:
-        """The start of each record's field `name` in :attr:`payload`, in bytes: n ``uint32``,
-        without a copy. 0xFFFFFFFF if the field is absent.
+        """The start of each record's field `name` in :attr:`payload`, in bytes: n ``uint32``.
+        0xFFFFFFFF if the field is absent. It is a view of the batch, or made if the values follow
+        each other, each of one size.
         """
-        return self._index_array(self._field_index(name), 0)
+        return self._column(self._field_index(name)).offsets
 
     def lengths(self, name: str) -> Any:
-        """The length of each record's field `name`, in bytes: n ``uint32``, without a copy."""
-        return self._index_array(self._field_index(name), 1)
+        """The length of each record's field `name`, in bytes: n ``uint32``, as :meth:`offsets`."""
+        return self._column(self._field_index(name)).lengths
 
     @property
     def payload(self) -> memoryview:
@@ -365,17 +368,12 @@ class Batch:
             column = self._columns[field] = _column_of(self, field)
         return column
 
-    def _index(self, number: int, part: int) -> memoryview:
-        """The bytes of a field's offsets, or those of its lengths, part 1."""
-        layout = self._layout
-        at = layout.index_at + (2 * number + part) * layout.stride
-        return self._open_memory()[at : at + 4 * layout.records]
-
-    def _index_array(self, number: int, part: int) -> Any:
-        self._column(number)  # checks it
-        from .spans import arrays
-
-        return arrays.index_array(self._index(number, part))
+    def _place(self, number: int) -> tuple[memoryview, memoryview] | Even:
+        """Where the values of a field lie: the bytes of their offsets and lengths, or even values.
+        The values are not checked."""
+        memory, layout = self._open_memory(), self._layout
+        even = layout.even(number)
+        return even or (memory[layout.list(number, 0)], memory[layout.list(number, 1)])
 
     def __repr__(self) -> str:
         fields = ", ".join(field.name for field in self.fields)

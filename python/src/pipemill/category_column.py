@@ -25,7 +25,7 @@ class CategoryColumn(Column):
     def check(self) -> None:
         """Raises `ProtocolError` if a code belongs to no category."""
         field, known = self.field, len(self.field.categories)
-        rows = arrays.rows_from(self.raw, self.offsets, self._size, field.scalar, known)
+        rows = arrays.rows_from(self.raw, self.spans.starts, self._size, field.scalar, known)
         if len(rows):
             row = int(rows[0])
             raise ProtocolError(
@@ -53,4 +53,4 @@ class CategoryColumn(Column):
         if len(self.absent):
             self.raise_absent()
         # Not `_dense`, because the codes of each batch are checked.
-        return arrays.dense_array(self.raw, self.offsets, self._size, self.field.scalar, ())
+        return arrays.dense_array(self.raw, self.spans.starts, self._size, self.field.scalar, ())

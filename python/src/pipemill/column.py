@@ -21,8 +21,7 @@ class Column:
         """`memory`: that of the whole batch, for error texts."""
         self.field = field
         self.spans = spans
-        self.offsets, self.lengths, self.absent = spans.offsets, spans.lengths, spans.absent
-        self._size = spans.size
+        self.absent, self._size = spans.absent, spans.size
         self._payload = payload
         self._memory = memory
         self._raw: Any = None
@@ -42,6 +41,16 @@ class Column:
         other = type(self)(self.field, payload, self.spans, self._memory)
         other._raw = raw
         return other
+
+    @property
+    def offsets(self) -> Any:
+        """The offset of each value in the payload, as an array of u32."""
+        return self.spans.offsets
+
+    @property
+    def lengths(self) -> Any:
+        """The length of each value, as an array of u32."""
+        return self.spans.lengths
 
     @property
     def raw(self) -> Any:
@@ -111,10 +120,10 @@ class Column:
         Raises :class:`AbsentError` if a value is absent, and :class:`ValueError` if lengths differ.
         """
         if self.spans.is_even():
-            return int(self.lengths[0])
+            return self.spans.first_length()
         if len(self.absent):
             self.raise_absent()
-        if len(self.lengths):
+        if self.spans.count:
             row = int(arrays.uneven_rows(self.lengths)[0])
             raise ValueError(
                 f"field {self.field.name!r} is not equally long in all records: "
@@ -128,8 +137,8 @@ class Column:
         spans = self.spans
         place = spans.place(size)
         if spans.recipe is None:
-            spans.recipe = arrays.recipe(len(self.offsets), size, scalar, shape, place)
-        return arrays.dense_array(self.raw, self.offsets, size, scalar, shape, place)
+            spans.recipe = arrays.recipe(spans.count, size, scalar, shape, place)
+        return arrays.dense_array(self.raw, spans.starts, size, scalar, shape, place)
 
     def raise_absent(self) -> NoReturn:
         """Raises the :class:`AbsentError` of a field that some records do not have."""
@@ -146,7 +155,7 @@ class Column:
                 f"batch.{call}({name!r}, absent=...); or leave the field out"
             )
         raise AbsentError(
-            f"field {name!r} is absent in {count} of {len(self.offsets)} records (the first is row "
+            f"field {name!r} is absent in {count} of {self.spans.count} records (the first is row "
             f"{int(self.absent[0])} of {self._place()}), so it has no array; {remedy}"
         )
 

@@ -45,13 +45,15 @@ def _spans_of(batch: Batch, number: int, kind: type[Column]) -> Spans:
     layout, checked = batch._layout, batch._checked
     limit = layout.payload_end - layout.payload_at
     some_absent = bool(batch._head[3] & SOME_ABSENT)
-    offsets, lengths = batch._index(number, 0), batch._index(number, 1)
+    place = batch._place(number)
     known = checked.spans[number]
-    if known is not None and known.are_of(offsets, lengths, limit, some_absent):
+    if known is not None and known.are_of(place, limit, some_absent):
         return known
     field = batch.fields[number]
-    spans = Spans(field, (offsets, lengths), limit, some_absent, *kind.sizes(field))
+    spans = Spans(field, place, limit, some_absent, *kind.sizes(field))
     # Values of different lengths are rarely at the same places again.
-    is_kept = 0 < layout.records <= _KEPT_RECORDS and spans.lengths[0] == spans.lengths[-1]
+    is_kept = spans.even is not None or (
+        0 < layout.records <= _KEPT_RECORDS and spans.lengths[0] == spans.lengths[-1]
+    )
     checked.spans[number] = spans.copy() if is_kept else None
     return checked.spans[number] or spans

@@ -25,14 +25,17 @@ class DenseView:
         """`column` is that of the field of this number. Its recipe is known."""
         self.layout = layout = batch._layout
         self.flags = batch._head[3]
-        offsets, lengths = column.spans.index
-        self.bytes: bytes = offsets + lengths
-        #: The place of the index in the batch: two parts if there is a gap after the offsets.
-        at, size = layout.index_at + 2 * number * layout.stride, 4 * layout.records
-        self.index, self.more = slice(at, at + 2 * size), None
-        if layout.stride != size:
-            self.index = slice(at, at + size)
-            self.more = slice(at + layout.stride, at + layout.stride + size)
+        #: The lists of the field and their places in the batch: two if there is a gap after the
+        #: offsets, and none if the values are even, which the layout says.
+        self.bytes: bytes | None = None
+        self.index: slice | None = None
+        self.more: slice | None = None
+        if column.spans.index is not None:
+            offsets, lengths = column.spans.index
+            self.bytes = offsets + lengths
+            self.index, self.more = layout.list(number, 0), layout.list(number, 1)
+            if self.index.stop == self.more.start:
+                self.index, self.more = slice(self.index.start, self.more.stop), None
         assert column.spans.recipe is not None
         self.shape, self.dtype, place, self.strides = column.spans.recipe
         self.at = place + layout.payload_at
@@ -43,11 +46,12 @@ class DenseView:
         memory, layout = batch._memory, self.layout
         if memory is None or batch._layout is not layout or batch._head[3] != self.flags:
             return None
-        index = memory[self.index].tobytes()
-        if self.more is not None:
-            index += memory[self.more].tobytes()
-        if index != self.bytes:
-            return None
+        if self.index is not None:
+            index = memory[self.index].tobytes()
+            if self.more is not None:
+                index += memory[self.more].tobytes()
+            if index != self.bytes:
+                return None
         if payload is not None:
             at = self.at - layout.payload_at
             return _view_of(self.shape, self.dtype, payload, at, self.strides)
@@ -61,7 +65,7 @@ def note(batch: Batch, number: int, column: Column) -> None:
     """Notes how the array of this column was made, because the next batches may be like this
     one."""
     spans = column.spans
-    if spans.recipe is None or not isinstance(spans.index[0], bytes):
+    if spans.recipe is None or (spans.index and not isinstance(spans.index[0], bytes)):
         return
     view, name = DenseView(batch, number, column), column.field.name
     batch._checked.dense[name] = view

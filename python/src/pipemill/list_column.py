@@ -26,7 +26,7 @@ class ListColumn(Column):
 
     def values(self) -> Iterator[Any]:
         """The list of each record, in order."""
-        return map(self.value, range(len(self.offsets)))
+        return map(self.value, range(self.spans.count))
 
     def _make_cell(self) -> Callable[[int, int], Any]:
         payload, text, count = self._payload, self.field.scalar == "utf8", self.field.shape[0]

@@ -70,6 +70,16 @@ def index_array(view: memoryview | bytes) -> Any:
     return np.frombuffer(view, "<u4") if len(view) else np.empty(0, "<u4")
 
 
+def numbers_of(numbers: range) -> Any:
+    """These numbers as an array of u32."""
+    return _frozen(np.arange(numbers.start, numbers.stop, numbers.step, "<u4"))
+
+
+def same_numbers(number: int, count: int) -> Any:
+    """An array of u32 that has a number `count` times."""
+    return np.broadcast_to(np.uint32(number), count)
+
+
 def invalid_rows(
     offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, some_absent: bool
 ) -> Any:
@@ -121,6 +131,8 @@ def near_rows(
 
 def rows_from(raw: Any, offsets: Any, size: int, scalar: str, limit: int) -> Any:
     """Rows whose number, of `size` bytes, is `limit` or more. Absent rows have no number."""
+    if isinstance(offsets, range):
+        return np.flatnonzero(dense_array(raw, offsets, size, scalar, ()) >= limit)
     present = np.flatnonzero(offsets != ABSENT)
     return present[dense_array(raw, offsets[present], size, scalar, ()) >= limit]
 
@@ -135,7 +147,10 @@ def row_array(raw: Any, offset: int, scalar: str, shape: tuple[int, ...]) -> Any
 def place_of(offsets: Any, size: int) -> tuple[int, int]:
     """The first row's offset, and the bytes from one row to the next, if `dense_array` makes a view
     of rows of `size` bytes. Otherwise the second number is 0."""
-    return (int(offsets[0]), _step(offsets, size)) if size and len(offsets) else (0, 0)
+    if not size or not len(offsets):
+        return 0, 0
+    step = offsets.step if isinstance(offsets, range) else _step(offsets, size)
+    return int(offsets[0]), step
 
 
 #: The array of a recipe: it has the recipe's shape, type and strides, over an array of the payload,

@@ -28,6 +28,20 @@ def index_array(view: memoryview | bytes) -> Any:
     return memoryview(view).cast("I") if len(view) else memoryview(b"")
 
 
+def numbers_of(numbers: range) -> Any:
+    """As in `numpy_arrays`."""
+    return _of_u32(struct.pack(f"<{len(numbers)}I", *numbers))
+
+
+def same_numbers(number: int, count: int) -> Any:
+    """As in `numpy_arrays`."""
+    return _of_u32(struct.pack("<I", number) * count)
+
+
+def _of_u32(data: bytes) -> Any:
+    return memoryview(data).cast("I") if data else memoryview(b"")
+
+
 def invalid_rows(
     offsets: Any, lengths: Any, limit: int, unit: int, size: int | None, some_absent: bool
 ) -> Sequence[int]:

@@ -27,7 +27,7 @@ ENDED_EARLY = 1
 #: The `slot` of a GRANT whose batch lies in a dedicated buffer.
 DEDICATED = 0xFFFFFFFF
 
-MAGIC = 0x32424D50
+MAGIC = 0x33424D50
 HEADER_BYTES = 128
 HEADER = struct.Struct("<IIQIIIIQQQIIQQIIIIQQQII")
 #: The same header in few parts: most of it is left as bytes.
@@ -43,6 +43,10 @@ HAS_INPUTS = 2
 HAS_VIEWS = 4
 #: The offset of a field that its record does not have.
 ABSENT = 0xFFFFFFFF
+#: Bytes of a field's entry in the table of the index.
+ENTRY_BYTES = 8
+#: The second number of the entry of a field that has lists.
+LISTED = 0xFFFFFFFF
 
 
 class Welcome(NamedTuple):
@@ -296,8 +300,8 @@ def check_header(head: Head, grant: Grant, fields: int) -> Header:
         wrong = f"has {k} fields, but the schema has {fields}"
     elif payload_at % 64 or payload_at < HEADER_BYTES or payload_at + payload_bytes > limit:
         wrong = f"has its payload at {payload_at}, {payload_bytes} bytes"
-    elif index_at % 64 or index_at < HEADER_BYTES or index_at + 2 * k * stride(n) > limit:
-        wrong = f"has its index at {index_at}, for {n} records"
+    elif index_at % 64 or index_at < HEADER_BYTES or index_at + ENTRY_BYTES * k > limit:
+        wrong = f"has its index at {index_at}, for {k} fields"
     elif object_bytes and (object_at < HEADER_BYTES or object_at + object_bytes > limit):
         wrong = f"has its object's name at {object_at}, {object_bytes} bytes"
     elif metadata_bytes and (metadata_at < HEADER_BYTES or metadata_at + metadata_bytes > limit):
@@ -314,9 +318,9 @@ def check_header(head: Head, grant: Grant, fields: int) -> Header:
     )
 
 
-def stride(records: int) -> int:
-    """Bytes from the start of one array of the index to the next."""
-    return (4 * records + 63) // 64 * 64
+def up(size: int) -> int:
+    """The first multiple of 64 from `size` on: the parts of the index begin at one."""
+    return (size + 63) // 64 * 64
 
 
 REMEDY = "check that the host and this package are of the same version, and report it if they are"

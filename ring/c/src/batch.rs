@@ -6,7 +6,7 @@ use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pipemill_ring::layout::ABSENT;
+use pipemill_ring::layout::{ABSENT, Place};
 use pipemill_ring::reader as ring;
 
 use crate::error::{Error, reported};
@@ -72,7 +72,16 @@ impl Batch {
     }
 
     fn column(&self, field: usize) -> Option<Column> {
-        let (offsets, lengths) = (self.ring.offsets(field), self.ring.lengths(field));
+        let (offsets, lengths) = match self.ring.place(field)? {
+            Place::Listed { offsets, lengths } => (offsets, lengths),
+            Place::Even(even) => {
+                let data = self.ring.field(0, field)?.as_ptr();
+                let unit = self.schema.fields.get(field)?.element_bytes;
+                let bytes = even.size as usize;
+                let aligned = data.addr().is_multiple_of(unit) && bytes.is_multiple_of(unit);
+                return Some(Column { data, stride: bytes, bytes, aligned });
+            }
+        };
         let (&first, &bytes) = (offsets.first()?, lengths.first()?);
         let stride = match offsets.get(1) {
             Some(second) => second.checked_sub(first)?,
@@ -205,22 +214,23 @@ pub extern "C" fn pipemill_batch_value(
 }
 
 /// One field of all records, in the shared memory, if they are evenly spaced: always so for
-/// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It examines each
-/// record: call it once per batch.
+/// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It may examine
+/// each record: call it once per batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_column(batch: Option<&Batch>, field: usize) -> Column {
     or_default(|| batch.and_then(|batch| batch.column(field)).unwrap_or_default())
 }
 
 /// An array with the start of one field in the payload, in bytes, for each record;
-/// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field.
+/// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field. The first
+/// call may make the array.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_offsets(batch: Option<&Batch>, field: usize) -> *const u32 {
     part(batch, field, ring::Batch::offsets)
 }
 
 /// An array with the length of one field, in bytes, for each record. Null if there is no such
-/// field.
+/// field. The first call may make the array.
 #[unsafe(no_mangle)]
 pub extern "C" fn pipemill_batch_lengths(batch: Option<&Batch>, field: usize) -> *const u32 {
     part(batch, field, ring::Batch::lengths)

@@ -1,12 +1,14 @@
-//! The index of a batch that is being filled: its columns, after the payload and the names, and the
-//! views of strings after them.
+//! The index of a batch that is being filled: after the payload and the names, a table of the
+//! fields, lists of those whose values are not even, and the views of strings.
 
-use pipemill_types::{Column, Field};
+use pipemill_types::{Column, Even, Field};
 
 use super::config::RingError;
 use super::views::write_views;
 use super::writer::MAX_PAYLOAD;
-use crate::layout::{HEADER_BYTES, Plan, stride, views_room, views_stride};
+use crate::layout::{
+    ENTRY_BYTES, HEADER_BYTES, LISTED, Plan, stride, table_bytes, views_room, views_stride,
+};
 use crate::memory::column::{column, column_bytes};
 
 /// The location of a batch's index, and its description.
@@ -24,6 +26,12 @@ pub(super) struct Index {
     pub(super) end: usize,
 }
 
+/// The place of the column's values, if it is written in place of lists. A value has bytes then, so
+/// the payload bounds the number of records.
+fn even_of(column: &Column) -> Option<Even> {
+    column.even().filter(|even| even.size > 0)
+}
+
 impl Index {
     /// The plan for these columns, all of the same length, which is a u32.
     ///
@@ -34,8 +42,9 @@ impl Index {
         names: usize,
         columns: &[Column],
     ) -> Result<Self, RingError> {
-        let (fields, records) = (columns.len(), columns.first().map_or(0, |c| c.offsets.len()));
-        let plan = Plan::new(payload_bytes, names, fields, records);
+        let (fields, records) = (columns.len(), columns.first().map_or(0, Column::len));
+        let listed = columns.iter().filter(|column| even_of(column).is_none()).count();
+        let plan = Plan::new(payload_bytes, names, fields, listed, records);
         let plan = plan.ok_or(RingError::TooLarge { bytes: usize::MAX, limit: MAX_PAYLOAD })?;
         let (has_views, end) = (false, plan.end);
         Ok(Self { plan, payload_bytes, names, fields, records, has_views, end })
@@ -48,10 +57,23 @@ impl Index {
 
     /// Writes the columns. `memory` must extend to the plan's end.
     pub(super) fn write(&self, memory: &mut [u8], columns: &[Column]) {
-        let lists = columns.iter().flat_map(|column| [&column.offsets, &column.lengths]);
-        for (number, list) in lists.enumerate() {
-            let at = self.list_at(number);
-            memory[at..at + 4 * list.len()].copy_from_slice(column_bytes(list));
+        let mut lists = 0;
+        for (field, column) in columns.iter().enumerate() {
+            let even = even_of(column);
+            let entry = match even {
+                Some(Even { first, size, .. }) => [first, size],
+                None => [lists, LISTED],
+            };
+            let at = self.entry_at(field);
+            memory[at..at + ENTRY_BYTES].copy_from_slice(column_bytes(&entry));
+            if even.is_some() {
+                continue;
+            }
+            for (part, list) in [column.offsets(), column.lengths()].into_iter().enumerate() {
+                let at = self.list_at(2 * lists as usize + part);
+                memory[at..at + 4 * list.len()].copy_from_slice(column_bytes(list));
+            }
+            lists += 1;
         }
     }
 
@@ -78,16 +100,25 @@ impl Index {
 
     /// The columns that were written.
     pub(super) fn read(&self, memory: &[u8]) -> Vec<Column> {
-        let list = |number| {
-            let at = self.list_at(number);
-            column(&memory[at..at + 4 * self.records]).unwrap_or_default().to_vec()
+        let numbers = |at, count| column(&memory[at..at + 4 * count]).unwrap_or_default();
+        let list = |number| numbers(self.list_at(number), self.records).to_vec();
+        let column = |field| match *numbers(self.entry_at(field), 2) {
+            [lists, LISTED] => {
+                Column::of_lists(list(2 * lists as usize), list(2 * lists as usize + 1))
+            }
+            [first, size] => Even { first, size, records: self.records as u32 }.into(),
+            _ => Column::default(),
         };
-        let column = |field| Column { offsets: list(2 * field), lengths: list(2 * field + 1) };
         (0..self.fields).map(column).collect()
+    }
+
+    /// Position of a field's entry in the table.
+    fn entry_at(&self, field: usize) -> usize {
+        self.plan.index_at + field * ENTRY_BYTES
     }
 
     /// Position of a list of offsets or of lengths, which alternate.
     fn list_at(&self, number: usize) -> usize {
-        self.plan.index_at + number * stride(self.records as u32)
+        self.plan.index_at + table_bytes(self.fields) + number * stride(self.records as u32)
     }
 }

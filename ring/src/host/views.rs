@@ -14,7 +14,7 @@ const NOT_ASCII: u128 = u128::from_le_bytes([0x80; 16]);
 pub(super) fn write_views(payload: &[u8], field: &Field, column: &Column, out: &mut [u8]) -> bool {
     let is_text = field.scalar == Scalar::Utf8;
     let (views, _) = out.as_chunks_mut::<VIEW_BYTES>();
-    let spans = column.offsets.iter().zip(&column.lengths);
+    let spans = column.offsets().iter().zip(column.lengths());
     views.iter_mut().zip(spans).all(|(view, (&at, &length))| {
         match view_of(payload, at as usize, length as usize, is_text) {
             Some(found) => *view = found.to_le_bytes(),
@@ -101,8 +101,8 @@ mod tests {
         ) {
             let (mut payload, mut column) = (Vec::new(), Column::default());
             for string in &strings_of {
-                column.offsets.push(if string.is_some() { payload.len() as u32 } else { ABSENT });
-                column.lengths.push(string.as_ref().map_or(0, Vec::len) as u32);
+                let offset = if string.is_some() { payload.len() as u32 } else { ABSENT };
+                column.push(offset, string.as_ref().map_or(0, Vec::len) as u32);
                 payload.extend_from_slice(string.as_deref().unwrap_or_default());
                 payload.extend(std::iter::repeat_n(0xff, gap));
             }
@@ -124,7 +124,7 @@ mod tests {
     fn text_is_checked_by_itself() {
         let text = "äöü€😀 and more than twelve".as_bytes();
         for (at, length, is_text) in [(0, 2, true), (0, 1, false), (1, 3, false), (0, 28, true)] {
-            let column = Column { offsets: vec![at], lengths: vec![length] };
+            let column = Column::of_lists(vec![at], vec![length]);
             let mut views = [0; VIEW_BYTES];
             for padded in [text.to_vec(), [text, &[0xff; 20]].concat()] {
                 let found = write_views(&padded, &field(Scalar::Utf8), &column, &mut views);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_string_outside_of_the_payload_has_no_view() {
         for (at, length) in [(90, 11), (90, 13), (200, 1), (200, 20), (ABSENT, 5), (ABSENT, 50)] {
-            let column = Column { offsets: vec![at], lengths: vec![length] };
+            let column = Column::of_lists(vec![at], vec![length]);
             let mut views = [0; VIEW_BYTES];
             assert!(!write_views(&[b'x'; 100], &field(Scalar::Bytes), &column, &mut views));
         }

@@ -12,7 +12,7 @@ use super::config::{RingError, WriteError};
 use super::index::Index;
 use super::ring::Ring;
 use super::table::{Batch, RecordPlace, SlotId, Wanted};
-use crate::layout::{ABSENT, HEADER_BYTES, Header, spans_fit};
+use crate::layout::{ABSENT, HEADER_BYTES, Header, LISTED, Place};
 use crate::memory::DedicatedBuffer;
 use crate::protocol::Resumed;
 
@@ -265,7 +265,7 @@ impl Writer {
         check_columns(fields, columns)?;
         check_size(payload_bytes)?;
         debug_assert!(
-            columns.iter().all(|c| spans_fit(&c.offsets, &c.lengths, payload_bytes as u64)),
+            columns.iter().all(|column| place_of(column).fits(payload_bytes as u64)),
             "a span outside the payload"
         );
         let mut index = Index::of(payload_bytes, names, columns)?;
@@ -431,10 +431,22 @@ fn dedicated_name(ring: &Ring) -> String {
     format!("pipemill:{}:dedicated", ring.config().channel)
 }
 
+/// Where the values of a column lie.
+fn place_of(column: &Column) -> Place<'_> {
+    match column.even() {
+        Some(even) => Place::Even(even),
+        None => Place::Listed { offsets: column.offsets(), lengths: column.lengths() },
+    }
+}
+
 pub(super) fn check_columns(fields: usize, columns: &[Column]) -> Result<(), RingError> {
-    let records = columns.first().map_or(0, |column| column.offsets.len());
-    let even = |c: &Column| c.offsets.len() == records && c.lengths.len() == records;
-    match columns.len() == fields && columns.iter().all(even) && u32::try_from(records).is_ok() {
+    let records = columns.first().map_or(0, Column::len);
+    let is_whole = |column: &Column| match place_of(column) {
+        Place::Even(even) => even.records as usize == records && even.size != LISTED,
+        Place::Listed { offsets, lengths } => offsets.len() == records && lengths.len() == records,
+    };
+    match columns.len() == fields && columns.iter().all(is_whole) && u32::try_from(records).is_ok()
+    {
         true => Ok(()),
         false => Err(RingError::Columns { fields, columns: columns.len(), records }),
     }

@@ -1,13 +1,13 @@
 //! A batch that the host has granted: its records in shared memory, and the lease, which ends when
 //! the batch is dropped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use pipemill_types::{BatchPosition, InputPositions, ObjectIdentity};
+use pipemill_types::{BatchPosition, Column, InputPositions, ObjectIdentity};
 
 use super::connection::Connection;
-use crate::layout::{ABSENT, Header, spans_fit};
+use crate::layout::{ABSENT, Header, Place};
 use crate::memory::ReadMemory;
 use crate::protocol::{self, Field, Grant};
 
@@ -21,6 +21,8 @@ pub struct Batch {
     /// Position and length of the batch in the memory, in bytes.
     from: usize,
     bytes: usize,
+    /// The lists of the fields whose values are even, once somebody asked for them.
+    made: Box<[OnceLock<Column>]>,
     // The fields are dropped in this order: a dedicated buffer is unmapped before it is RELEASEd.
     memory: Arc<ReadMemory>,
     lease: ReleaseOnDrop,
@@ -87,14 +89,14 @@ impl Batch {
             ));
         }
         for field in 0..fields.len() {
-            let column = |number| header.column(part, number).map_err(|error| error.to_string());
-            let (offsets, lengths) = (column(2 * field)?, column(2 * field + 1)?);
-            if !spans_fit(offsets, lengths, header.payload_bytes) {
+            let place = header.place(part, field).map_err(|error| error.to_string())?;
+            if !place.fits(header.payload_bytes) {
                 return Err(format!("batch {}: a span outside of the payload", header.batch));
             }
         }
         // This is set only now: a batch that is not returned must not be RELEASEd.
-        Ok(Batch { header, fields, from, bytes, memory, lease: ReleaseOnDrop(lease) })
+        let made = fields.iter().map(|_| OnceLock::new()).collect();
+        Ok(Batch { header, fields, from, bytes, made, memory, lease: ReleaseOnDrop(lease) })
     }
 
     /// ACKs the batch: the program has processed it, and the host delivers it to nobody again. The
@@ -186,29 +188,41 @@ impl Batch {
     /// The bytes of one field of one record, without a copy. `None` if the field is absent, or if
     /// there is no such record or field.
     pub fn field(&self, record: usize, field: usize) -> Option<&[u8]> {
-        let offset = *self.offsets(field).get(record)?;
-        let length = *self.lengths(field).get(record)?;
+        let (offset, length) = match self.place(field)? {
+            Place::Even(even) => {
+                (record < self.records()).then(|| (even.offset(record), even.size))?
+            }
+            Place::Listed { offsets, lengths } => (*offsets.get(record)?, *lengths.get(record)?),
+        };
         if offset == ABSENT {
             return None;
         }
         self.payload().get(offset as usize..offset as usize + length as usize)
     }
 
+    /// Where the values of a field lie: without lists, if they are even. `None` if there is no such
+    /// field.
+    pub fn place(&self, field: usize) -> Option<Place<'_>> {
+        self.header.place(self.part(), field).ok()
+    }
+
     /// The start of one field of each record in the payload, in bytes; [`ABSENT`] if it is absent.
-    /// It is empty if there is no such field.
+    /// It is empty if there is no such field. The first call makes the list of even values.
     pub fn offsets(&self, field: usize) -> &[u32] {
-        self.column(field, 0)
+        match self.place(field) {
+            Some(Place::Even(even)) => self.made[field].get_or_init(|| even.into()).offsets(),
+            Some(Place::Listed { offsets, .. }) => offsets,
+            None => &[],
+        }
     }
 
-    /// The length of one field of each record, in bytes. It is empty if there is no such field.
+    /// The length of one field of each record, in bytes. It is empty if there is no such field. The
+    /// first call makes the list of even values.
     pub fn lengths(&self, field: usize) -> &[u32] {
-        self.column(field, 1)
-    }
-
-    fn column(&self, field: usize, which: usize) -> &[u32] {
-        match field < self.fields.len() {
-            true => self.header.column(self.part(), 2 * field + which).unwrap_or_default(),
-            false => &[],
+        match self.place(field) {
+            Some(Place::Even(even)) => self.made[field].get_or_init(|| even.into()).lengths(),
+            Some(Place::Listed { lengths, .. }) => lengths,
+            None => &[],
         }
     }
 

@@ -107,7 +107,9 @@ fn good_ring() -> Vec<u8> {
     let slot = &mut ring[SLOT..];
     slot[..HEADER_BYTES].copy_from_slice(&batch().encode());
     slot[160..164].copy_from_slice(b"name");
-    for (record, at) in (0..3u32).zip((192..).step_by(4)) {
+    // Its only field has the first lists.
+    slot[192..200].copy_from_slice(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    for (record, at) in (0..3u32).zip((256..).step_by(4)) {
         slot[at..at + 4].copy_from_slice(&(record * 10).to_le_bytes());
         slot[at + 64..at + 68].copy_from_slice(&10u32.to_le_bytes());
     }
@@ -164,12 +166,29 @@ fn an_impossible_grant_is_a_protocol_error() {
 #[test]
 fn a_span_outside_of_the_payload_is_a_protocol_error() {
     let host = FakeHost::new();
-    for (at, number) in [(192, 21), (200, u32::MAX), (256, 31), (264, u32::MAX)] {
+    for (at, number) in [(256, 21), (264, u32::MAX), (320, 31), (328, u32::MAX)] {
         let mut ring = good_ring();
         ring[SLOT + at..SLOT + at + 4].copy_from_slice(&u32::to_le_bytes(number));
         let why = broke(with_grant(&host, &ring, GRANT, None));
         assert!(why.contains("a span outside of the payload"), "{why}");
     }
+    let with_entry = |first: u32, size: u32| {
+        let mut ring = good_ring();
+        ring[SLOT + 192..SLOT + 196].copy_from_slice(&first.to_le_bytes());
+        ring[SLOT + 196..SLOT + 200].copy_from_slice(&size.to_le_bytes());
+        with_grant(&host, &ring, GRANT, None)
+    };
+    for (first, size) in [(1, 10), (0, 11), (31, 0), (u32::MAX, 1), (1, u32::MAX - 1)] {
+        let why = broke(with_entry(first, size));
+        assert!(why.contains("a span outside of the payload"), "{first}, {size}: {why}");
+    }
+    let why = broke(with_entry(1, u32::MAX));
+    assert!(why.contains("0x1 as the number of a field's lists"), "{why}");
+    let batch = with_entry(3, 9).unwrap();
+    assert_eq!(batch.offsets(0), [3, 12, 21]);
+    assert_eq!(batch.lengths(0), [9, 9, 9]);
+    assert_eq!(batch.field(2, 0), Some(&batch.payload()[21..30]));
+    assert_eq!((batch.field(3, 0), batch.offsets(1)), (None, &[][..]));
 }
 
 #[test]
@@ -204,7 +223,7 @@ proptest! {
     /// One number of header or index is replaced by garbage.
     #[test]
     fn a_damaged_slot_is_an_error_or_has_fields_within_the_payload(
-        at in 0usize..80, garbage in prop_oneof![any::<u32>(), 0..5000u32]
+        at in 0usize..90, garbage in prop_oneof![any::<u32>(), 0..5000u32]
     ) {
         let host = FakeHost::new();
         let mut ring = good_ring();

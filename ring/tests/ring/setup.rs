@@ -101,8 +101,7 @@ fn fill_with(mut writer: Writer, epoch: u32, first: u64, contents: &[Vec<u8>]) -
     let (mut column, mut at) = (Column::default(), 0);
     for content in contents {
         writer.payload()[at..at + content.len()].copy_from_slice(content);
-        column.offsets.push(at as u32);
-        column.lengths.push(content.len() as u32);
+        column.push(at as u32, content.len() as u32);
         at += content.len();
     }
     let info = BatchInfo {

@@ -191,13 +191,13 @@ fn an_invalid_batch_is_an_error_and_frees_its_slot() {
         Err(WriteError::Failed(error)) => error,
         other => panic!("{other:?}"),
     };
-    let column = |records| Column { offsets: vec![0; records], lengths: vec![0; records] };
+    let column = |records| Column::of_lists(vec![0; records], vec![0; records]);
     assert!(matches!(grant(&info, &[column(1)]), RingError::NoSchema));
     ring.set_schema(fields()).unwrap();
     ring.set_schema(fields()).unwrap();
     assert!(matches!(ring.set_schema(vec![]), Err(RingError::SchemaChanged { .. })));
     assert!(matches!(grant(&info, &[]), RingError::Columns { fields: 1, columns: 0, .. }));
-    let uneven = Column { offsets: vec![0; 2], lengths: vec![0; 1] };
+    let uneven = Column::of_lists(vec![0; 2], vec![0; 1]);
     assert!(matches!(grant(&info, &[uneven]), RingError::Columns { .. }));
     assert!(matches!(grant(&info, &[column(5000)]), RingError::TooLarge { .. }));
     let long = BatchInfo { payload_bytes: usize::MAX, ..info };

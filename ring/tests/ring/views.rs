@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use pipemill_ring::host::{BatchInfo, Column, Writer};
-use pipemill_ring::layout::{Header, VIEW_BYTES, stride};
+use pipemill_ring::layout::{Header, VIEW_BYTES, stride, table_bytes};
 use pipemill_ring::protocol::{Grant, views};
 use pipemill_types::BatchMemory;
 
@@ -31,8 +31,7 @@ fn fill<'s>(
     let (mut column, mut at) = (Column::default(), 0);
     for string in strings {
         writer.payload()[at..at + string.len()].copy_from_slice(string.as_bytes());
-        column.offsets.push(at as u32);
-        column.lengths.push(string.len() as u32);
+        column.push(at as u32, string.len() as u32);
         at += string.len();
     }
     (BatchInfo { position: position(0), payload_bytes: at, ..BatchInfo::default() }, column)
@@ -51,7 +50,7 @@ fn memory(host: &Host, ring: &OwnedFd, (grant, dedicated): (Grant, Option<OwnedF
 fn shown(memory: &[u8]) -> Option<Vec<String>> {
     // The header is checked in memory that is aligned.
     let header = Header::decode(memory).unwrap();
-    let from = header.index_at as usize + 2 * stride(header.records);
+    let from = header.index_at as usize + table_bytes(1) + 2 * stride(header.records);
     if !header.has_views {
         assert_eq!(memory.len(), from, "nothing follows the index");
         return None;

@@ -1,7 +1,7 @@
 //! An index that was written into a slot before the rest of its batch.
 
 use pipemill_ring::host::{BatchInfo, Column, RingError, WriteError, Writer};
-use pipemill_types::BatchMemory;
+use pipemill_types::{BatchMemory, Even};
 
 use crate::setup::{Host, RECORDS, check, config, content, host, next_batch, position};
 
@@ -12,8 +12,7 @@ fn filled(host: &Host) -> (Writer, BatchInfo<'static>, Column) {
     for record in 0..RECORDS {
         let bytes = content(record, 50 + record as usize);
         writer.payload()[at..at + bytes.len()].copy_from_slice(&bytes);
-        column.offsets.push(at as u32);
-        column.lengths.push(bytes.len() as u32);
+        column.push(at as u32, bytes.len() as u32);
         at += bytes.len();
     }
     (writer, BatchInfo { position: position(0), payload_bytes: at, ..BatchInfo::default() }, column)
@@ -56,6 +55,12 @@ fn it_is_read_back_and_then_counts_no_more() {
     for grants_columns in [false, true] {
         let (mut writer, info, column) = filled(&host);
         assert_eq!(writer.take_index(), None);
+        let even = Even { first: 2, size: 7, records: RECORDS as u32 };
+        let columns = [even.into(), column.clone(), Column::from(Even { first: 0, ..even })];
+        assert!(writer.write_index(info.payload_bytes, name_bytes(&info), &columns));
+        let taken = writer.take_index();
+        assert_eq!(taken.as_deref(), Some(&columns[..]));
+        assert_eq!(taken.unwrap()[0].even(), Some(even));
         write(&mut writer, &info, &column);
         assert_eq!(writer.take_index().as_deref(), Some(std::slice::from_ref(&column)));
         assert_eq!(writer.take_index(), None);
@@ -95,7 +100,7 @@ fn it_is_not_written_where_it_has_no_place() {
     let index = std::slice::from_ref(&column);
     assert!(!writer.write_index(info.payload_bytes, config().slot_bytes, index));
     assert!(!writer.write_index(usize::MAX, name_bytes(&info), index));
-    let uneven = Column { lengths: vec![1], ..column.clone() };
+    let uneven = Column::of_lists(column.offsets().to_vec(), vec![1]);
     assert!(!writer.write_index(info.payload_bytes, name_bytes(&info), &[uneven]));
     check_refused(writer.grant(&info, &[]));
     let mut dedicated = host.ring.acquire_dedicated(config().slot_bytes).unwrap();

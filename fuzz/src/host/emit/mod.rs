@@ -75,7 +75,7 @@ fn decode(plugin: &Plugin, object: &[u8], expected: &Result<Vec<Record>, usize>)
 /// The records that the host has decoded.
 fn found(decoded: &DecodedRecords, chunk: &[u8]) -> Vec<Record> {
     let field = |record: usize, column: &pipemill_types::Column| {
-        let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+        let (offset, length) = column.get(record);
         if offset == ABSENT {
             return None;
         }
@@ -83,7 +83,7 @@ fn found(decoded: &DecodedRecords, chunk: &[u8]) -> Vec<Record> {
             0 => (offset as usize, chunk),
             _ => ((offset - IN_PAYLOAD) as usize, &*decoded.payload),
         };
-        Some(place[from..from + length].to_vec())
+        Some(place[from..from + length as usize].to_vec())
     };
     let record = |record| decoded.columns.iter().map(|column| field(record, column)).collect();
     (0..decoded.records).map(record).collect()

@@ -114,8 +114,9 @@ impl SinkDelivery for Kept {
         assert!(room.is_some_and(|room| batch.payload <= room), "{} in {room:?}", batch.payload);
         for record in 0..batch.records {
             let field = |column: &pipemill_types::Column| {
-                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-                let bytes = || memory[..batch.payload][offset as usize..][..length].to_vec();
+                let (offset, length) = column.get(record);
+                let bytes =
+                    || memory[..batch.payload][offset as usize..][..length as usize].to_vec();
                 (offset != ABSENT).then(bytes)
             };
             self.records.push(batch.columns.iter().map(field).collect());

@@ -95,10 +95,7 @@ impl Batch {
 
     /// Removes all records.
     pub(crate) fn restart(&mut self) {
-        for column in &mut self.columns {
-            column.offsets.clear();
-            column.lengths.clear();
-        }
+        self.columns.iter_mut().for_each(Column::clear);
         self.starts.clear();
         self.payload = 0;
         self.records = 0;
@@ -108,10 +105,7 @@ impl Batch {
 
     /// Keeps the first `records` records.
     pub(crate) fn truncate(&mut self, records: usize) {
-        for column in &mut self.columns {
-            column.offsets.truncate(records);
-            column.lengths.truncate(records);
-        }
+        self.columns.iter_mut().for_each(|column| column.truncate(records));
         self.starts.truncate(records);
         self.records = self.records.min(records);
         self.look_for_absent();
@@ -129,10 +123,7 @@ impl Batch {
 
     /// Removes the first `records` records.
     pub(crate) fn remove_first(&mut self, records: usize) {
-        for column in &mut self.columns {
-            column.offsets.drain(..records);
-            column.lengths.drain(..records);
-        }
+        self.columns.iter_mut().for_each(|column| column.remove_first(records));
         self.starts.drain(..records.min(self.starts.len()));
         self.records -= records;
         self.start.position.advance(records as u64);
@@ -143,7 +134,7 @@ impl Batch {
 
     /// Updates `absent` after records were removed.
     fn look_for_absent(&mut self) {
-        self.absent = self.absent && self.columns.iter().any(|of| of.offsets.contains(&ABSENT));
+        self.absent = self.absent && self.columns.iter().any(|of| of.has_absent(0..of.len()));
     }
 
     /// Adds records of a call without copying them. `chunk` and `payload` are the offsets in the
@@ -161,13 +152,22 @@ impl Batch {
         let (chunk, payload) = (chunk as u32, payload as u32);
         let plain = !decoded.has_payload && !decoded.absent;
         for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
-            to.lengths.extend_from_slice(&column.lengths[records.clone()]);
-            let offsets = &column.offsets[records.clone()];
-            if plain {
-                to.offsets.extend(offsets.iter().map(|offset| offset.wrapping_add(chunk)));
+            if let Some(even) = column.even() {
+                let to_memory = match even.first & IN_PAYLOAD {
+                    0 => chunk,
+                    _ => payload.wrapping_sub(IN_PAYLOAD),
+                };
+                to.extend_even(even.part(&records).moved(to_memory));
                 continue;
             }
-            to.offsets.extend(offsets.iter().map(|offset| match *offset {
+            let (to_offsets, to_lengths) = to.lists();
+            to_lengths.extend_from_slice(&column.lengths()[records.clone()]);
+            let offsets = &column.offsets()[records.clone()];
+            if plain {
+                to_offsets.extend(offsets.iter().map(|offset| offset.wrapping_add(chunk)));
+                continue;
+            }
+            to_offsets.extend(offsets.iter().map(|offset| match *offset {
                 ABSENT => ABSENT,
                 offset if offset & IN_PAYLOAD != 0 => (offset - IN_PAYLOAD).wrapping_add(payload),
                 offset => offset.wrapping_add(chunk),
@@ -190,15 +190,14 @@ impl Batch {
             _ => &decoded.payload[(offset - IN_PAYLOAD) as usize..],
         };
         for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
-            let values = (&column.offsets[records.clone()], &column.lengths[records.clone()]);
-            self.payload = copy_field(values, source, to, memory, self.payload);
+            self.payload = copy_field((column, records), source, to, memory, self.payload);
         }
         self.count_added(decoded, records.clone(), from);
     }
 
     /// Notes the starts and the number of records that were added, and whether a field is absent.
     fn count_added(&mut self, decoded: &DecodedRecords, records: Range<usize>, from: u64) {
-        let is_absent = |column: &Column| column.offsets[records.clone()].contains(&ABSENT);
+        let is_absent = |column: &Column| column.has_absent(records.clone());
         self.absent |= decoded.absent && decoded.columns.iter().any(is_absent);
         // `starts` is empty, or has one entry for each record.
         let starts = decoded.starts.get(records.clone()).unwrap_or_default();
@@ -216,10 +215,10 @@ impl Batch {
         from: u64,
     ) {
         for (to, column) in self.columns.iter_mut().zip(&decoded.columns) {
-            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
+            let (offset, length) = column.get(record);
             let value = (offset != ABSENT).then(|| {
                 let source = if offset & IN_PAYLOAD != 0 { &decoded.payload } else { chunk };
-                &source[(offset & !IN_PAYLOAD) as usize..][..length]
+                &source[(offset & !IN_PAYLOAD) as usize..][..length as usize]
             });
             self.absent |= value.is_none();
             push_copy(to, memory, &mut self.payload, value);
@@ -241,8 +240,7 @@ pub(crate) fn push_copy(
     value: Option<&[u8]>,
 ) {
     let (offset, bytes) = value.map_or((ABSENT, &[][..]), |value| (*end as u32, value));
-    column.offsets.push(offset);
-    column.lengths.push(bytes.len() as u32);
+    column.push(offset, bytes.len() as u32);
     memory[*end..*end + bytes.len()].copy_from_slice(bytes);
     *end += bytes.len();
 }

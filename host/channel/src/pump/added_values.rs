@@ -72,8 +72,8 @@ pub(crate) fn shift_numbers(
     let own = columns.len().saturating_sub(added.len());
     let numbers = columns[own..].iter().zip(added).filter(|(_, one)| **one == AddedField::Index);
     for (column, _) in numbers {
-        for offset in &column.offsets {
-            let from = *offset as usize;
+        for record in 0..column.len() {
+            let from = column.get(record).0 as usize;
             if let Some(value) = memory[from..].first_chunk_mut() {
                 *value = u64::from_le_bytes(*value).saturating_add(before).to_le_bytes();
             }

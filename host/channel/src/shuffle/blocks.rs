@@ -38,17 +38,18 @@ impl Index {
     /// Gives back memory that is much larger than the records need.
     fn trim(&mut self) {
         for column in &mut self.columns {
-            trim(&mut column.offsets);
-            trim(&mut column.lengths);
+            if column.even().is_none() {
+                let (offsets, lengths) = column.lists();
+                trim(offsets);
+                trim(lengths);
+            }
         }
         trim(&mut self.starts);
     }
 
     #[cfg(test)]
     fn held_bytes(&self) -> usize {
-        let of_column =
-            |column: &Column| 4 * (column.offsets.capacity() + column.lengths.capacity());
-        self.columns.iter().map(of_column).sum::<usize>() + 8 * self.starts.capacity()
+        self.columns.iter().map(Column::allocated).sum::<usize>() + 8 * self.starts.capacity()
     }
 }
 
@@ -114,14 +115,14 @@ impl Block {
     /// The value of a field; `None` if the record does not have it.
     pub(super) fn value(&self, field: usize, record: u32) -> Option<&[u8]> {
         let column = &self.index.columns[field];
-        let (offset, length) = (column.offsets[record as usize], column.lengths[record as usize]);
+        let (offset, length) = column.get(record as usize);
         let from = offset as usize;
         (offset != ABSENT).then(|| &self.memory[from..from + length as usize])
     }
 
     /// The length of a field's value: 0 if the record does not have it.
     pub(super) fn length(&self, field: usize, record: u32) -> u32 {
-        self.index.columns[field].lengths[record as usize]
+        self.index.columns[field].get(record as usize).1
     }
 
     /// Byte offset of the record in its object, if offsets are kept.
@@ -132,15 +133,14 @@ impl Block {
     /// Copies a record of a batch to the end.
     fn push(&mut self, memory: &[u8], batch: &Batch, record: usize) {
         for (to, from) in self.index.columns.iter_mut().zip(&batch.columns) {
-            let (offset, length) = (from.offsets[record], from.lengths[record]);
-            to.lengths.push(length);
+            let (offset, length) = from.get(record);
             if offset == ABSENT {
-                to.offsets.push(ABSENT);
+                to.push(ABSENT, length);
                 continue;
             }
             let (from, end) = (offset as usize, self.used + length as usize);
             self.memory[self.used..end].copy_from_slice(&memory[from..from + length as usize]);
-            to.offsets.push(self.used as u32);
+            to.push(self.used as u32, length);
             self.used = end;
         }
         self.index.starts.extend(batch.starts.get(record));

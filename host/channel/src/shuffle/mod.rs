@@ -165,7 +165,11 @@ impl<'s, S: Sink> WindowSink<'s, S> {
         self.lengths.clear();
         self.lengths.resize(batch.records, 0);
         for column in &batch.columns {
-            for (sum, length) in self.lengths.iter_mut().zip(&column.lengths) {
+            if let Some(even) = column.even() {
+                self.lengths.iter_mut().for_each(|sum| *sum += u64::from(even.size));
+                continue;
+            }
+            for (sum, length) in self.lengths.iter_mut().zip(column.lengths()) {
                 *sum += u64::from(*length);
             }
         }

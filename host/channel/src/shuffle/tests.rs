@@ -41,7 +41,7 @@ impl SinkDelivery for Kept {
 
     fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         self.largest_batch = self.largest_batch.max(batch.payload + 16 * batch.records);
-        for offset in &batch.columns[0].offsets {
+        for offset in batch.columns[0].offsets() {
             let value = memory[*offset as usize..][..8].try_into().expect("8 bytes");
             self.numbers.push(u64::from_le_bytes(value));
         }
@@ -94,8 +94,7 @@ fn send(
         }) {
             let at = batch.payload;
             memory.as_mut()[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
-            batch.columns[0].offsets.push(at as u32);
-            batch.columns[0].lengths.push(length as u32);
+            batch.columns[0].push(at as u32, length as u32);
             batch.payload = at + length + gap;
             batch.records += 1;
         }

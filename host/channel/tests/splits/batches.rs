@@ -96,13 +96,13 @@ pub fn check_dense(memory: &Memory, batch: &pipemill_channel::Batch, sizes: &[Op
     assert!(batch.payload <= memory.as_ref().len(), "payload");
     for (column, size) in batch.columns.iter().zip(sizes) {
         let Some(size) = size.filter(|size| *size > 0) else { continue };
-        if column.offsets.contains(&ABSENT) {
+        if column.offsets().contains(&ABSENT) {
             continue;
         }
-        let first = column.offsets[0];
+        let first = column.offsets()[0];
         assert_eq!(first % 64, 0, "the array is not aligned");
         let rows = (first..).step_by(size).take(batch.records);
-        assert!(rows.eq(column.offsets.iter().copied()), "the array has gaps");
+        assert!(rows.eq(column.offsets().iter().copied()), "the array has gaps");
     }
 }
 

@@ -248,7 +248,7 @@ impl SinkDelivery for Lines {
         let columns = memory.take_index().expect("the index was written");
         let position = &batch.start.position;
         assert_eq!(batch.records, RECORDS);
-        for (record, offset) in columns[0].offsets.iter().enumerate() {
+        for (record, offset) in columns[0].offsets().iter().enumerate() {
             let line = &memory.bytes[*offset as usize..][..LINE - 1];
             let line = std::str::from_utf8(line).expect("a line").trim_end();
             let number: usize = line.parse().expect("its number");

@@ -180,7 +180,8 @@ impl SinkDelivery for Kept<'_> {
     fn grant(&mut self, memory: Vec<u8>, batch: &mut Batch) -> Result<(), StopReason> {
         let column = &batch.columns[0];
         let line = |record: usize| {
-            let (from, length) = (column.offsets[record] as usize, column.lengths[record] as usize);
+            let (from, length) =
+                (column.offsets()[record] as usize, column.lengths()[record] as usize);
             String::from_utf8(memory[from..from + length].to_vec()).expect("it is text")
         };
         let lines = (0..batch.records).map(line).collect();

@@ -56,7 +56,7 @@ impl ChunkMemory for Filled {
 
 impl BatchMemory for Filled {
     fn write_index(&mut self, payload: usize, texts: usize, columns: &[Column]) -> bool {
-        let records = columns[0].offsets.len();
+        let records = columns[0].len();
         let room = index_room(payload, texts, columns.len(), records);
         // As a ring: only slots have a place for it.
         let fits = !self.memory.is_large() && payload + room <= self.as_ref().len();
@@ -184,8 +184,9 @@ impl Collector {
         let mut records = Vec::new();
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
-                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-                (offset != ABSENT).then(|| memory.as_ref()[offset as usize..][..length].to_vec())
+                let (offset, length) = column.get(record);
+                (offset != ABSENT)
+                    .then(|| memory.as_ref()[offset as usize..][..length as usize].to_vec())
             });
             let start = batch.starts[record];
             records.push((start, self.without_added(fields.collect(), start, None)));
@@ -213,11 +214,10 @@ impl Collector {
         let fits = room.is_some_and(|room| batch.payload <= room);
         assert!(fits, "{} records and {} bytes in {room:?}", batch.records, batch.payload);
         for column in &batch.columns {
-            assert_eq!(column.offsets.len(), batch.records, "offsets");
-            assert_eq!(column.lengths.len(), batch.records, "lengths");
+            assert_eq!(column.offsets().len(), batch.records, "offsets");
+            assert_eq!(column.lengths().len(), batch.records, "lengths");
         }
-        let absent =
-            batch.columns.iter().flat_map(|column| &column.offsets).any(|at| *at == ABSENT);
+        let absent = batch.columns.iter().flat_map(Column::offsets).any(|at| *at == ABSENT);
         assert_eq!(batch.absent, absent, "whether a field is absent");
     }
 }
@@ -287,8 +287,8 @@ impl SinkDelivery for Collector {
         self.numbers.insert(object, batch.start.position.first_record + batch.records as u64);
         for record in 0..batch.records {
             let fields = batch.columns.iter().map(|column| {
-                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-                (offset != ABSENT).then(|| payload[offset as usize..][..length].to_vec())
+                let (offset, length) = column.get(record);
+                (offset != ABSENT).then(|| payload[offset as usize..][..length as usize].to_vec())
             });
             let number = batch.start.position.first_record + record as u64;
             let place = Some((&*batch.start.position.object, number));

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use pipemill_arrow_writer::{StreamWriter, WriteError};
 use pipemill_channel::{Batch, StopReason};
 use pipemill_types::json::to_writer;
-use pipemill_types::{Column, Field, nearest};
+use pipemill_types::{Field, nearest};
 
 use super::{exit, output};
 use pipemill_channel::memory_sink::LookAtRecords;
@@ -218,13 +218,7 @@ impl Printer {
             }
             Format::Arrow(_) => {}
             Format::Count(bytes) => {
-                let lengths = |column: &Column| {
-                    column.lengths[range.clone()]
-                        .iter()
-                        .map(|length| u64::from(*length))
-                        .sum::<u64>()
-                };
-                *bytes += records.columns().map(lengths).sum::<u64>();
+                *bytes += records.columns().map(|of| of.bytes(range.clone())).sum::<u64>();
             }
         }
         // A person or a program may be waiting for these records.

@@ -27,7 +27,7 @@ impl<'a> Records<'a> {
     /// The value of a chosen field in a record of the batch; `None` if it is absent.
     pub(super) fn value(&self, field: usize, record: usize) -> Option<&'a [u8]> {
         let column = &self.batch.columns[self.chosen[field]];
-        let (offset, length) = (column.offsets[record], column.lengths[record]);
+        let (offset, length) = column.get(record);
         let start = offset as usize;
         (offset != ABSENT).then(|| &self.memory[start..start + length as usize])
     }

@@ -19,23 +19,33 @@ pub(crate) fn append_columns(columns: &mut [Column], spans: &[u64]) {
     }
     for column in pairs.into_remainder() {
         let last = || spans.iter().skip(fields - 1).step_by(fields);
-        column.offsets.extend(last().map(|span| offset(*span)));
-        column.lengths.extend(last().map(|span| length(*span)));
+        let (offsets, lengths) = column.lists();
+        offsets.extend(last().map(|span| offset(*span)));
+        lengths.extend(last().map(|span| length(*span)));
     }
 }
 
 /// Adds the fields `field` and `field + 1`.
-fn append_pair(one: &mut Column, two: &mut Column, spans: &[u64], field: usize, fields: usize) {
-    let from = one.offsets.len();
-    for column in [&mut *one, &mut *two] {
-        column.offsets.resize(from + spans.len() / fields, 0);
-        column.lengths.resize(from + spans.len() / fields, 0);
-    }
+fn append_pair<'a>(
+    one: &'a mut Column,
+    two: &'a mut Column,
+    spans: &[u64],
+    field: usize,
+    fields: usize,
+) {
+    let from = one.len();
+    let longer = |column: &'a mut Column| {
+        let (offsets, lengths) = column.lists();
+        offsets.resize(from + spans.len() / fields, 0);
+        lengths.resize(from + spans.len() / fields, 0);
+        (offsets, lengths)
+    };
+    let ((offsets, lengths), (next_offsets, next_lengths)) = (longer(one), longer(two));
     let pair = |row: &[u64]| -> Pair { [row[field], row[field + 1]] };
-    let (offsets, last_offsets) = one.offsets[from..].as_chunks_mut();
-    let (lengths, last_lengths) = one.lengths[from..].as_chunks_mut();
-    let (next_offsets, last_next_offsets) = two.offsets[from..].as_chunks_mut();
-    let (next_lengths, last_next_lengths) = two.lengths[from..].as_chunks_mut();
+    let (offsets, last_offsets) = offsets[from..].as_chunks_mut();
+    let (lengths, last_lengths) = lengths[from..].as_chunks_mut();
+    let (next_offsets, last_next_offsets) = next_offsets[from..].as_chunks_mut();
+    let (next_lengths, last_next_lengths) = next_lengths[from..].as_chunks_mut();
     let mut fours = spans.chunks_exact(4 * fields);
     let places = offsets.iter_mut().zip(lengths).zip(next_offsets).zip(next_lengths);
     for ((((offsets, lengths), next_offsets), next_lengths), rows) in places.zip(&mut fours) {
@@ -144,9 +154,9 @@ mod tests {
             for (field, column) in columns.iter().enumerate() {
                 let of: Vec<u64> = spans.iter().map(|row| row[field]).collect();
                 let offsets: Vec<_> = of.iter().map(|s| (s >> 32) as u32).collect();
-                prop_assert_eq!(&column.offsets, &offsets);
+                prop_assert_eq!(column.offsets(), &offsets[..]);
                 let lengths = of.iter().map(|s| if *s == u64::MAX { 0 } else { *s as u32 });
-                prop_assert_eq!(&column.lengths, &lengths.collect::<Vec<_>>());
+                prop_assert_eq!(column.lengths(), &lengths.collect::<Vec<_>>()[..]);
             }
         }
     }

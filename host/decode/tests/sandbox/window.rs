@@ -154,7 +154,7 @@ fn what_a_decoder_writes_to_the_window_is_its_own() {
             assert_eq!(decode(&mut stream, &bytes, CHUNK), Ok(1), "{what}");
             // The host reads the records in its own mapping.
             let decoded = stream.decoded();
-            let (offset, length) = (decoded.columns[0].offsets[0], decoded.columns[0].lengths[0]);
+            let (offset, length) = decoded.columns[0].get(0);
             assert_eq!((offset, length as usize), (0, CHUNK.len()), "{what}");
         }
         assert!((*bytes).as_ref().iter().all(|byte| *byte == b'x'), "{what}");

@@ -100,8 +100,8 @@ impl LookAtRecords for Records {
     fn batch(&mut self, memory: &[u8], batch: &Batch) -> Result<(), StopReason> {
         for record in 0..batch.records {
             let value = |column: &pipemill_types::Column| {
-                let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-                (offset != ABSENT).then(|| memory[offset as usize..][..length].to_vec())
+                let (offset, length) = column.get(record);
+                (offset != ABSENT).then(|| memory[offset as usize..][..length as usize].to_vec())
             };
             let fields = batch.columns.iter().map(value).collect();
             self.records.push((batch.start.position.object_number, fields));

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from ..column import Column
+from ..even import Even
 from ..protocol import SOME_ABSENT
 from ..schema import SCALARS, STRINGS, Field
 from ..spans import arrays as spans
@@ -84,7 +85,7 @@ class _Columns:
             return pa.DictionaryArray.from_arrays(codes, categories, safe=False)
         if is_uuid(field):
             data = self._data(column, 16, 1)
-            uuids = pa.Array.from_buffers(pa.binary(16), len(column.offsets), [valid, data], nulls)
+            uuids = pa.Array.from_buffers(pa.binary(16), column.spans.count, [valid, data], nulls)
             return _extension(self.types.schema.field(number).type, uuids)
         return self._numbers(column, kind, shape, nulls, valid)
 
@@ -103,7 +104,7 @@ class _Columns:
         # From the outermost dimension on: the number of lists, and the buffer of their offsets
         # where they have any length.
         levels: list[tuple[int, int, list[Any]]] = []
-        length, each = len(column.offsets), 1
+        length, each = column.spans.count, 1
         for one in shape:
             if one:
                 levels.append((one, length, []))
@@ -150,18 +151,18 @@ class _Columns:
     def _joined(self, column: Column, unit: int) -> tuple[Any, int | None]:
         """The bytes of all values, and their offset in the payload, if they are not a copy. A value
         has `unit` bytes, or a multiple of it."""
-        offsets, lengths = column.offsets, column.lengths
-        if not len(offsets):
+        if not column.spans.count:
             return buffers.from_bytes(b""), None
         if column._size is not None:
-            count, step = len(offsets), 0
+            count, step = column.spans.count, 0
             if not len(column.absent):
                 first, step = column.spans.place(unit)
             if step == unit:
                 return self._raw[first : first + unit * count], first
             if step:
                 return buffers.gather_steps(self._raw, first, step, count, unit), None
-            return buffers.gather_fixed(self._raw, offsets, unit), None
+            return buffers.gather_fixed(self._raw, column.offsets, unit), None
+        offsets, lengths = column.offsets, column.lengths
         if buffers.adjacent(offsets, lengths):
             first = int(offsets[0])
             return self._raw[first : int(offsets[-1]) + int(lengths[-1])], first
@@ -172,11 +173,14 @@ class _Columns:
     def _viewed(self, number: int, kind: Any) -> Any:
         """The array of a field whose views the host has written."""
         batch, nulls, valid = self._batch, 0, None
-        if batch._head[3] & SOME_ABSENT:
-            offsets = spans.index_array(batch._index(number, 0))
-            nulls = len(spans.absent_rows(offsets))
-            valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
-        lengths = spans.index_array(batch._index(number, 1))
+        place = batch._place(number)
+        if isinstance(place, Even):
+            lengths = batch._column(number).lengths
+        else:
+            offsets, lengths = map(spans.index_array, place)
+            if batch._head[3] & SOME_ABSENT:
+                nulls = len(spans.absent_rows(offsets))
+                valid = pa.py_buffer(buffers.valid_bits(offsets)) if nulls else None
         at, size = self._views[number], VIEW_BYTES * len(lengths)
         views = pa.foreign_buffer(self._memory_address + at, size, self._payload)
         return self._strings(batch.fields[number], kind, views, lengths, nulls, valid)
@@ -232,13 +236,13 @@ class _Columns:
         strings = self._strings(column.field, kind, views, lengths, 0, None)
         parts = [valid, pa.py_buffer(buffers.ends(counts))]
         return pa.Array.from_buffers(
-            list_type(kind, 0), len(column.offsets), parts, nulls, children=[strings]
+            list_type(kind, 0), column.spans.count, parts, nulls, children=[strings]
         )
 
     def _check_texts(self, column: Column, offsets: Any, lengths: Any) -> None:
         """Refuses bytes that are not UTF-8: programs that read Arrow rely on it."""
         if column.field.scalar == "utf8" and not self._texts.are_sound(offsets, lengths):
-            for row in range(len(column.offsets)):
+            for row in range(column.spans.count):
                 try:
                     column.value(row)
                 except UnicodeDecodeError as error:

@@ -35,7 +35,7 @@ def host_views(batch: Batch) -> dict[int, int]:
         batch._lease.connection.want_views()
         return {}
     layout = batch._layout
-    start = layout.index_at + 2 * len(batch.fields) * layout.stride
+    start = layout.lists_at + 2 * layout.listed * layout.stride
     stride = -(-VIEW_BYTES * layout.records // 64) * 64
     end = start + len(fields) * stride
     if end > layout.bytes:

@@ -220,7 +220,7 @@ def _of_array(array: Any, scalar: str = "uint8") -> torch.Tensor:
 
 
 def _present(column: Column) -> torch.Tensor:
-    present = torch.ones(len(column.offsets), dtype=torch.bool)
+    present = torch.ones(column.spans.count, dtype=torch.bool)
     if len(column.absent):
         present[torch.from_numpy(column.absent)] = False
     return present

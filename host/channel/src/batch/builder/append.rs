@@ -149,7 +149,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         record: usize,
         number: u64,
     ) -> Result<(), StopReason> {
-        let bytes: usize = decoded.columns.iter().map(|c| c.lengths[record] as usize).sum();
+        let bytes: usize = decoded.columns.iter().map(|c| c.get(record).1 as usize).sum();
         self.ensure_room(bytes)?;
         self.begin_batch(number);
         let chunk = &self.input[self.at..self.at + self.len];

@@ -4,7 +4,7 @@
 //! Both happen only in channels with a [`BatchSize`](crate::BatchSize), when a batch leaves: so a
 //! consumer gets an `n x d` array of such a field without a copy.
 
-use pipemill_types::{ABSENT, Column, Field};
+use pipemill_types::{Column, Even, Field};
 
 use crate::Batch;
 use crate::batch::ALIGN;
@@ -16,18 +16,41 @@ pub fn row_sizes(fields: &[Field]) -> Vec<Option<usize>> {
 
 /// Whether the column's values are adjacent and begin at an aligned offset.
 fn is_dense(column: &Column, size: usize) -> bool {
-    let first = column.offsets.first().copied().unwrap_or(0) as usize;
+    if let Some(even) = column.even() {
+        return even.size as usize == size && (even.first as usize).is_multiple_of(ALIGN);
+    }
+    let first = column.offsets().first().copied().unwrap_or(0) as usize;
     let mut expected = (first..).step_by(size);
     first.is_multiple_of(ALIGN)
-        && column.offsets.iter().all(|offset| expected.next() == Some(*offset as usize))
+        && column.offsets().iter().all(|offset| expected.next() == Some(*offset as usize))
+}
+
+/// Copies the values of a column to this place of the same memory, one after the other.
+fn copy_adjacent(column: &Column, memory: &mut [u8], mut to: usize) {
+    if let Some(even) = column.even() {
+        let from = even.first as usize;
+        return memory.copy_within(from..from + even.bytes() as usize, to);
+    }
+    // Values that are adjacent are copied at once.
+    let (mut adjacent, mut adjacent_to) = (0..0, to);
+    for (offset, length) in column.offsets().iter().zip(column.lengths()) {
+        let (from, length) = (*offset as usize, *length as usize);
+        if from != adjacent.end {
+            memory.copy_within(std::mem::replace(&mut adjacent, from..from), adjacent_to);
+            adjacent_to = to;
+        }
+        adjacent.end += length;
+        to += length;
+    }
+    memory.copy_within(adjacent, adjacent_to);
 }
 
 impl Batch {
     /// Adds copies of the last record until there are `records`. The copies share its values.
     pub(crate) fn pad(&mut self, records: usize) {
         let missing = records.saturating_sub(self.records);
-        for column in &mut self.columns {
-            for list in [&mut column.offsets, &mut column.lengths] {
+        for column in self.columns.iter_mut().filter(|_| missing > 0) {
+            for list in <[_; 2]>::from(column.lists()) {
                 let last = list.last().copied();
                 list.extend(last.into_iter().cycle().take(missing));
             }
@@ -45,7 +68,7 @@ impl Batch {
         let mut scattered = Vec::new();
         for (field, column) in self.columns.iter().enumerate() {
             let Some(size) = row_sizes.get(field).copied().flatten() else { continue };
-            if !is_dense(column, size) && !column.offsets.contains(&ABSENT) {
+            if !is_dense(column, size) && !column.has_absent(0..column.len()) {
                 scattered.push(field);
                 end = end.next_multiple_of(ALIGN) + size * self.records;
             }
@@ -57,21 +80,13 @@ impl Batch {
     pub(crate) fn gather(&mut self, memory: &mut [u8], fields: &[usize]) {
         for field in fields {
             let column = &mut self.columns[*field];
-            let mut to = self.payload.next_multiple_of(ALIGN);
-            // Values that are adjacent are copied at once.
-            let (mut adjacent, mut adjacent_to) = (0..0, to);
-            for (offset, length) in column.offsets.iter_mut().zip(&column.lengths) {
-                let (from, length) = (*offset as usize, *length as usize);
-                if from != adjacent.end {
-                    memory.copy_within(std::mem::replace(&mut adjacent, from..from), adjacent_to);
-                    adjacent_to = to;
-                }
-                adjacent.end += length;
-                *offset = to as u32;
-                to += length;
-            }
-            memory.copy_within(adjacent, adjacent_to);
-            self.payload = to;
+            let Some(size) = (!column.is_empty()).then(|| column.get(0).1) else { continue };
+            let records = column.len() as u32;
+            let place = Even { first: self.payload.next_multiple_of(ALIGN) as u32, size, records };
+            copy_adjacent(column, memory, place.first as usize);
+            column.clear();
+            column.extend_even(place);
+            self.payload = place.first as usize + place.bytes() as usize;
         }
     }
 }

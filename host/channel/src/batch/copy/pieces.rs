@@ -82,19 +82,19 @@ impl PieceQueue {
     pub(crate) fn value(&self, place: PiecePlace, field: usize) -> Option<&[u8]> {
         let Piece { memory, batch } = self.piece(place);
         let column = &batch.columns[field];
-        let (from, length) = (column.offsets[place.record], column.lengths[place.record]);
+        let (from, length) = column.get(place.record);
         (from != ABSENT).then(|| &memory.as_ref()[from as usize..][..length as usize])
     }
 
     /// The length of this value: 0 if the record does not have it.
     pub(crate) fn length(&self, place: PiecePlace, field: usize) -> u32 {
-        self.piece(place).batch.columns[field].lengths[place.record]
+        self.piece(place).batch.columns[field].get(place.record).1
     }
 
     /// Bytes of the record's values.
     pub(crate) fn bytes(&self, place: PiecePlace) -> usize {
         let columns = &self.piece(place).batch.columns;
-        columns.iter().map(|column| column.lengths[place.record] as usize).sum()
+        columns.iter().map(|column| column.get(place.record).1 as usize).sum()
     }
 
     fn piece(&self, place: PiecePlace) -> &Piece {

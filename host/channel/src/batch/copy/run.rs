@@ -53,8 +53,11 @@ impl ValueSpan {
             return None;
         }
         let last = records.end - 1;
-        let first = columns.iter().map(|column| column.offsets[records.start]).min()?;
-        let mut ends = columns.iter().map(|of| of.offsets[last].checked_add(of.lengths[last]));
+        let first = columns.iter().map(|column| column.get(records.start).0).min()?;
+        let mut ends = columns.iter().map(|of| {
+            let (offset, length) = of.get(last);
+            offset.checked_add(length)
+        });
         let end = ends.try_fold(0, |end, other| Some(end.max(other?)))?;
         // Offsets of a payload have the highest bit set, so only the distance matters.
         if first > end || end - first > i32::MAX as u32 || end == ABSENT {
@@ -62,8 +65,21 @@ impl ValueSpan {
         }
         let mut values = 0;
         for column in columns {
-            let (offsets, lengths) =
-                (&column.offsets[records.clone()], &column.lengths[records.clone()]);
+            if column.even().is_some() {
+                // Those between its first value and its last one are between their places.
+                let ends = [column.get(records.start), column.get(last)];
+                let is_inside = |(offset, length): (u32, u32)| {
+                    let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(offset));
+                    (before | after.wrapping_sub(length) | length) >> 31 == 0
+                };
+                if !ends.into_iter().all(is_inside) {
+                    return None;
+                }
+                values += column.bytes(records.clone());
+                continue;
+            }
+            let offsets = &column.offsets()[records.clone()];
+            let lengths = &column.lengths()[records.clone()];
             // The highest bit is set if a difference is negative, or 2 GiB or more.
             let mut outside = 0;
             for (offset, length) in offsets.iter().zip(lengths) {
@@ -81,9 +97,15 @@ impl ValueSpan {
     fn in_any_order(columns: &[Column], records: &Range<usize>) -> Self {
         let (mut first, mut end, mut values) = (u32::MAX, 0, 0);
         for column in columns {
-            let places =
-                column.offsets[records.clone()].iter().zip(&column.lengths[records.clone()]);
-            for (offset, length) in places {
+            if let Some(even) = column.even().filter(|_| !records.is_empty()) {
+                let part = even.part(records);
+                first = first.min(part.first);
+                end = end.max(part.offset(records.len() - 1) + part.size);
+                values += part.bytes();
+                continue;
+            }
+            let offsets = column.offsets()[records.clone()].iter();
+            for (offset, length) in offsets.zip(&column.lengths()[records.clone()]) {
                 // Absent values have the largest offset.
                 first = first.min(*offset);
                 end = end.max(if *offset == ABSENT { 0 } else { offset + length });
@@ -126,7 +148,7 @@ impl<'a> CopiedRun<'a> {
         } else {
             self.append_by_field(batch, memory);
         }
-        let is_absent = |column: &Column| column.offsets[self.records.clone()].contains(&ABSENT);
+        let is_absent = |column: &Column| column.has_absent(self.records.clone());
         batch.absent |= self.batch.absent && self.batch.columns.iter().any(is_absent);
         // Either all records have a start, or none has.
         batch.starts.extend_from_slice(self.batch.starts.get(self.records.clone()).unwrap_or(&[]));
@@ -138,12 +160,7 @@ impl<'a> CopiedRun<'a> {
         let start = self.place.place_from(batch.payload);
         let (from, to) = (span.start as u32, start as u32);
         for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
-            let offsets = of_run.offsets[self.records.clone()].iter();
-            column.offsets.extend(offsets.map(|offset| match *offset {
-                ABSENT => ABSENT,
-                offset => offset - from + to,
-            }));
-            column.lengths.extend_from_slice(&of_run.lengths[self.records.clone()]);
+            column.extend_moved(of_run, self.records.clone(), to.wrapping_sub(from));
         }
         let end = start + span.len();
         memory[start..end].copy_from_slice(&self.memory[span]);
@@ -152,10 +169,9 @@ impl<'a> CopiedRun<'a> {
 
     fn append_by_field(&self, batch: &mut Batch, memory: &mut [u8]) {
         for (column, of_run) in batch.columns.iter_mut().zip(&self.batch.columns) {
-            let (offsets, lengths) =
-                (&of_run.offsets[self.records.clone()], &of_run.lengths[self.records.clone()]);
             let source = |from| &self.memory[from as usize..];
-            batch.payload = copy_field((offsets, lengths), source, column, memory, batch.payload);
+            let values = (of_run, &self.records);
+            batch.payload = copy_field(values, source, column, memory, batch.payload);
         }
     }
 }
@@ -168,8 +184,8 @@ mod tests {
 
     fn values(batch: &Batch, memory: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
         let value = |column: &Column, record: usize| {
-            let (offset, length) = (column.offsets[record], column.lengths[record] as usize);
-            (offset != ABSENT).then(|| memory[offset as usize..][..length].to_vec())
+            let (offset, length) = column.get(record);
+            (offset != ABSENT).then(|| memory[offset as usize..][..length as usize].to_vec())
         };
         let record = |record| batch.columns.iter().map(|column| value(column, record)).collect();
         (0..batch.records).map(record).collect()
@@ -187,8 +203,7 @@ mod tests {
                     }
                     None => (ABSENT, 0),
                 };
-                column.offsets.push(offset);
-                column.lengths.push(length);
+                column.push(offset, length);
                 batch.absent |= offset == ABSENT;
             }
             batch.starts.push(record as u64);
@@ -231,7 +246,7 @@ mod tests {
             let expected = ValueSpan::in_any_order(&batch.columns, &records);
             prop_assert_eq!(ValueSpan::of(&batch.columns, &records), expected.clone());
             let values = |record: usize| {
-                batch.columns.iter().map(move |of| (of.offsets[record], of.lengths[record]))
+                batch.columns.iter().map(move |of| of.get(record))
             };
             let end = |(offset, length): (u32, u32)| offset.saturating_add(length);
             let first = values(records.start).map(|(offset, _)| offset).min();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pipemill_types::{ABSENT, Column, ErrorKind, Fault, printable};
+use pipemill_types::{ABSENT, Column, ErrorKind, Even, Fault, printable};
 use wasmtime::component::{ComponentType, Lift};
 
 use super::{DecodedRecords, IN_PAYLOAD, LengthRule};
@@ -212,7 +212,7 @@ impl DecodedRecords {
             let sums = &mut sums[..part.len()];
             sums.fill(0);
             for column in &self.columns[..self.fields.len()] {
-                let lengths = column.lengths[part.clone()].iter();
+                let lengths = column.lengths()[part.clone()].iter();
                 sums.iter_mut().zip(lengths).for_each(|(sum, length)| *sum += u64::from(*length));
             }
             if let Some(at) = sums.iter().position(|sum| *sum > max) {
@@ -246,9 +246,7 @@ fn find<'a>(span: u64, chunk: &'a [u8], payload: &'a [u8]) -> Option<Place<'a>> 
 /// Adds values of one size.
 fn add_even(column: &mut Column, values: &Place<'_>, records: usize, size: u32) {
     // The values lie in memory that 31 bits can count, so nothing overflows.
-    let offset = |record: u32| values.at.wrapping_add(record.wrapping_mul(size));
-    column.offsets.extend((0..records as u32).map(offset));
-    column.lengths.resize(column.lengths.len() + records, size);
+    column.extend_even(Even { first: values.at, size, records: records as u32 });
 }
 
 /// Adds values between offsets. The error says what is wrong with the offsets.
@@ -261,9 +259,10 @@ fn add_sized(column: &mut Column, values: &Place<'_>, offsets: &[u8]) -> Result<
         return Err(format!("with an offset of {last} in {size} bytes of values"));
     }
     let numbers = || offsets.iter().map(|offset| u32::from_le_bytes(*offset));
-    column.offsets.extend(starts.iter().map(|at| values.at.wrapping_add(u32::from_le_bytes(*at))));
+    let (to_offsets, to_lengths) = column.lists();
+    to_offsets.extend(starts.iter().map(|at| values.at.wrapping_add(u32::from_le_bytes(*at))));
     let mut is_ordered = true;
-    column.lengths.extend(numbers().zip(numbers().skip(1)).map(|(start, end)| {
+    to_lengths.extend(numbers().zip(numbers().skip(1)).map(|(start, end)| {
         is_ordered &= start <= end;
         end.wrapping_sub(start)
     }));
@@ -278,9 +277,15 @@ fn add_sized(column: &mut Column, values: &Place<'_>, offsets: &[u8]) -> Result<
 /// Makes the last `records` values absent where the bit of a record is not set. Returns whether
 /// there is one.
 fn remove_absent(column: &mut Column, records: usize, bits: &[u8]) -> bool {
-    let from = column.offsets.len() - records;
-    let offsets = column.offsets[from..].chunks_mut(8);
-    let lengths = column.lengths[from..].chunks_mut(8);
+    let is_last = |at: usize| at + 1 == records.div_ceil(8);
+    let all = |at: usize| if is_last(at) { u8::MAX >> ((8 - records % 8) % 8) } else { u8::MAX };
+    if bits.iter().enumerate().all(|(at, bits)| bits & all(at) == all(at)) {
+        return false;
+    }
+    let (offsets, lengths) = column.lists();
+    let from = offsets.len() - records;
+    let offsets = offsets[from..].chunks_mut(8);
+    let lengths = lengths[from..].chunks_mut(8);
     let mut has_absent = false;
     for ((offsets, lengths), bits) in offsets.zip(lengths).zip(bits) {
         if *bits == u8::MAX {

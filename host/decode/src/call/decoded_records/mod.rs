@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pipemill_types::{
-    ABSENT, AddedValue, Column, Fault, Field, list_problem, printable, remove_ranges,
+    ABSENT, AddedValue, Column, Even, Fault, Field, list_problem, printable, remove_ranges,
 };
 
 use crate::sandbox::account::Account;
@@ -117,10 +117,7 @@ impl DecodedRecords {
     /// Removes all records. The fields and the allocated memory stay.
     pub(crate) fn clear(&mut self) {
         self.errors.clear();
-        for column in &mut self.columns {
-            column.offsets.clear();
-            column.lengths.clear();
-        }
+        self.columns.iter_mut().for_each(Column::clear);
         self.payload.clear();
         self.starts.clear();
         self.records = 0;
@@ -169,21 +166,22 @@ impl DecodedRecords {
                     self.payload.resize(start, 0);
                     let numbers = first..first + records as u64;
                     self.payload.extend(numbers.flat_map(u64::to_le_bytes));
-                    let size = size_of::<u64>();
-                    column.offsets.extend((start..).step_by(size).take(records).map(value_at));
-                    column.lengths.resize(records, size as u32);
+                    let (first, size) = (value_at(start), size_of::<u64>() as u32);
+                    column.extend_even(Even { first, size, records: records as u32 });
                     self.has_payload = true;
                 }
                 AddedValue::Same(Some(value)) => {
                     self.payload.resize(start, 0);
                     self.payload.extend_from_slice(value);
-                    column.offsets.resize(records, value_at(start));
-                    column.lengths.resize(records, value.len() as u32);
+                    let (offsets, lengths) = column.lists();
+                    offsets.resize(records, value_at(start));
+                    lengths.resize(records, value.len() as u32);
                     self.has_payload = true;
                 }
                 AddedValue::Same(None) => {
-                    column.offsets.resize(records, ABSENT);
-                    column.lengths.resize(records, 0);
+                    let (offsets, lengths) = column.lists();
+                    offsets.resize(records, ABSENT);
+                    lengths.resize(records, 0);
                     self.absent = true;
                 }
             }
@@ -218,8 +216,8 @@ impl DecodedRecords {
     /// Checks that no field is absent that is not nullable.
     fn check_absent(&self) -> Result<(), Fault> {
         let fields = self.fields.iter().zip(&self.columns).filter(|(field, _)| !field.nullable);
-        for (field, column) in fields {
-            let new = &column.offsets[self.records..];
+        for (field, column) in fields.filter(|(_, column)| column.even().is_none()) {
+            let new = &column.offsets()[self.records..];
             if let Some(row) = new.iter().position(|offset| *offset == ABSENT) {
                 return Err(Fault::contract(format!(
                     "record {} of the call lacks the field `{}`, which is not declared nullable",
@@ -240,7 +238,7 @@ impl DecodedRecords {
         account: &mut Account,
     ) -> wasmtime::Result<()> {
         let column = &self.columns[field];
-        let new = column.offsets.iter().zip(&column.lengths).enumerate().skip(self.records);
+        let new = column.offsets().iter().zip(column.lengths()).enumerate().skip(self.records);
         for (record, (offset, length)) in new.filter(|(_, (offset, _))| **offset != ABSENT) {
             let bytes = if offset & IN_PAYLOAD == 0 { chunk } else { &self.payload };
             let from = (offset & !IN_PAYLOAD) as usize;
@@ -281,8 +279,11 @@ impl DecodedRecords {
             if *rule == LengthRule::Any {
                 continue;
             }
+            if column.even().is_some_and(|even| rule.allows(even.first, even.size)) {
+                continue;
+            }
             let (offsets, lengths) =
-                (&column.offsets[self.records..], &column.lengths[self.records..]);
+                (&column.offsets()[self.records..], &column.lengths()[self.records..]);
             let pairs = offsets.iter().zip(lengths);
             if pairs.clone().fold(true, |good, (at, length)| good & rule.allows(*at, *length)) {
                 continue;
@@ -306,10 +307,7 @@ impl DecodedRecords {
     /// Removes the records that a refused call of the decoder has added. `payload` is the length of
     /// the payload before that call.
     fn truncate(&mut self, payload: usize) {
-        for column in &mut self.columns {
-            column.offsets.truncate(self.records);
-            column.lengths.truncate(self.records);
-        }
+        self.columns.iter_mut().for_each(|column| column.truncate(self.records));
         self.payload.truncate(payload);
     }
 }

@@ -152,9 +152,9 @@ impl DecodedRecords {
     fn append_single(&mut self, sizes: (u64, u64), spans: &[u64]) -> Result<(), Fault> {
         let (chunk, column) = (sizes.0, &mut self.columns[0]);
         let (mut records_end, mut bad, mut all_bits) = (self.end, false, 0u64);
-        let from = column.offsets.len();
-        column.lengths.extend(spans.iter().map(|span| *span as u32));
-        column.offsets.extend(spans.iter().map(|span| {
+        let (from, (offsets, lengths)) = (column.len(), column.lists());
+        lengths.extend(spans.iter().map(|span| *span as u32));
+        offsets.extend(spans.iter().map(|span| {
             let (offset, end) = (span >> 32, (span >> 32) + (span & 0xffff_ffff));
             all_bits |= span;
             bad |= (offset < records_end) | (end > chunk);
@@ -169,8 +169,7 @@ impl DecodedRecords {
             self.end = records_end;
             return Ok(());
         }
-        column.offsets.truncate(from);
-        column.lengths.truncate(from);
+        column.truncate(from);
         self.append_rows(sizes, spans)
     }
 
