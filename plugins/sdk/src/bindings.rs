@@ -2205,10 +2205,10 @@ pub mod exports {
                     /// Bytes of the object and its companions, in the order in which they are shown.
                     pub ranges: _rt::Vec<Range>,
                     /// How many records a stream emits of the bytes of this part, if the decoder knows: from the
-                    /// directory, for example. None: it is not known before they are decoded. The host counts them. A
-                    /// part with another number of records is an error, unless errors in it were skipped. A stream that
-                    /// is shown all bytes of a part with a count, and reports no error, consumes them and emits all
-                    /// records of it, without a byte of the next part and without `end-of-input`.
+                    /// directory, for example. None: it is not known before they are decoded. The host counts them:
+                    /// another number is an error, unless errors in the part were skipped. So that it can count, it
+                    /// shows a stream all bytes before such a part, and all bytes up to its end, without one after
+                    /// them; the stream consumes them, unless it reports an error.
                     pub records: Option<u64>,
                 }
                 impl ::core::fmt::Debug for Part {
