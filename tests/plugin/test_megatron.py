@@ -312,9 +312,9 @@ def test_the_kit_tests_pairs():
 
 def test_blocks_of_an_object_have_one_plan(counted, tmp_path):  # noqa: F811
     dataset = tmp_path / "buckets/data/train/a.bin"
-    # More parts than one: a part has 65,536 sequences.
-    count = 300_000
-    write(dataset, [[[number % 1000] for number in range(count)]])
+    # Several parts: each has 65,536 sequences at most.
+    count = 250_000
+    write(dataset, [np.arange(32 * count, dtype=np.uint16).reshape(count, 32)])
     index = tmp_path / "train.index"
     pipemill.index(f"{counted.bucket}/a.bin", index, decoder="megatron", distance="16KiB")
     del counted.ranges[:]

@@ -56,7 +56,8 @@ impl Planned {
         self.planner.as_mut()
     }
 
-    /// Begins to plan the next object, if the last one was in a store.
+    /// Begins to plan the next object, if the last one was in a store: others can be read while it
+    /// is.
     fn plan_ahead(&mut self) {
         let Some(planner) = self.planner.take_if(|planner| planner.is_store) else { return };
         if self.thread.is_none() {
@@ -79,7 +80,7 @@ impl Source for Planned {
             (None, Some(planner)) => planner.next(offset),
             (None, None) => Ok(SourceEvent::End),
         };
-        if self.can_reread && matches!(next, Ok(SourceEvent::Object(_))) {
+        if matches!(next, Ok(SourceEvent::Object(_))) {
             self.plan_ahead();
         }
         next
