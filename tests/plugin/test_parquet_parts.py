@@ -160,8 +160,9 @@ def test_only_the_wanted_columns_are_fetched_from_s3(counted, tmp_path):  # noqa
 
 def test_the_next_object_is_planned_while_one_is_read(counted, tmp_path):  # noqa: F811
     sizes, rng = {}, random.Random(4)
+    (tmp_path / "buckets/data/rows").mkdir()
     for number in range(4):
-        path = tmp_path / f"buckets/data/train/{number}.parquet"
+        path = tmp_path / f"buckets/data/rows/{number}.parquet"
         pq.write_table(rows(number * 60_000, 60_000, rng), path, row_group_size=20_000)
         sizes[path.name] = path.stat().st_size
         # Smaller objects are fetched as a whole.
@@ -180,8 +181,8 @@ def test_the_next_object_is_planned_while_one_is_read(counted, tmp_path):  # noq
             held.append((name, following.wait(PATIENCE)))
 
     counted.before = before
-    args = ["-d", "parquet", "--output", "count", f"{counted.bucket}/"]
-    done = run("cat", *args)
+    address = counted.bucket.replace("train", "rows")
+    done = run("cat", "-d", "parquet", "--output", "count", f"{address}/")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == b"240000"
     assert {name for name, _ in held} == set(list(sizes)[:3])
