@@ -10,6 +10,8 @@ import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
 from e2e import PATIENCE, PIPEMILL
+from pipemill.objects import list_objects
+from pipemill.tasks import TaskReader
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures/frozen"
 PLUGIN = (FIXTURES / "c.wasm").read_bytes()
@@ -111,6 +113,11 @@ def test_cat_run_open_and_check_use_it_alike(place):
     with pipemill.open(place.train, trust=TRUSTED, timeout=PATIENCE) as stream:
         assert [text for batch in stream for text in batch.records()] == WORDS
     assert [one["string"] for one in pipemill.cat(place.train, trust=[TRUSTED])] == WORDS
+    # As the tasks of Hugging Face's datasets and of Ray read it: object by object.
+    names = [one.name for one in list_objects(place.train)]
+    reader = TaskReader(place.train, names, None, trust=TRUSTED, timeout=PATIENCE)
+    with reader.open(names) as stream:
+        assert [text for batch in stream for text in batch.records()] == WORDS
     for source in ('file = "train/a.pstr"', 'glob = "train/*.pstr"', 'files = ["train/a.pstr"]'):
         assert "nothing wrong" in place.done("config", "check", "--try", place.config(source, trust(TRUSTED))).stdout
     assert "decoder  mine@1.2" in place.done("schema", "--trust", TRUSTED, "train").stdout

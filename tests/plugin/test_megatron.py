@@ -12,6 +12,7 @@ import numpy as np
 import pipemill
 import pytest
 from bucket import bucket  # noqa: F401 (a fixture)
+from counting import counted  # noqa: F401 (a fixture)
 from e2e import PATIENCE, run
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "plugins/megatron/tests/fixtures"
@@ -307,3 +308,21 @@ def test_the_kit_tests_pairs():
         done = run("plugin", "test", "megatron", *words, "--cases", "60", "--data", FIXTURES / f"{name}.bin")
         assert done.returncode == 0, done.stdout + done.stderr
         assert b"every instance makes the same plan" in done.stdout
+
+
+def test_blocks_of_an_object_have_one_plan(counted, tmp_path):  # noqa: F811
+    dataset = tmp_path / "buckets/data/train/a.bin"
+    # Several parts: each has 65,536 sequences at most.
+    count = 250_000
+    write(dataset, [np.arange(32 * count, dtype=np.uint16).reshape(count, 32)])
+    index = tmp_path / "train.index"
+    pipemill.index(f"{counted.bucket}/a.bin", index, decoder="megatron", distance="16KiB")
+    del counted.ranges[:]
+    shuffle = {"seed": 3, "blocks": "64KiB"}
+    with pipemill.open(index, batch=10_000, shuffle=shuffle, add_fields=["__index__"]) as stream:
+        found = [int(one) for batch in stream for one in batch["__index__"]]
+    assert found != sorted(found) and sorted(found) == list(range(count))
+    heads = [wanted for name, wanted in counted.ranges if name == "a.idx" and wanted == "bytes=0-33"]
+    tokens = {wanted for name, wanted in counted.ranges if name == "a.bin"}
+    # Before the stream, one more is made to look at the first records.
+    assert len(heads) <= 2 and len(tokens) >= 4, (heads, tokens)

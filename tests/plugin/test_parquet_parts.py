@@ -5,13 +5,14 @@ Its records are those of the whole file, wherever a run begins, and no other byt
 import io
 import random
 import shutil
+import threading
 
 import pipemill
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from counting import bucket, counted  # noqa: F401 (fixtures)
-from e2e import run
+from e2e import PATIENCE, run
 from test_parquet import decode, same, table, write
 
 #: The smallest file that is read in parts.
@@ -155,6 +156,39 @@ def test_only_the_wanted_columns_are_fetched_from_s3(counted, tmp_path):  # noqa
         # The first records are read before, too: to find the decoder, and to fit the slots.
         _, fetched = counted.taken()
         assert fetched < 1.1 * wanted + (1 << 20), f"{workers} workers, {options}: {fetched} of {path.stat().st_size} bytes"
+
+
+def test_the_next_object_is_planned_while_one_is_read(counted, tmp_path):  # noqa: F811
+    sizes, rng = {}, random.Random(4)
+    (tmp_path / "buckets/data/rows").mkdir()
+    for number in range(4):
+        path = tmp_path / f"buckets/data/rows/{number}.parquet"
+        pq.write_table(rows(number * 60_000, 60_000, rng), path, row_group_size=20_000)
+        sizes[path.name] = path.stat().st_size
+        # Smaller objects are fetched as a whole.
+        assert sizes[path.name] > 1 << 20
+    asked, held = {name: threading.Event() for name in sizes}, []
+
+    def before(name, wanted):
+        if name not in asked:
+            return
+        first, last = map(int, wanted.removeprefix("bytes=").split("-"))
+        following = asked.get(f"{int(name[0]) + 1}.parquet")
+        if first == 0 or last == sizes[name] - 1:
+            asked[name].set()
+        elif following:
+            # Its first data do not come before something of the next object is asked for.
+            held.append((name, following.wait(PATIENCE)))
+
+    counted.before = before
+    address = counted.bucket.replace("train", "rows")
+    done = run("cat", "-d", "parquet", "--output", "count", f"{address}/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == b"240000"
+    assert {name for name, _ in held} == set(list(sizes)[:3])
+    assert all(was_asked for _, was_asked in held), held
+    # What is requested ahead is read: nothing is requested again.
+    assert len(set(counted.ranges)) == len(counted.ranges), counted.ranges
 
 
 def test_many_objects_and_states_in_s3(counted, folder, tmp_path):  # noqa: F811

@@ -282,6 +282,31 @@ fn cases() -> Vec<Case> {
         plugin("plan-large", &["has a plan of 9437248 bytes; expected at most 8388608", AUTHOR]),
         plugin("plan-many-parts", &["has a plan of 8960000 bytes; expected at most", AUTHOR]),
         plugin("plan-huge", &["has no plan: ", AUTHOR]),
+        plugin(
+            "plan-count-of-nothing",
+            &["says that part 0 of its plan has 2 records, and the part has no bytes", AUTHOR],
+        ),
+        Case {
+            records: [b"<", &INPUT[..4]].concat().chunks(1).map(<[u8]>::to_vec).collect(),
+            ..plugin(
+                "plan-count-more",
+                &["says that part 0 of its plan has 6 records, and has found 5 in it", AUTHOR],
+            )
+        },
+        Case {
+            records: [b"<", &INPUT[..8]].concat().chunks(1).map(<[u8]>::to_vec).collect(),
+            ..plugin(
+                "plan-count-fewer",
+                &["says that part 1 of its plan has 3 records, and has found 4 in it", AUTHOR],
+            )
+        },
+        Case {
+            records: [b"<", &INPUT[..8]].concat().chunks(1).map(<[u8]>::to_vec).collect(),
+            ..plugin(
+                "plan-count-last",
+                &["says that part 1 of its plan has 5 records, and has found 4 in it", AUTHOR],
+            )
+        },
         // What it says of errors.
         plugin("bad-at-open", &["reported bad bytes outside of `decode`", AUTHOR]),
         plugin("bad-outside", &["bad bytes from 15 to 17 in a chunk of 16", AUTHOR]),
@@ -432,6 +457,7 @@ fn odd_plans_are_followed_as_far_as_they_go() {
         finish(&mut command)
     };
     assert_eq!(cat("plan-odd", "input").with_code(0).stdout, b"<89abcdef012345672345");
+    assert_eq!(cat("plan-count", "input").with_code(0).stdout, b"<01234567");
     assert_eq!(cat("plan-empty", "input").with_code(0).stdout, b"");
     cat("plan-much", "large").with_code(65).says(&["wants to see", "expected at most 33554432"]);
 }

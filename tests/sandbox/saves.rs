@@ -29,7 +29,7 @@ limit = int(sys.argv[1])
 with pipemill.connect('train') as stream:
     for epoch in stream.epochs():
         for batch in epoch:
-            print(*(struct.unpack('<Q', x)[0] for x in batch.records()), flush=True)
+            print(*(struct.unpack('<Q', x[:8])[0] for x in batch.records()), flush=True)
             limit -= 1
             if limit == 0:
                 with open('state.json', 'w') as file:
@@ -85,9 +85,12 @@ fn a_run_that_is_killed_goes_on_with_what_the_decoder_has_saved() {
     place.write("data/a", object());
     place.write("data/b", object());
     let whole: Vec<u64> = (1..=RECORDS).chain(1..=RECORDS).collect();
-    for (misdeed, workers, limit) in
-        [("framed-carry", 1, 7), ("framed-carry", 2, 20), ("framed-carry-large", 1, 7)]
-    {
+    for (misdeed, workers, limit) in [
+        ("framed-carry", 1, 7),
+        ("framed-carry", 2, 20),
+        ("framed-carry-long", 2, 12),
+        ("framed-carry-large", 1, 7),
+    ] {
         config(&place, misdeed, &format!("workers = {workers}"));
         let (mut numbers, log) = run(&place, &python, &[], limit);
         assert_eq!(numbers.len(), 16 * limit, "{log}");
@@ -96,17 +99,19 @@ fn a_run_that_is_killed_goes_on_with_what_the_decoder_has_saved() {
         let (rest, log) = run(&place, &python, &["--resume", "state.json"], 0);
         numbers.extend(rest);
         assert_eq!(numbers, whole, "{log}");
-        // What several workers decode comes in portions, and each of them has the place of its first
-        // record. When a portion of such short records leaves depends on time.
-        if workers > 1 {
+        // What several workers decode comes in portions of at most 4 MiB, and each of them has the
+        // place of its first record. When a portion of such short records leaves depends on time.
+        if workers > 1 && misdeed == "framed-carry" {
             continue;
         }
         let offset = state["offset"].as_u64().expect("a number");
         assert!(state["identity"].as_str().expect("a text").contains("saved:"), "{state}");
-        // The batch is less than 4 MiB and a chunk after the place.
+        // The batch, or the portion that it is of, is less than 4 MiB and a chunk after the place.
         let in_object = (16 * (limit as u64 - 1)) % RECORDS;
         let at = offset / (PAYLOAD as u64 + 4);
-        assert!(at <= in_object && in_object - at < 80, "record {at}, not {in_object}");
+        let portion = if workers > 1 { 80 } else { 0 };
+        let is_near = at <= in_object && in_object - at < 80 + portion;
+        assert!(is_near, "record {at}, not {in_object}");
         let says = format!("I go on after {at} records, at 0 {offset}");
         assert!(log.contains(&says), "{says}: {log}");
     }

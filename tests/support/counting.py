@@ -16,8 +16,12 @@ class Counted:
     def __init__(self, bucket):
         self.bucket = bucket
         self.gets = []
+        #: The objects and ranges of all requests, in the order in which they came.
+        self.ranges = []
         #: Number of requests for lists.
         self.lists = 0
+        #: Called with the object and the range of each request before it is passed on.
+        self.before = lambda name, wanted: None
         self._lock = threading.Lock()
 
     def add(self, target, length):
@@ -36,6 +40,10 @@ def _handler(server, counted):
         protocol_version = "HTTP/1.1"
 
         def _pass_on(self):
+            if self.command == "GET" and "list-type" not in self.path:
+                name, wanted = self.path.split("?")[0].split("/")[-1], self.headers["range"]
+                counted.ranges.append((name, wanted))
+                counted.before(name, wanted)
             upstream = http.client.HTTPConnection(server)
             upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():

@@ -129,6 +129,16 @@ fn checked(parts: &[PlanPart], sizes: &[u64]) -> Result<Plan, Fault> {
             "has a plan of {bytes} bytes; expected at most {MAX_PLAN_BYTES}"
         )));
     }
+    let is_empty = |part: &PlanPart| {
+        part.context.is_empty() && part.ranges.iter().all(|range| range.length == 0)
+    };
+    let has_lost = |part: &PlanPart| is_empty(part) && part.records.is_some_and(|count| count > 0);
+    if let Some(number) = parts.iter().position(has_lost) {
+        let records = parts[number].records.unwrap_or_default();
+        return Err(Fault::contract(format!(
+            "says that part {number} of its plan has {records} records, and the part has no bytes"
+        )));
+    }
     let ranges = parts.iter().flat_map(|part| &part.ranges);
     if let Some(range) = ranges.copied().find(|range| range.within(sizes).is_none()) {
         return Err(outside(range, sizes));

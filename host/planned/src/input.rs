@@ -20,9 +20,20 @@ const MAX_REQUESTS: usize = 4;
 
 /// An object whose parts are read.
 pub(crate) struct PlannedObject {
-    pub(crate) plan: Plan,
+    plan: Arc<Plan>,
     /// The object and its companions as they are stored.
-    pub(crate) stored: Mutex<Vec<Stored>>,
+    stored: Mutex<Vec<Stored>>,
+    /// The requests that were made before anybody reads the object.
+    begun: Mutex<Option<Begun>>,
+}
+
+/// Requests for the first bytes that are read.
+struct Begun {
+    /// Byte of the plan at which who reads them begins.
+    at: u64,
+    /// Byte of the plan from which on nothing is requested yet.
+    requested: u64,
+    requests: VecDeque<Request>,
 }
 
 /// The object, or one of its companions.
@@ -39,6 +50,19 @@ impl Stored {
 }
 
 impl PlannedObject {
+    pub(crate) fn new(plan: Arc<Plan>, stored: Vec<Stored>) -> Self {
+        Self { plan, stored: Mutex::new(stored), begun: Mutex::default() }
+    }
+
+    /// The requests that were made for who begins at this byte of the plan.
+    fn take_begun(&self, at: u64) -> Option<Begun> {
+        self.begun().take_if(|begun| begun.at == at)
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Option<Begun>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The bytes of the object, or of a companion, in this range.
     fn range(&self, of: usize, range: Range<u64>) -> Result<Box<dyn Input>, SourceError> {
         // The plan was checked.
@@ -108,9 +132,36 @@ impl PlannedInput {
         Self { jump, ..Self::new(object, if header > 0 { 0 } else { at }) }
     }
 
+    /// Requests the bytes of the first part before anybody reads them, as far as there is room for
+    /// them. Bytes from `end` on will most likely not be read.
+    pub(crate) fn begin(&mut self, end: u64) -> Result<(), SourceError> {
+        self.ahead_to = self.object.plan.parts().next_start(self.at.saturating_add(1)).min(end);
+        // The bytes after a header are at another place.
+        if self.jump.is_none() {
+            self.request_more(false)?;
+        }
+        let (at, requested, requests) = (self.at, self.requested, &mut self.requests);
+        let begun = Begun { at, requested, requests: std::mem::take(requests) };
+        *self.object.begun() = Some(begun).filter(|begun| !begun.requests.is_empty());
+        self.requested = at;
+        self.ahead_to = end;
+        Ok(())
+    }
+
     /// Requests bytes of the object and its companions: those that are read next, and as many after
     /// them as there is room for.
     fn request(&mut self) -> Result<(), SourceError> {
+        if self.requests.is_empty()
+            && let Some(Begun { requested, requests, .. }) = self.object.take_begun(self.requested)
+        {
+            (self.requested, self.requests) = (requested, requests);
+        }
+        self.request_more(true)
+    }
+
+    /// Requests bytes after those that are requested. `is_needed`: the first of all of them is read
+    /// now.
+    fn request_more(&mut self, is_needed: bool) -> Result<(), SourceError> {
         while self.requests.len() < MAX_REQUESTS
             && let Some(run) = self.object.plan.run_with(self.requested)
         {
@@ -119,7 +170,7 @@ impl PlannedInput {
                 continue;
             };
             let begin = offset + (self.requested - run.at);
-            let is_ahead = !self.requests.is_empty();
+            let is_ahead = !is_needed || !self.requests.is_empty();
             if is_ahead && self.requested >= self.ahead_to {
                 break;
             }
@@ -204,7 +255,7 @@ impl Input for PlannedInput {
     }
 
     fn next_start(&self, offset: u64) -> Option<u64> {
-        Some(self.object.plan.next_start(offset))
+        Some(self.object.plan.parts().next_start(offset))
     }
 
     fn read(

@@ -5,6 +5,9 @@
 //! object for all who read it: offsets, sections, states and indexes count the bytes of the parts.
 //!
 //! - `source`: [`Planned`], a source whose objects are planned.
+//! - `planner`: opens the objects of a source, and makes their plans.
+//! - `ahead`: makes the plan of the next object while the last one is read.
+//! - `plan_cache`: the plans that were made last.
 //! - `reading`: how objects are read for a decoder.
 //! - `ask`: asks the decoder for the plan of an object, and checks the answers.
 //! - `memory`: a small object, all of whose bytes are in memory.
@@ -13,13 +16,18 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod ask;
 mod input;
 mod memory;
 mod plan;
+mod plan_cache;
+mod planner;
 mod reading;
 mod source;
 
 pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
+pub use plan_cache::KEPT_PLAN_BYTES;
+pub use planner::PlanMaker;
 pub use reading::read_for;
-pub use source::{PlanMaker, Planned};
+pub use source::Planned;

@@ -1,8 +1,10 @@
 //! A checked plan: which bytes follow each other, and where each part begins.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pipemill_decode::PlanPart;
+use pipemill_types::{PlanParts, PlannedPart};
 
 /// The bytes of an object that its decoder is shown, in order.
 #[derive(Debug)]
@@ -11,9 +13,8 @@ pub(crate) struct Plan {
     contexts: Vec<u8>,
     /// Not empty ones, in order and without a gap.
     runs: Vec<Run>,
-    /// Where parts begin that have bytes.
-    starts: Vec<u64>,
-    size: u64,
+    /// Those that have bytes.
+    parts: Arc<PlanParts>,
 }
 
 /// Bytes that follow each other in the place where they come from.
@@ -44,9 +45,10 @@ impl Plan {
     /// The plan of an object and its companions of these sizes. `None` if a range is not in them,
     /// or if all bytes together are more than 64 bits can count.
     pub(crate) fn of(parts: &[PlanPart], sizes: &[u64]) -> Option<Self> {
-        let mut plan = Self { contexts: Vec::new(), runs: Vec::new(), starts: Vec::new(), size: 0 };
-        for part in parts {
-            let start = plan.size;
+        let mut plan = Self { contexts: Vec::new(), runs: Vec::new(), parts: Arc::default() };
+        let mut with_bytes = Vec::with_capacity(parts.len());
+        for (number, part) in parts.iter().enumerate() {
+            let start = plan.end();
             let context = plan.contexts.len();
             plan.contexts.extend_from_slice(&part.context);
             plan.push(part.context.len() as u64, Origin::Contexts(context))?;
@@ -55,17 +57,23 @@ impl Plan {
                 let from = Origin::Object { of, offset: bytes.start };
                 plan.push(bytes.end - bytes.start, from)?;
             }
-            if plan.size > start {
-                plan.starts.push(start);
+            if plan.end() > start {
+                with_bytes.push(PlannedPart { number, start, records: part.records });
             }
         }
+        plan.parts = Arc::new(PlanParts::new(with_bytes, plan.end()));
         Some(plan)
+    }
+
+    /// The end of its last run.
+    fn end(&self) -> u64 {
+        self.runs.last().map_or(0, Run::end)
     }
 
     /// Adds bytes at the end.
     fn push(&mut self, length: u64, from: Origin) -> Option<()> {
-        let at = self.size;
-        self.size = at.checked_add(length)?;
+        let at = self.end();
+        at.checked_add(length)?;
         let last = self.runs.last_mut();
         match (last, from) {
             _ if length == 0 => {}
@@ -80,15 +88,20 @@ impl Plan {
         Some(())
     }
 
-    /// Number of its bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
+    /// Its parts.
+    pub(crate) fn parts(&self) -> &Arc<PlanParts> {
+        &self.parts
     }
 
-    /// The first start of a part at or after this byte, or the end.
-    pub(crate) fn next_start(&self, offset: u64) -> u64 {
-        let next = self.starts.partition_point(|start| *start < offset);
-        self.starts.get(next).copied().unwrap_or(self.size)
+    /// Number of its bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.parts.size()
+    }
+
+    /// Bytes that it takes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let runs = self.runs.len() * size_of::<Run>();
+        self.contexts.len() + runs + self.parts.all().len() * size_of::<PlannedPart>()
     }
 
     /// The run that has this byte; `None` at the end.
@@ -113,7 +126,8 @@ mod tests {
 
     fn part((context, ranges): (Vec<u8>, Vec<(u32, u64, u64)>)) -> PlanPart {
         let range = |(of, offset, length)| PlanRange { of, offset, length };
-        PlanPart { context, ranges: ranges.into_iter().map(range).collect() }
+        let records = context.first().map(|first| u64::from(*first));
+        PlanPart { context, ranges: ranges.into_iter().map(range).collect(), records }
     }
 
     proptest! {
@@ -126,7 +140,7 @@ mod tests {
             let objects: [Vec<u8>; 3] = [0, 50, 100].map(|first| (first..first + 100).collect());
             let parts: Vec<_> = parts.into_iter().map(part).collect();
             let (mut expected, mut starts) = (Vec::new(), Vec::new());
-            for part in &parts {
+            for (number, part) in parts.iter().enumerate() {
                 let start = expected.len();
                 expected.extend_from_slice(&part.context);
                 for range in &part.ranges {
@@ -135,7 +149,8 @@ mod tests {
                     expected.extend_from_slice(&object[from..from + range.length as usize]);
                 }
                 if expected.len() > start {
-                    starts.push(start as u64);
+                    let (start, records) = (start as u64, part.records);
+                    starts.push(PlannedPart { number, start, records });
                 }
             }
             let plan = Plan::of(&parts, &[100; 3]).expect("all ranges are in the objects");
@@ -151,10 +166,13 @@ mod tests {
                 at = run.end();
             }
             prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(plan.parts().all(), &starts);
             for offset in 0..=plan.size() {
-                let next = starts.iter().copied().find(|start| *start >= offset);
-                prop_assert_eq!(plan.next_start(offset), next.unwrap_or(plan.size()));
+                let next = starts.iter().find(|part| part.start >= offset).map(|part| part.start);
+                prop_assert_eq!(plan.parts().next_start(offset), next.unwrap_or(plan.size()));
             }
+            let all = starts.iter().map(|part| part.records).sum();
+            prop_assert_eq!(plan.parts().records(), all);
         }
     }
 

@@ -1,192 +1,108 @@
 //! A source whose objects are shown as the plans of their decoder have them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use pipemill_decode::{Limits, PlanInstance, Plugin};
 use pipemill_source::{
-    Awaited, Input, Object, SMALL_OBJECT, SeekPoint, Source, SourceError, SourceEvent, Start,
-    TotalSize, cache::CacheCounters, skip,
+    Awaited, SeekPoint, Source, SourceError, SourceEvent, Start, TotalSize, cache::CacheCounters,
 };
-use pipemill_types::{Fault, ListIdentity, ObjectFacts, StreamInfo, companions_extension};
+use pipemill_types::ListIdentity;
 
-use crate::ask::{Asked, NoPlan, ask};
-use crate::input::{PlannedInput, PlannedObject, Stored};
-use crate::memory::InMemory;
-
-/// The decoder that makes the plans of a channel, and what it is told.
-pub struct PlanMaker {
-    /// Name of the channel.
-    pub channel: String,
-    /// The decoder.
-    pub plugin: Plugin,
-    /// Its options.
-    pub options: Vec<(String, String)>,
-    /// Its limits.
-    pub limits: Limits,
-    /// Largest record in bytes.
-    pub max_record: u64,
-}
+use crate::ahead::{AheadThread, Next};
+use crate::planner::{PlanMaker, Planner};
 
 /// A source whose objects are planned. Objects that can't be read at several places, or of which
 /// the decoder makes no plan, are shown whole.
+///
+/// Of objects in a store, the next one is planned while the last one is read, and its first bytes
+/// are requested, as far as there is room for them.
 pub struct Planned {
-    inner: Box<dyn Source>,
-    maker: PlanMaker,
+    /// `None` while the thread has it.
+    planner: Option<Planner>,
+    /// The thread that plans the next object, once there was one in a store.
+    thread: Option<AheadThread>,
+    /// The event that was found ahead.
+    found: Option<Next>,
+    /// Name of the channel.
+    channel: String,
     /// The start of the next object. `None`: its first byte.
     start: Option<Start>,
+    can_reread: bool,
+    cache: Option<Arc<CacheCounters>>,
+    awaited: Awaited,
 }
 
 impl Planned {
     /// The objects of this source, planned by this decoder.
     pub fn new(inner: Box<dyn Source>, maker: PlanMaker) -> Self {
-        Self { inner, maker, start: None }
+        Self {
+            channel: maker.channel.clone(),
+            can_reread: inner.can_reread(),
+            cache: inner.cache(),
+            awaited: inner.awaited(),
+            planner: Some(Planner::new(inner, maker)),
+            thread: None,
+            found: None,
+            start: None,
+        }
     }
 
-    /// The object as its plan has it, from this byte on. `None` if a stop was requested.
-    fn planned(&self, object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
-        let Some(size) = object.facts.size.filter(|_| object.input.range(0..0).is_some()) else {
-            return self.whole(object, offset).map(Some);
-        };
-        if object.companions.len() != self.maker.plugin.companions().rules().len() {
-            return Err(self.without_companions(&object));
-        }
-        let Object { name, epoch, mut facts, input, companions, block, .. } = object;
-        let companions = companions.into_iter().map(|one| (one.name, one.size, one.input));
-        let (mut stored, mut sizes) = (Vec::new(), Vec::new());
-        // A block of an object is not all of it.
-        let mut room = if block.is_none() { SMALL_OBJECT } else { 0 };
-        for (name, mut size, mut input) in
-            std::iter::once((name.clone(), size, input)).chain(companions)
+    /// The planner, once it has found what it looks for.
+    fn planner(&mut self) -> Option<&mut Planner> {
+        if self.planner.is_none()
+            && let Some((thread, planner, found)) = self.thread.take().and_then(AheadThread::end)
         {
-            // A store sends all of a small object at once.
-            if input.room_ahead().is_some() && size <= room {
-                let Some(whole) = InMemory::read(input)? else { return Ok(None) };
-                size = whole.size();
-                room = room.saturating_sub(size);
-                input = Box::new(whole);
-            }
-            sizes.push(size);
-            stored.push(Stored { name, input });
+            (self.thread, self.planner, self.found) = (Some(thread), Some(planner), Some(found));
         }
-        facts.size = Some(sizes[0]);
-        let info = self.info(epoch, &name, &facts, &sizes[1..]);
-        let asked = self.ask(&info, &stored, &sizes).map_err(|why| error(&name, epoch, why))?;
-        let plan = match asked {
-            Asked::Stopped => return Ok(None),
-            Asked::Whole => {
-                let input = stored.swap_remove(0).input;
-                let companions = Vec::new();
-                let object = Object { name, facts, input, companions, ..object };
-                return self.whole(object, offset).map(Some);
-            }
-            Asked::Plan(plan) => plan,
+        self.planner.as_mut()
+    }
+
+    /// Begins to plan the next object, if the last one was in a store: others can be read while it
+    /// is.
+    fn plan_ahead(&mut self) {
+        let Some(planner) = self.planner.take_if(|planner| planner.is_store) else { return };
+        if self.thread.is_none() {
+            self.thread = AheadThread::new(&self.channel);
+        }
+        self.planner = match &self.thread {
+            Some(thread) => thread.begin(planner).err(),
+            None => Some(planner),
         };
-        (facts.size, facts.is_planned) = (Some(plan.size()), true);
-        let planned = PlannedObject { plan, stored: Mutex::new(stored) };
-        let planned = Arc::new(planned);
-        let mut input = Box::new(match block {
-            Some(block) => PlannedInput::with_header(planned, block.header.into(), block.offset),
-            None => PlannedInput::new(planned, offset),
-        });
-        input.read_ahead_to(block.and_then(|block| block.end).unwrap_or(u64::MAX));
-        let companions = Vec::new();
-        Ok(Some(Object { name, facts, input, companions, ..object }))
     }
-
-    /// What the decoder is told of an object that it plans.
-    fn info(&self, epoch: u32, name: &str, facts: &ObjectFacts, companions: &[u64]) -> StreamInfo {
-        let sizes = (!companions.is_empty()).then(|| companions_extension(companions));
-        StreamInfo {
-            channel: self.maker.channel.clone(),
-            epoch,
-            object: name.to_owned(),
-            max_record: self.maker.max_record,
-            facts: facts.clone(),
-            extensions: sizes.into_iter().collect(),
-            ..StreamInfo::default()
-        }
-    }
-
-    fn ask(&self, info: &StreamInfo, stored: &[Stored], sizes: &[u64]) -> Result<Asked, NoPlan> {
-        let PlanMaker { plugin, options, limits, .. } = &self.maker;
-        let mut instance = PlanInstance::new(plugin, info, limits)?;
-        ask(&mut instance, options, stored, sizes)
-    }
-
-    /// The error for an object that was opened before it was known that it has companions.
-    fn without_companions(&self, object: &Object) -> SourceError {
-        let decoder = self.maker.plugin.name();
-        let message = format!(
-            "was opened without its companions: the decoder `{decoder}`, which needs them, was not \
-             named"
-        );
-        SourceError::new(&object.name, message, format!("name it: decoder = {decoder:?}"))
-    }
-
-    /// The object without a plan, from this byte on.
-    ///
-    /// # Errors
-    /// Its decoder needs companions: without a plan, it is not shown them.
-    fn whole(&self, object: Object, offset: u64) -> Result<Object, SourceError> {
-        if let Some(rule) = self.maker.plugin.companions().rules().first() {
-            let decoder = self.maker.plugin.name();
-            let message = format!(
-                "can't be read at any place, as the decoder `{decoder}` reads it with its \
-                 companion ({rule}): it is a pipe, standard input, compressed or wrapped, or its \
-                 decoder makes no plan of it"
-            );
-            let remedy = "name an uncompressed file or object in S3 that lies beside its companion";
-            let error = SourceError::new(&object.name, message, remedy);
-            return Err(SourceError { epoch: Some(object.epoch), ..error });
-        }
-        if offset == 0 {
-            return Ok(object);
-        }
-        let input = match object.input.at(offset) {
-            Some(input) => input?,
-            None => skip(&object.name, object.input, 0, offset),
-        };
-        Ok(Object { input, ..object })
-    }
-}
-
-/// The error of an object without a plan.
-fn error(object: &str, epoch: u32, why: NoPlan) -> SourceError {
-    let error = match why {
-        NoPlan::Source(error) => error,
-        NoPlan::Decoder(Fault { kind, message, remedy, .. }) => SourceError {
-            kind,
-            ..SourceError::new(object, format!("has no plan: {message}"), remedy)
-        },
-    };
-    let name = error.object.unwrap_or_else(|| object.to_owned());
-    SourceError { object: Some(name), epoch: Some(epoch), ..error }
 }
 
 impl Source for Planned {
     fn next(&mut self) -> Result<SourceEvent, SourceError> {
-        let start = self.start.take();
-        match self.inner.next()? {
-            SourceEvent::Object(object) => {
-                let planned = self.planned(object, start.map_or(0, |start| start.offset))?;
-                Ok(planned.map_or(SourceEvent::End, SourceEvent::Object))
-            }
-            event => Ok(event),
+        let offset = self.start.take().map_or(0, |start| start.offset);
+        // It may find the event.
+        self.planner();
+        let next = match (self.found.take(), self.planner()) {
+            (Some(found), _) => found,
+            (None, Some(planner)) => planner.next(offset),
+            (None, None) => Ok(SourceEvent::End),
+        };
+        if matches!(next, Ok(SourceEvent::Object(_))) {
+            self.plan_ahead();
         }
+        next
     }
 
     fn start_at(&mut self, start: Start) -> Result<(), SourceError> {
-        if !self.inner.can_reread() {
+        let can_reread = self.can_reread;
+        let Some(planner) = self.planner() else { return Ok(()) };
+        if !can_reread {
             // Its objects have no plans.
-            return self.inner.start_at(start);
+            return planner.inner.start_at(start);
         }
-        self.start = Some(start);
         // What the offset counts is known when the object has a plan.
-        self.inner.start_at(Start { offset: 0, ..start })
+        let started = planner.inner.start_at(Start { offset: 0, ..start });
+        (self.start, self.found) = (Some(start), None);
+        started
     }
 
     fn expect_list(&mut self, list: Option<ListIdentity>) {
-        self.inner.expect_list(list);
+        if let Some(planner) = self.planner() {
+            planner.inner.expect_list(list);
+        }
     }
 
     fn start_from(&mut self, point: Option<Arc<SeekPoint>>) {
@@ -195,7 +111,7 @@ impl Source for Planned {
     }
 
     fn can_reread(&self) -> bool {
-        self.inner.can_reread()
+        self.can_reread
     }
 
     fn is_planned(&self) -> bool {
@@ -204,18 +120,26 @@ impl Source for Planned {
 
     fn end_epoch(&mut self) {
         self.start = None;
-        self.inner.end_epoch();
+        self.planner();
+        // The source has said already that the epoch has ended: that comes next.
+        if matches!(self.found, Some(Ok(SourceEvent::EpochEnd(_) | SourceEvent::End))) {
+            return;
+        }
+        self.found = None;
+        if let Some(planner) = self.planner() {
+            planner.inner.end_epoch();
+        }
     }
 
     fn total_size(&mut self) -> TotalSize {
-        self.inner.total_size()
+        self.planner().map(|planner| planner.inner.total_size()).unwrap_or_default()
     }
 
     fn cache(&self) -> Option<Arc<CacheCounters>> {
-        self.inner.cache()
+        self.cache.clone()
     }
 
     fn awaited(&self) -> Awaited {
-        self.inner.awaited()
+        self.awaited.clone()
     }
 }

@@ -16,7 +16,8 @@ use pipemill_decode::{
 use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{Companion, Input, Object, ReadOutcome, Source, SourceError, SourceEvent};
 use pipemill_types::{
-    ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, StreamInfo, planned_extension,
+    ABSENT, ErrorKind, Fault, Field, ObjectFacts, ObjectIdentity, PlanParts, StreamInfo,
+    planned_extension,
 };
 
 use super::slot_memories::SlotMemories;
@@ -40,6 +41,8 @@ pub struct PluginUnderTest {
     companions: Vec<Arc<[u8]>>,
     /// Whether its streams are shown the parts of a plan.
     pub(super) is_planned: bool,
+    /// The parts of the plan, if their records are counted.
+    parts: Arc<PlanParts>,
     /// Whether its records are known to come from compressed blocks: several records have one
     /// start, and errors may follow inside of the block.
     pub(super) has_blocks: bool,
@@ -55,6 +58,9 @@ struct WholeRuns(Mutex<Vec<WholeRun>>);
 
 /// An input, whether its errors were skipped, and its run.
 type WholeRun = (Arc<[u8]>, bool, Arc<DecodeRun>);
+
+/// The bytes of a plan, and its parts.
+pub(super) type PlannedBytes = (Vec<u8>, Arc<PlanParts>);
 
 /// Number of runs that are kept.
 const KEPT_RUNS: usize = 2;
@@ -174,6 +180,7 @@ impl PluginUnderTest {
             max_record,
             companions,
             is_planned,
+            parts: Arc::default(),
             has_blocks,
             work,
             whole_runs,
@@ -204,11 +211,17 @@ impl PluginUnderTest {
         Self { is_planned: true, ..self.clone() }
     }
 
-    /// The bytes of the parts of its plan of an input. `None` if it makes none.
+    /// The same plugin, whose streams are shown these parts of a plan, and whose records are
+    /// compared with the numbers that it gives.
+    pub(super) fn counted(&self, parts: &Arc<PlanParts>) -> Self {
+        Self { parts: parts.clone(), ..self.planned() }
+    }
+
+    /// The bytes of the parts of its plan of an input, and the parts. `None` if it makes none.
     ///
     /// # Errors
     /// The plugin fails, breaks the contract, or refuses the input.
-    pub(super) fn plan(&self, input: &Arc<[u8]>) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn plan(&self, input: &Arc<[u8]>) -> Result<Option<PlannedBytes>, String> {
         let maker = PlanMaker {
             channel: "test".to_owned(),
             plugin: self.plugin.clone(),
@@ -221,6 +234,7 @@ impl PluginUnderTest {
             pieces: Vec::new(),
             companions: self.companions.clone(),
             is_planned: false,
+            parts: Arc::default(),
             has_ranges: true,
         };
         let failed = |error: SourceError| error.in_full();
@@ -233,7 +247,7 @@ impl PluginUnderTest {
         while let ReadOutcome::Bytes(count) = object.input.read(&mut piece, None).map_err(failed)? {
             bytes.extend_from_slice(&piece[..count]);
         }
-        Ok(Some(bytes))
+        Ok(Some((bytes, object.facts.parts)))
     }
 
     /// The same plugin with another largest record. Its limits stay.
@@ -299,6 +313,7 @@ impl PluginUnderTest {
                 pieces: pieces.to_vec(),
                 companions: Vec::new(),
                 is_planned: self.is_planned,
+                parts: self.parts.clone(),
                 has_ranges: false,
             }),
             plugin,
@@ -446,6 +461,8 @@ struct SingleObject {
     companions: Vec<Arc<[u8]>>,
     /// Whether the bytes are those of a plan.
     is_planned: bool,
+    /// The parts of the plan, if their records are counted.
+    parts: Arc<PlanParts>,
     /// Whether it can be read at any place.
     has_ranges: bool,
 }
@@ -458,12 +475,13 @@ impl Source for SingleObject {
         let has_ranges = self.has_ranges;
         let input = Box::new(InputInPieces { bytes, at: 0, pieces, comes_next: true, has_ranges });
         let companions = std::mem::take(&mut self.companions).into_iter().enumerate();
+        let (is_planned, parts) = (self.is_planned, self.parts.clone());
         Ok(SourceEvent::Object(Object {
             epoch: 0,
             ordinal: 0,
             name: "input".to_owned(),
             identity: ObjectIdentity::default(),
-            facts: ObjectFacts { size, is_planned: self.is_planned, ..ObjectFacts::default() },
+            facts: ObjectFacts { size, is_planned, parts, ..ObjectFacts::default() },
             block: None,
             known: None,
             input,

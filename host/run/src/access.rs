@@ -11,6 +11,7 @@ pub use pipemill_access::AccessLimits;
 use pipemill_access::{Access, MakeChannel, serve};
 use pipemill_config::{self as config, Config, Indexed, Source, WorkerCount};
 use pipemill_decode::{Engine, ReadyPlugin};
+use pipemill_planned::read_for;
 use pipemill_ring::protocol;
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Order, Pattern, ReadSettings, Stop};
@@ -102,7 +103,7 @@ fn maker(
     let sources = Mutex::new(Sources::new(config.s3_budget, Stop::new()?));
     let mut channel = channel.clone();
     if let Some(reading) = channel.source.reading_mut() {
-        reading.companions = plugin.plugin.companions().clone();
+        *reading = read_for(Some(&plugin.plugin), std::mem::take(reading));
     }
     Ok(Box::new(move |list| {
         let mut sources = sources.lock().unwrap_or_else(PoisonError::into_inner);

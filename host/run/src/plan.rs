@@ -8,7 +8,7 @@ use pipemill_channel::{BACKGROUND_INFLATE_BYTES, MAX_FRAMING, Workers};
 use pipemill_config::{Channel, Config, DecoderRef, Source, WorkerCount};
 use pipemill_decode::{Builtin, Builtins};
 use pipemill_delivery::state_bytes;
-use pipemill_planned::{MAX_PLAN_BYTES, MAX_READ_BYTES};
+use pipemill_planned::{KEPT_PLAN_BYTES, MAX_PLAN_BYTES, MAX_READ_BYTES};
 use pipemill_ring::host::{Remedies, ServerConfig};
 use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
@@ -266,10 +266,12 @@ impl DecoderResources {
     }
 
     /// Largest number of bytes for the plans of its objects. Each worker has one open object, and
-    /// so has the thread that distributes them, and the instance that makes their plans.
+    /// so has the thread that distributes them, and the one that plans the next object; the
+    /// instance that makes their plans, and the plans that are kept, take memory, too.
     fn plans(&self, channel: &Channel) -> u64 {
-        let open = if self.workers > 1 { self.workers as u64 + 1 } else { 1 };
-        channel.limits.memory + MAX_READ_BYTES + open * (2 * MAX_PLAN_BYTES + SMALL_OBJECT)
+        let open = if self.workers > 1 { self.workers as u64 + 2 } else { 2 };
+        let of_instance = channel.limits.memory + MAX_READ_BYTES;
+        of_instance + KEPT_PLAN_BYTES + open * (2 * MAX_PLAN_BYTES + SMALL_OBJECT)
     }
 
     /// Largest number of bytes for inflating its objects. Each worker has one open object, and so

@@ -28,6 +28,7 @@
 //!   before they are allocated.
 //! - `mode`: how the batches of a channel are divided among its consumers.
 //! - `partition`: fields whose values are in the names of folders, such as `date=2024-01-01`.
+//! - `plan_parts`: the parts of an object's plan, and the numbers of their records.
 //! - `position`: positions in a channel's input, for messages and logs.
 //! - `printable`: text for people: one line without control characters and invisible characters.
 //! - `record_json`: prints a field's value as JSON: text as a string, numbers as numbers or nested
@@ -57,6 +58,7 @@ pub mod log;
 mod memory_budget;
 mod mode;
 mod partition;
+mod plan_parts;
 mod position;
 mod printable;
 pub mod record_json;
@@ -83,6 +85,7 @@ pub use list::{list_elements, list_problem};
 pub use memory_budget::{MemoryBudget, MemoryLimits, MemoryPart, OverBudget, TakenMemory};
 pub use mode::Mode;
 pub use partition::Partition;
+pub use plan_parts::{PlanParts, PlannedPart};
 pub use position::Position;
 pub use printable::{Printable, is_hidden, printable};
 pub use stream_info::{

@@ -1,6 +1,8 @@
 //! The facts of an object that its decoder gets before it decodes it.
 
-use super::Field;
+use std::sync::Arc;
+
+use super::{Field, PlanParts};
 
 /// Context passed to the decoder's `open`.
 #[derive(Debug, Clone, Default)]
@@ -71,4 +73,6 @@ pub struct ObjectFacts {
     pub etag: Option<String>,
     /// Whether its decoder has a plan of it. The size is then that of the plan's parts.
     pub is_planned: bool,
+    /// The parts of the plan. The host compares the numbers of their records.
+    pub parts: Arc<PlanParts>,
 }

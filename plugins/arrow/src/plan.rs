@@ -14,7 +14,7 @@ use crate::blocks::{Block, Blocks, END, footer_place};
 use crate::columns::Layout;
 use crate::message::{Framing, MARK, Message, MessageKind, Prefix};
 use crate::part::PartHead;
-use crate::pruned::Pruned;
+use crate::pruned::{Pruned, rows};
 use crate::stream::VERSIONS;
 use crate::{FILE_HEAD, Limits, MAGIC, schema};
 
@@ -175,7 +175,9 @@ impl Plan<'_> {
             }
         };
         let (context, size) = PartHead::context(number, (self.schema, &metadata), (before, rest));
-        (Part { context, ranges: ranges.into_iter().map(Into::into).collect() }, size)
+        let ranges = ranges.into_iter().map(Into::into).collect();
+        let records = head.and_then(|head| rows(head, self.layout));
+        (Part { context, ranges, records }, size)
     }
 }
 

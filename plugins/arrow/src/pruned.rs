@@ -106,6 +106,13 @@ impl Pruned {
     }
 }
 
+/// Number of rows of the batch with this prefix and metadata, if they are sound.
+pub(crate) fn rows(head: &[u8], layout: &Layout) -> Option<u64> {
+    let Prefix::Metadata(place) = Framing::Marked.read(head, head.len()) else { return None };
+    let message = sound(head.get(place)?)?;
+    BatchHeader::read(&message.header, layout.size).ok().map(|batch| batch.rows as u64)
+}
+
 /// The metadata of a batch.
 fn sound(metadata: &[u8]) -> Option<Message<'_>> {
     let message = Message::read(metadata).ok()?;

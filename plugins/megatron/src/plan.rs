@@ -44,7 +44,7 @@ pub(crate) fn plan(rules: &Rules, info: &StreamInfo, seen: &[Piece]) -> Next {
 }
 
 fn part_of(failure: &Failure) -> Part {
-    Part { context: failure.context(), ranges: Vec::new() }
+    Part { context: failure.context(), ..Part::default() }
 }
 
 /// What was read of a dataset.
@@ -348,7 +348,14 @@ impl Planner<'_> {
         ];
         let of_index = of_index.map(|bytes| PlanRange { of: INDEX, bytes });
         let ranges = of_index.into_iter().chain([tokens.into()]).collect();
-        Some(Part { context: head.bytes(), ranges })
+        let records = match self.rules.records {
+            Records::Sequences => head.sequences,
+            Records::Documents => head.indices.saturating_sub(1),
+            Records::Tokens { length, .. } => {
+                head.tokens / (u64::from(length) * self.index.token_bytes())
+            }
+        };
+        Some(Part { context: head.bytes(), ranges, records: Some(records) })
     }
 
     /// The document indices that tell the documents of the sequences between two cuts.

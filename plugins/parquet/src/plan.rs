@@ -39,7 +39,7 @@ pub(crate) fn plan(options: &Options, info: &StreamInfo, seen: &[Piece]) -> Resu
 fn part_of_error(error: &DecodeError) -> Part {
     let kind = if error.resume == Resume::Refused { Kind::Refused } else { Kind::Damaged };
     let context = PartHead::with(kind, 0, error.message.as_bytes(), 0);
-    Part { context, ranges: Vec::new() }
+    Part { context, ..Part::default() }
 }
 
 /// What was read of a file.
@@ -166,12 +166,13 @@ impl<'a> Parts<'a> {
     }
 
     fn with_footer(&self, number: u64, groups: Vec<RowGroup>, ranges: Vec<Range<u64>>) -> Part {
-        let rows = groups.iter().map(|group| group.rows).sum();
+        let rows: i64 = groups.iter().map(|group| group.rows).sum();
         let schema = self.schema.clone();
         let footer = Footer { rows, schema, groups, is_encrypted: false };
         let columns = ranges.iter().map(|range| range.end - range.start).sum();
         let context = PartHead::with(Kind::Group, number, &footer.bytes(), columns);
-        Part { context, ranges: ranges.into_iter().map(Into::into).collect() }
+        let ranges = ranges.into_iter().map(Into::into).collect();
+        Part { context, ranges, records: u64::try_from(rows).ok() }
     }
 }
 

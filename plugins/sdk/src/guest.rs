@@ -351,7 +351,7 @@ pub fn step<D: Decoder>(
 
 fn part(part: crate::Part) -> wit_plan::Part {
     let ranges = part.ranges.iter().map(range).collect();
-    wit_plan::Part { context: part.context, ranges }
+    wit_plan::Part { context: part.context, ranges, records: part.records }
 }
 
 fn range(range: &PlanRange) -> wit_plan::Range {

@@ -59,4 +59,8 @@ pub struct Part {
     pub context: Vec<u8>,
     /// Bytes of the object and its companions, in the order in which they are shown.
     pub ranges: Vec<PlanRange>,
+    /// How many records `decode` emits of these bytes, if the directory says it. `None`: it is not
+    /// known. The host counts them: another number is an error. With a count, `decode` consumes all
+    /// bytes of the part, and of those before it, when it is shown them and no byte after them.
+    pub records: Option<u64>,
 }

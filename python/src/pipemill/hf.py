@@ -45,6 +45,7 @@ def iterable(
     decoder: str | os.PathLike[str] | None = None,
     *,
     absent: Mapping[str, Any] | None = None,
+    trust: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -79,8 +80,8 @@ def iterable(
     Raises the errors of :func:`pipemill.open`, and :class:`SourceError` if objects can't be listed.
     """
     more: dict[str, Any] = dict(
-        options=options, fields=fields, add_fields=add_fields, batch=batch, workers=workers,
-        credits=credits, timeout=timeout, hold_timeout=hold_timeout,
+        trust=trust, options=options, fields=fields, add_fields=add_fields, batch=batch,
+        workers=workers, credits=credits, timeout=timeout, hold_timeout=hold_timeout,
         on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
     )  # fmt: skip

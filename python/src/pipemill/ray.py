@@ -56,6 +56,7 @@ def read(
     source: Source,
     decoder: str | os.PathLike[str] | None = None,
     *,
+    trust: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     fields: str | Sequence[str] | None = None,
     add_fields: str | Sequence[str] | None = None,
@@ -76,9 +77,9 @@ def read(
         data = pipemill.ray.read("s3://bucket/train/", "webdataset", fields="jpg,cls")
 
     :param source: as for :func:`pipemill.open`; all nodes must reach it by the same name.
-    :param decoder: as for :func:`pipemill.open`; as are `options`, `fields`, `add_fields`,
-        `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and `limits`. Each
-        read task counts its own errors.
+    :param decoder: as for :func:`pipemill.open`; as are `trust`, `options`, `fields`,
+        `add_fields`, `on_error`, `max_errors`, `quarantine`, `on_plugin_error`, `max_record` and
+        `limits`. Each read task counts its own errors.
     :param absent: the values for records that do not have a field, by the names of fields:
         ``absent={"age": -1, "note": ""}``. Without such a value it is null.
     :param rows_per_block: rows of each block; the last one of a read task may have fewer. A task
@@ -91,8 +92,8 @@ def read(
     Raises the errors of :class:`Datasource`.
     """
     objects = Datasource(
-        source, decoder, options=options, fields=fields, add_fields=add_fields, absent=absent,
-        rows_per_block=rows_per_block,
+        source, decoder, trust=trust, options=options, fields=fields, add_fields=add_fields,
+        absent=absent, rows_per_block=rows_per_block,
         on_error=on_error, max_errors=max_errors, quarantine=quarantine,
         on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
     )  # fmt: skip
@@ -120,6 +121,7 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         source: Source,
         decoder: str | os.PathLike[str] | None = None,
         *,
+        trust: str | Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         fields: str | Sequence[str] | None = None,
         add_fields: str | Sequence[str] | None = None,
@@ -136,8 +138,8 @@ class Datasource(ray.data.Datasource):  # type: ignore[misc]
         self._objects = list_objects(source)
         names = [one.name for one in self._objects]
         more = dict(
-            options=options, fields=fields, add_fields=add_fields, batch=rows_per_block,
-            tail="keep", on_error=on_error, max_errors=max_errors, quarantine=quarantine,
+            trust=trust, options=options, fields=fields, add_fields=add_fields,
+            batch=rows_per_block, tail="keep", on_error=on_error, max_errors=max_errors, quarantine=quarantine,
             on_plugin_error=on_plugin_error, max_record=max_record, limits=limits,
         )  # fmt: skip
         reader = TaskReader(source, names, decoder, **more)

@@ -12,6 +12,7 @@ use crate::batch::cut::CutPoint;
 use crate::errors::failure::SHOWN_BYTES;
 use crate::errors::policy::{ErrorPolicy, MAX_KEPT_BYTES};
 use crate::pump::added_values::AddedValues;
+use crate::pump::part_counts::PartCounts;
 use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{DecodedTo, SectionEnd};
 use crate::stats::monitor::Monitor;
@@ -59,6 +60,8 @@ pub(crate) struct DecodeLoop<'a, 'w, 's, S: Sink> {
     /// The values of the fields that are added to each record.
     pub(crate) added: AddedValues<'a>,
     pub(crate) numbers: RecordNumbers,
+    /// The records of the plan's parts.
+    pub(crate) parts: PartCounts,
     /// The end of the section. `None` if the whole object is decoded.
     pub(crate) section: Option<&'a mut (dyn SectionEnd + 'static)>,
     pub(crate) progress: Progress,
@@ -93,6 +96,10 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.learn_schema()?;
         self.progress.in_section = true;
         while !self.progress.input_ended && !self.progress.rest_skipped {
+            if self.room_in_parts() == 0 {
+                self.reach_part()?;
+                continue;
+            }
             if self.room() == 0 {
                 if self.is_section_over()? {
                     return self.builder.cut_at(CutPoint::ObjectEnd);
@@ -120,8 +127,38 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         }
         if !self.progress.rest_skipped {
             self.decode_available()?;
+            self.end_last_part()?;
         }
         self.builder.cut_at(CutPoint::ObjectEnd)
+    }
+
+    /// Bytes that may be read before the decoder has to use all bytes of the plan's parts so far.
+    fn room_in_parts(&self) -> usize {
+        let end = self.builder.position() + self.builder.len() as u64;
+        usize::try_from(self.parts.limit().saturating_sub(end)).unwrap_or(usize::MAX)
+    }
+
+    /// Lets the decoder use all bytes up to a part of the plan, and compares the records before it.
+    fn reach_part(&mut self) -> Result<(), StopReason> {
+        if self.has_unseen_bytes() {
+            self.decode_new_bytes()?;
+        }
+        let place = self.builder.position();
+        let reached = self.parts.reach(place, place + self.builder.len() as u64);
+        self.parts_compared(reached)
+    }
+
+    /// Compares the records of the plan's last part.
+    fn end_last_part(&mut self) -> Result<(), StopReason> {
+        let ended = self.parts.end_part(self.builder.position());
+        self.parts_compared(ended)
+    }
+
+    fn parts_compared(&mut self, compared: Result<(), Fault>) -> Result<(), StopReason> {
+        match compared {
+            Err(fault) if !self.progress.rest_skipped => self.plugin_failed(0, fault),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes that may be read before the end of the section.
@@ -219,6 +256,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             Some(saved) => self.builder.mark_saved(&saved.bytes),
             None => self.builder.mark_restart(header),
         }
+        self.parts.begin_at(offset);
         let schema_known = self.progress.schema_known;
         self.progress = Progress { schema_known, ..Progress::default() };
     }
@@ -247,19 +285,20 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.failure(0, changed_object(message))
     }
 
-    /// Reads once, also beyond the end of the section. A failure of the source ends the channel.
-    fn read(&mut self) -> Result<ReadOutcome, StopReason> {
+    /// Reads once, at most `most` bytes, also beyond the end of the section. A failure of the source
+    /// ends the channel.
+    fn read(&mut self, most: usize) -> Result<ReadOutcome, StopReason> {
         while self.room() == 0
             && let Some(section) = &mut self.section
         {
             section.go_beyond()?;
         }
-        self.try_read()?.map_err(|error| self.source_failure(error).into())
+        self.read_at_most(self.read_size().min(most))
     }
 
-    /// Reads once to the end of the chunk.
+    /// Reads once to the end of the chunk, at most to the end of a part of the plan.
     fn try_read(&mut self) -> Result<Result<ReadOutcome, SourceError>, StopReason> {
-        self.try_read_at_most(self.read_size())
+        self.try_read_at_most(self.read_size().min(self.room_in_parts()))
     }
 
     /// Reads once, at most `want` bytes. A failure of the source ends the channel.
@@ -267,6 +306,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.try_read_at_most(want)?.map_err(|error| self.source_failure(error).into())
     }
 
+    /// Reads once to the end of the chunk, at most `want` bytes.
     fn try_read_at_most(
         &mut self,
         want: usize,
@@ -443,6 +483,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         if let Err(fault) = self.added.add_to(&mut self.stream, self.numbers.next()) {
             outcome = Err(fault);
         }
+        self.parts.add(self.stream.decoded().records);
         self.numbers.pass(&mut self.stream);
         if self.builder.is_at_first_record() {
             self.builder.set_metadata(self.stream.metadata());
@@ -461,6 +502,9 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
     /// Handles the errors that the decoder reported while it went on. `first_record` is the number
     /// of the first record of the call.
     fn skip_inline_errors(&mut self, first_record: u64) -> Result<(), StopReason> {
+        if !self.stream.decoded().errors.is_empty() {
+            self.parts.error_skipped();
+        }
         for error in &self.stream.decoded().errors {
             let fault = decode_fault(error.message.clone(), Resume::At(error.end as u64));
             let mut failure = self.failure(error.offset, fault);
@@ -531,6 +575,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
             self.check_unchanged()?;
             return Err(failure.into());
         }
+        self.parts.error_skipped();
         let start = self.builder.position();
         self.builder.consume(offset);
         let mut kept = Vec::new();
@@ -567,7 +612,9 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
                 return Ok(());
             }
             self.progress.need = 0;
-            self.read()?;
+            // The bytes after the error may belong to the next part of a plan.
+            let left = offset - self.builder.position();
+            self.read(usize::try_from(left).unwrap_or(usize::MAX))?;
         }
     }
 
@@ -586,7 +633,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         let (mut seen, mut wanted) = (0, 0);
         loop {
             while self.builder.len() < wanted && !self.progress.input_ended {
-                let is_idle = matches!(self.read()?, ReadOutcome::Nothing);
+                let is_idle = matches!(self.read(usize::MAX)?, ReadOutcome::Nothing);
                 if is_idle && self.builder.len() > seen {
                     break;
                 }

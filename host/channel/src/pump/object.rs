@@ -11,6 +11,7 @@ use pipemill_types::{
 use crate::batch::builder::BatchBuilder;
 use crate::pump::added_values::AddedValues;
 use crate::pump::decode_loop::{Context, DecodeLoop, Progress};
+use crate::pump::part_counts::PartCounts;
 use crate::pump::record_numbers::RecordNumbers;
 use crate::pump::section_end::{BlockEnd, SectionEnd};
 use crate::stats::monitor::Monitor;
@@ -176,6 +177,7 @@ impl<'a> Decoder<'a> {
             save_distance: decoding.plugin.save_distance(),
             added,
             numbers,
+            parts: PartCounts::new(&object.facts),
             section,
             progress: Progress::default(),
         };

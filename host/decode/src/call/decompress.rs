@@ -25,6 +25,8 @@ const MAX_READ_BYTES: u64 = 2 << 20;
 /// The arguments of both functions: the codec, the span of the block in the chunk, and the wanted
 /// part of the block's bytes.
 type Wanted = (WasmStr, u64, u64, u32);
+/// The same without the codec.
+type Part = (u64, u64, u32);
 
 /// Decompresses a part of a block. The outer error is a fault of the decoder; the inner error is a
 /// fault of the block.
@@ -32,12 +34,13 @@ pub(crate) fn decompress(
     mut store: StoreContextMut<'_, HostState>,
     wanted: Wanted,
 ) -> wasmtime::Result<(Result<Decompressed, String>,)> {
-    let part = next_part(&mut store, wanted, MAX_PART_BYTES, |bytes, last, decoded, account| {
+    let (codec, part) = known(&store, wanted)?;
+    let pass_on = |bytes: &[u8], last, decoded: &mut DecodedRecords, account: &mut Account| {
         account.charge(0, bytes.len() as u64)?;
         decoded.payload.extend_from_slice(bytes);
         Ok(Decompressed { bytes: bytes.to_vec(), last })
-    })?;
-    Ok((part,))
+    };
+    Ok((next_part(&mut store, codec, part, MAX_PART_BYTES, pass_on)?,))
 }
 
 /// The bytes of a block, and whether they are its last ones.
@@ -58,20 +61,20 @@ pub(crate) fn read(
 /// Puts a part of a block into `out`. Returns whether the block ends with it.
 fn read_into(
     store: &mut StoreContextMut<'_, HostState>,
-    (codec, span, skip, max): Wanted,
+    wanted: Wanted,
     out: &mut Vec<u8>,
 ) -> wasmtime::Result<Result<bool, String>> {
-    let word = known_codec(&codec.to_str(&*store)?)?;
+    let (codec, (span, skip, max)) = known(&*store, wanted)?;
     let state = store.data_mut();
     if let Some(block) = block_of(&state.chunk, span).filter(|_| skip == 0) {
         let left = state.account.left_to_decompress(state.decoded.payload.len(), 0);
         let most = u64::from(max).min(left).min(MAX_READ_BYTES) as usize;
         state.account.work(block.len() + most)?;
-        if state.at_once.decompress(word, block, most, out) {
+        if state.at_once.decompress(codec, block, most, out) {
             return Ok(Ok(true));
         }
     }
-    next_part(store, (codec, span, skip, max), MAX_READ_BYTES, |bytes, last, _, account| {
+    next_part(store, codec, (span, skip, max), MAX_READ_BYTES, |bytes, last, _, account| {
         account.work(bytes.len())?;
         out.clear();
         out.extend_from_slice(bytes);
@@ -90,11 +93,11 @@ fn block_of(chunk: &Option<(Bytes, Range<usize>)>, span: u64) -> Option<&[u8]> {
 /// ones.
 fn next_part<T>(
     store: &mut StoreContextMut<'_, HostState>,
-    (codec, span, skip, max): Wanted,
+    codec: Codec,
+    (span, skip, max): Part,
     most: u64,
     pass_on: impl FnOnce(&[u8], bool, &mut DecodedRecords, &mut Account) -> wasmtime::Result<T>,
 ) -> wasmtime::Result<Result<T, String>> {
-    let codec = known_codec(&codec.to_str(&*store)?)?;
     let state = store.data_mut();
     if state.chunk.is_none() {
         return Err(Fault::contract("decompressed a block outside of `decode`").into());
@@ -140,11 +143,17 @@ fn next_part<T>(
     Ok(Err(printable(&why)))
 }
 
-fn known_codec(word: &str) -> Result<Codec, Fault> {
-    Codec::from_word(word).ok_or_else(|| {
-        let known = Codec::ALL.map(Codec::word).join(", ");
-        Fault::contract(format!("asked for the codec `{}`; known are {known}", printable(word)))
-    })
+/// The codec, and the part of the block.
+fn known(
+    store: &StoreContextMut<'_, HostState>,
+    (word, span, skip, max): Wanted,
+) -> wasmtime::Result<(Codec, Part)> {
+    let word = word.to_str(store)?;
+    let codec = Codec::from_word(&word).ok_or_else(|| {
+        let (known, word) = (Codec::ALL.map(Codec::word).join(", "), printable(&word));
+        Fault::contract(format!("asked for the codec `{word}`; known are {known}"))
+    });
+    Ok((codec?, (span, skip, max)))
 }
 
 /// The error of a block that holds `held` bytes of memory, which is more than the limit.

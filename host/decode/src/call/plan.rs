@@ -64,6 +64,8 @@ pub struct PlanPart {
     pub context: Vec<u8>,
     /// Bytes of the object and its companions.
     pub ranges: Vec<PlanRange>,
+    /// Number of the records in these bytes, if the decoder knows it.
+    pub records: Option<u64>,
 }
 
 /// The next step of a plan.

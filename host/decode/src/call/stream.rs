@@ -52,8 +52,8 @@ pub struct Stream {
     handle: ResourceAny,
     /// The input of the next call, if the last call asked for the rest of the same chunk.
     rest: Option<Rest>,
-    /// Whether the last chunk was copied into the decoder's memory.
-    is_copied: bool,
+    /// Whether the decoder has kept the last chunk.
+    is_kept: bool,
     /// Bytes of the object that were consumed or skipped.
     position: u64,
     /// The position at which decoding can restart: see [`restart`](Self::restart).
@@ -66,8 +66,6 @@ struct Rest {
     size: usize,
     /// Offset at which the records that were emitted so far end.
     records_end: u64,
-    /// Whether the decoder has kept it.
-    is_kept: bool,
 }
 
 impl Stream {
@@ -125,7 +123,7 @@ impl Stream {
             None => instance.open_stream(options, info)?,
         };
         let position = saved.map_or(0, |saved| saved.offset);
-        Ok(Self { instance, handle, rest: None, is_copied: false, position, restart: None })
+        Ok(Self { instance, handle, rest: None, is_kept: false, position, restart: None })
     }
 
     /// Ends the stream. Returns its instance, if another stream may be opened in it.
@@ -229,8 +227,10 @@ impl Stream {
         state.errors_left = max_errors;
         state.must_return = false;
         let size = chunk.len();
-        let result = match rest {
-            Some(rest) if rest.is_kept => self.call_rest(bytes, chunk, end),
+        let is_kept = rest.is_some() && self.is_kept;
+        let DecoderInstance { store, rest: go_on, .. } = &mut self.instance;
+        let result = match go_on {
+            Some(go_on) if is_kept => go_on.decode(store, self.handle, (bytes, chunk), end),
             _ => self.call_decode(bytes, chunk, end)?,
         };
         self.instance.store.data_mut().chunk = None;
@@ -241,17 +241,6 @@ impl Stream {
         };
         self.follow(&outcome)?;
         Ok(outcome)
-    }
-
-    /// Lets the decoder go on with the chunk that it has kept.
-    fn call_rest(&mut self, bytes: &Bytes, chunk: Range<usize>, end: bool) -> Decoded {
-        let DecoderInstance { store, rest, .. } = &mut self.instance;
-        begin_call(store, chunk.len());
-        store.data_mut().chunk = Some((bytes.clone(), chunk));
-        match rest {
-            Some(rest) => rest.decode(store, self.handle, end),
-            None => Err(Fault::contract("keeps no chunk").into()),
-        }
     }
 
     /// Passes the chunk to the decoder: in place if possible, otherwise as a copy.
@@ -274,7 +263,8 @@ impl Stream {
         })?;
         begin_call(&mut self.instance.store, size);
         self.instance.store.data_mut().chunk = Some((bytes.clone(), chunk.clone()));
-        self.is_copied = placed.is_none();
+        // A chunk in the window lies where the next one will.
+        self.is_kept = placed.is_none() && self.instance.rest.is_some();
         if let Some(placed) = placed {
             return Ok(placed.decode(&mut self.instance.store, self.handle, end));
         }
@@ -388,8 +378,7 @@ impl Stream {
             ));
         }
         let records_end = records_end.saturating_sub(consumed as u64);
-        let is_kept = self.is_copied && self.instance.rest.is_some();
-        self.rest = Some(Rest { size: size - consumed, records_end, is_kept });
+        self.rest = Some(Rest { size: size - consumed, records_end });
         let state = self.instance.store.data_mut();
         state.block = state.block.take().and_then(|block| block.after(consumed));
         Ok(DecodeOutcome::Progress { consumed, need: 0, more: true })

@@ -129,9 +129,11 @@ impl ConformanceTest {
         expected: Expectations<'_>,
         report: &mut dyn FnMut(Report<'_>),
     ) -> Result<DecodeRun, Box<Finding>> {
-        let bytes: Arc<[u8]> = plan::of_object(tested, input, report)?.into();
+        let (bytes, parts) = plan::of_object(tested, input, report)?;
+        let bytes: Arc<[u8]> = bytes.into();
         let planned = tested.planned();
         let whole = Checks::new(&planned, bytes.clone(), self, report).run(expected)?;
+        plan::check_counts(self, tested, (&bytes, &parts), &whole, report)?;
         prepare::check(&planned, &bytes, &whole, self.skip_errors, report)?;
         Ok(whole)
     }

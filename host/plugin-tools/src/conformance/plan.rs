@@ -1,12 +1,14 @@
 //! A plan of an input: every instance makes the same one, its parts have the records of the whole
-//! input, and all that holds for an input holds for the bytes of the parts.
+//! input, and as many as it says, and all that holds for an input holds for the bytes of the parts.
 
 use std::sync::Arc;
+
+use pipemill_types::PlanParts;
 
 use super::checks::Checks;
 use super::compare::show_fields;
 use super::{ConformanceTest, Expectations, Finding, Report};
-use crate::decode_run::{DecodeRun, PluginUnderTest};
+use crate::decode_run::{DecodeRun, PlannedBytes, PluginUnderTest};
 
 const PLAN: &str = "the parts of its plan have the same records";
 
@@ -19,20 +21,22 @@ pub(super) fn check(
     report: &mut dyn FnMut(Report<'_>),
 ) -> Result<(), Box<Finding>> {
     let finding = |broken| Box::new(Finding { tried: PLAN, broken, case: None });
-    let Some(bytes) = tested.plan(input).map_err(finding)? else {
+    let Some(plan) = tested.plan(input).map_err(finding)? else {
         let note = "the plugin shows this input whole: its plans are not tested";
         report(Report::Note(note.to_owned()));
         return Ok(());
     };
-    if tested.plan(input).map_err(finding)?.as_ref() != Some(&bytes) {
+    if tested.plan(input).map_err(finding)?.as_ref() != Some(&plan) {
         return Err(finding("a second instance makes another plan of the same input".to_owned()));
     }
+    let (bytes, parts) = plan;
     let (bytes, planned): (Arc<[u8]>, _) = (bytes.into(), tested.planned());
     let found = planned.decode(&bytes, &[], test.skip_errors);
     if whole.errors.is_empty() {
         compare(whole, &found).map_err(finding)?;
     }
     report(Report::Passed(PLAN, format!("{} bytes of {}", bytes.len(), input.len())));
+    check_counts(test, tested, (&bytes, &parts), &found, report)?;
     let mut of_parts = |line: Report<'_>| match line {
         Report::Passed(name, details) => {
             report(Report::Passed(name, format!("{details}, of the parts")));
@@ -44,20 +48,44 @@ pub(super) fn check(
 
 const SAME_PLAN: &str = "every instance makes the same plan";
 
-/// The bytes of the plan of an object with companions.
+const COUNTS: &str = "the parts of its plan have as many records as it says";
+
+/// Compares the number of records of each part with the one that the plan gives, if it gives any.
+/// `found` is the run of the parts.
+pub(super) fn check_counts(
+    test: &ConformanceTest,
+    tested: &PluginUnderTest,
+    (bytes, parts): (&Arc<[u8]>, &Arc<PlanParts>),
+    found: &DecodeRun,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Result<(), Box<Finding>> {
+    let counted = parts.all().iter().filter(|part| part.records.is_some()).count();
+    if counted == 0 {
+        return Ok(());
+    }
+    let run = tested.counted(parts).decode(bytes, &[], test.skip_errors);
+    if let Some(error) = run.errors.iter().find(|error| !found.errors.contains(error)) {
+        return Err(Box::new(Finding { tried: COUNTS, broken: error.to_string(), case: None }));
+    }
+    let (all, records) = (parts.all().len(), run.records.len());
+    report(Report::Passed(COUNTS, format!("{counted} of {all} parts, {records} records")));
+    Ok(())
+}
+
+/// The plan of an object with companions.
 pub(super) fn of_object(
     tested: &PluginUnderTest,
     input: &Arc<[u8]>,
     report: &mut dyn FnMut(Report<'_>),
-) -> Result<Vec<u8>, Box<Finding>> {
+) -> Result<PlannedBytes, Box<Finding>> {
     let finding = |broken| Box::new(Finding { tried: SAME_PLAN, broken, case: None });
     let none = "the plugin wants companions, and makes no plan of this input".to_owned();
-    let bytes = tested.plan(input).map_err(finding)?.ok_or_else(|| finding(none))?;
-    if tested.plan(input).map_err(finding)?.as_ref() != Some(&bytes) {
+    let plan = tested.plan(input).map_err(finding)?.ok_or_else(|| finding(none))?;
+    if tested.plan(input).map_err(finding)?.as_ref() != Some(&plan) {
         return Err(finding("a second instance makes another plan of the same input".to_owned()));
     }
-    report(Report::Passed(SAME_PLAN, format!("{} bytes of {}", bytes.len(), input.len())));
-    Ok(bytes)
+    report(Report::Passed(SAME_PLAN, format!("{} bytes of {}", plan.0.len(), input.len())));
+    Ok(plan)
 }
 
 /// Compares the records of the parts with those of the whole input.

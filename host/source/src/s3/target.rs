@@ -36,7 +36,7 @@ impl Target {
             size: Some(self.size),
             content_type: self.content_type.get().cloned(),
             etag: self.etag.get().cloned(),
-            is_planned: false,
+            ..ObjectFacts::default()
         }
     }
 

@@ -99,9 +99,11 @@ enum Mistake {
     RestartWithState,
     /// Records are numbered from the start, and the number is saved: `saves.rs`.
     Numbers,
+    /// The same, with the payload after the number.
+    NumbersAndPayload,
 }
 
-const MISTAKES: [(&str, Mistake); 44] = [
+const MISTAKES: [(&str, Mistake); 45] = [
     ("framed", Mistake::None),
     ("framed-swallow-tail", Mistake::SwallowTail),
     ("framed-swallow-header", Mistake::SwallowHeader),
@@ -138,6 +140,7 @@ const MISTAKES: [(&str, Mistake); 44] = [
     ("framed-restart-in-record", Mistake::RestartInRecord),
     ("framed-restart-with-state", Mistake::RestartWithState),
     ("framed-carry", Mistake::Numbers),
+    ("framed-carry-long", Mistake::NumbersAndPayload),
     ("framed-carry-none", Mistake::Numbers),
     ("framed-carry-large", Mistake::Numbers),
     ("framed-carry-huge", Mistake::Numbers),
@@ -278,6 +281,9 @@ fn decode_records(stream: &Framed, chunk: &[u8], end: bool) -> Result<Progress, 
             made += emit_made(made, &[stream.records.get() as u8], at);
         } else if is(Mistake::Numbers) {
             made += emit_made(made, &stream.records.get().to_le_bytes(), at);
+        } else if is(Mistake::NumbersAndPayload) {
+            let number = stream.records.get().to_le_bytes();
+            made += emit_made(made, &[&number, payload].concat(), at);
         } else if is(Mistake::StartAtEnd) {
             made += emit_made(made, payload, at + size);
         } else if is(Mistake::ShortOffsets) && at + HEADER > usize::from(u16::MAX) {

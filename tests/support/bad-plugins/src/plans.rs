@@ -9,7 +9,7 @@ fn range(offset: u64, length: u64) -> Range {
 }
 
 fn part(context: Vec<u8>, ranges: Vec<Range>) -> Next {
-    Next::Parts(vec![Part { context, ranges }])
+    Next::Parts(vec![Part { context, ranges, records: None }])
 }
 
 /// Bytes of a companion.
@@ -40,6 +40,14 @@ pub fn companions(misdeed: &str) -> Result<Vec<Companion>, String> {
     })
 }
 
+/// Two parts of five and of four records, with these counts.
+fn counted(first: Option<u64>, second: Option<u64>) -> Next {
+    Next::Parts(vec![
+        Part { context: b"<".to_vec(), ranges: vec![range(0, 4)], records: first },
+        Part { context: Vec::new(), ranges: vec![range(4, 4)], records: second },
+    ])
+}
+
 /// The next step of the plan of an object of `size` bytes. `None`: it has no plan.
 pub fn step(misdeed: &str, size: u64, seen: &[Piece]) -> Result<Option<Next>, String> {
     let next = match misdeed {
@@ -56,13 +64,20 @@ pub fn step(misdeed: &str, size: u64, seen: &[Piece]) -> Result<Option<Next>, St
         "plan-part-outside" => part(vec![1], vec![range(size + 1, 0)]),
         "plan-large" => part(vec![1; 9 << 20], Vec::new()),
         "plan-many-parts" => {
-            let part = || Part { context: Vec::new(), ranges: Vec::new() };
+            let part = || Part { context: Vec::new(), ranges: Vec::new(), records: None };
             Next::Parts((0..140_000).map(|_| part()).collect())
         }
         "plan-huge" => part(vec![1; 20 << 20], Vec::new()),
         "plan-much" if seen.len() < 2_000 => Next::Read(vec![range(0, size); 64]),
         // Bytes twice, backwards, and some of its own.
         "plan-odd" => part(b"<".to_vec(), vec![range(8, 8), range(0, 8), range(8, 0), range(2, 4)]),
+        "plan-count" => counted(Some(5), Some(4)),
+        "plan-count-more" => counted(Some(6), Some(4)),
+        "plan-count-fewer" => counted(None, Some(3)),
+        "plan-count-last" => counted(Some(5), Some(5)),
+        "plan-count-of-nothing" => {
+            Next::Parts(vec![Part { context: Vec::new(), ranges: Vec::new(), records: Some(2) }])
+        }
         "beside-outside" => Next::Read(vec![beside(1, 3, 4)]),
         "beside-overflow" => Next::Read(vec![beside(1, u64::MAX, 2)]),
         "beside-unknown" => Next::Read(vec![beside(2, 0, 0)]),

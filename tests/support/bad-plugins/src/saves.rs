@@ -15,7 +15,7 @@ const MARK: &[u8] = b"framed 1 ";
 pub fn save(misdeed: &str, stream: &Framed) -> Option<Vec<u8>> {
     let (records, mut after) = (stream.records.get(), 0);
     match misdeed {
-        "framed-carry" | "framed-carry-lies" => {}
+        "framed-carry" | "framed-carry-long" | "framed-carry-lies" => {}
         "framed-carry-large" => after = (64 << 10) - MARK.len() - size_of::<u64>(),
         "framed-carry-huge" => after = (64 << 10) + 1 - MARK.len() - size_of::<u64>(),
         "framed-carry-panic" => panic!("I can't save"),
