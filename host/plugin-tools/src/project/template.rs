@@ -51,7 +51,8 @@ const ZIG: Embedded = files!["examples/decoder-zig/":
 ];
 const GO: Embedded = files!["examples/decoder-go/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
-    "decoder.go", "go.mod", "pipemill/host.go", "pipemill/pipemill.go", "pipemill/records.go",
+    "decoder.go", "go.mod", "pipemill/host.go", "pipemill/optional.go", "pipemill/pipemill.go",
+    "pipemill/records.go",
 ];
 const PYTHON: Embedded = files!["examples/decoder-python/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
