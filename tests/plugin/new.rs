@@ -191,9 +191,18 @@ fn a_decoder_in_cpp_works() {
     assert!(!built.contains("warning"), "{built}");
     place.write("data", [[1, 2, 3, 4], [255; 4]].concat());
     let printed = run(&place, &["cat", "-d", "mine/mine.wasm", "data"]).with_code(0).text();
-    // The static object is constructed once in a stream.
-    for fields in [r#"{"sum":10,"number":100}"#, r#"{"sum":1020,"number":101}"#] {
+    // The static object is constructed once, before the decoder is prepared, which takes number 100.
+    for fields in [r#"{"sum":10,"number":101}"#, r#"{"sum":1020,"number":102}"#] {
         assert!(printed.contains(fields), "{printed}");
+    }
+    let tested = plugin(&place, &["test", "mine/mine.wasm", "--data", "data", "--cases", "20"]);
+    let tested = tested.with_code(0).text();
+    for check in [
+        "decoding can go on with what the decoder saves",
+        "a copy of the prepared memory has the same records",
+        "the parts of its plan have the same records",
+    ] {
+        assert!(tested.contains(check), "{check}: {tested}");
     }
     place.write("mine/src/decoder.cpp", "int missing(");
     let refused = plugin(&place, &["build", "mine"]).with_code(65);

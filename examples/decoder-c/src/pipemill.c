@@ -613,14 +613,6 @@ uint64_t pm_companion_size(const pm_info *info, uint32_t number) {
 // The cases of `next` in the interface; a refusal has the kind after them.
 enum { READ, PARTS, WHOLE, NO_PLAN };
 
-pm_step pm_read(const pm_range *ranges, size_t count) {
-    return (pm_step){READ, ranges, count, NULL};
-}
-
-pm_step pm_parts(const pm_part *parts, size_t count) {
-    return (pm_step){PARTS, parts, count, NULL};
-}
-
 pm_step pm_whole(void) {
     return (pm_step){.kind = WHOLE};
 }
@@ -640,12 +632,24 @@ _Static_assert(sizeof(pm_piece) == 24 && offsetof(pm_piece, offset) == 8 &&
                    offsetof(pm_piece, at) == 16 && offsetof(pm_piece, length) == 20,
                "piece");
 
-static lowered_list lower_parts(const pm_part *parts, size_t count) {
-    lowered_part *lowered = pm_take(count * sizeof *lowered);
-    for (size_t i = 0; i < count; i++)
-        lowered[i] = (lowered_part){{parts[i].context, parts[i].context_length},
-                                    {parts[i].ranges, parts[i].range_count}};
-    return (lowered_list){lowered, count};
+static void *copy(const void *from, size_t length, size_t align) {
+    return memcpy(take(length, align), from, length);
+}
+
+pm_step pm_read(const pm_range *ranges, size_t count) {
+    return (pm_step){READ, copy(ranges, count * sizeof *ranges, 8), count, NULL};
+}
+
+pm_step pm_parts(const pm_part *parts, size_t count) {
+    lowered_part *lowered = take(count * sizeof *lowered, 8);
+    for (size_t i = 0; i < count; i++) {
+        const pm_part *part = &parts[i];
+        const pm_range *ranges = copy(part->ranges, part->range_count * sizeof *ranges, 8);
+        lowered[i] = (lowered_part){
+            {copy(part->context, part->context_length, 1), part->context_length},
+            {ranges, part->range_count}};
+    }
+    return (pm_step){PARTS, lowered, count, NULL};
 }
 
 typedef struct {
@@ -675,8 +679,7 @@ const void *pm_run_plan(const void *at,
     if (result.failed) result.why = string(step.why);
     else {
         result.next.kind = step.kind;
-        result.next.list = step.kind == PARTS ? lower_parts(step.list, step.count)
-                                              : (lowered_list){step.list, step.count};
+        result.next.list = (lowered_list){step.list, step.count};
     }
     returned = true;
     return &result;

@@ -164,7 +164,8 @@ typedef struct {
 // (pipes, compressed files) have no plan: pm_decode is shown them as they are.
 pm_step pm_plan(const pm_info *info, const pm_piece *seen, size_t count);
 
-// Call pm_plan again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object.
+// Call pm_plan again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object. Ranges,
+// parts and contexts are copied.
 pm_step pm_read(const pm_range *ranges, size_t count);
 // The plan. With no parts, the object has no records.
 pm_step pm_parts(const pm_part *parts, size_t count);

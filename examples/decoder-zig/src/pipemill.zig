@@ -274,8 +274,8 @@ pub const Part = struct {
 /// The result of `plan`: made by `read`, `parts`, `whole` or `noPlan`.
 pub const Step = extern struct { kind: u32, list: ?*const anyopaque, count: usize, why: ?Text };
 
-/// Call `plan` again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object. They are
-/// valid until the call ends, or longer.
+/// Call `plan` again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object. Ranges,
+/// parts and contexts are copied.
 pub fn read(ranges: []const Range) Step {
     return pm_read(ranges.ptr, ranges.len);
 }
@@ -756,16 +756,16 @@ extern fn pm_run_save(save: *const fn () callconv(.c) String) Lowered;
 extern fn pm_run_load(arguments: Lowered, load: *const fn (*const Info, String) callconv(.c) ?Text) Lowered;
 extern fn pm_run_rest(end: bool) Lowered;
 extern fn pm_option(spec: OptionSpec) void;
-extern fn pm_get(name: Text) String;
-extern fn pm_is_on(name: Text) bool;
-extern fn pm_int(name: Text) u64;
-extern fn pm_get_list(name: Text, count: *usize) [*]const String;
+extern fn pm_get(option: Text) String;
+extern fn pm_is_on(option: Text) bool;
+extern fn pm_int(option: Text) u64;
+extern fn pm_get_list(option: Text, count: *usize) [*]const String;
 extern fn pm_set_schema(fields: [*]const FieldSpec, count: usize) void;
 extern fn pm_set_metadata(key: Text, value: Text) void;
-extern fn pm_span(start: usize, begin: usize, to: usize) void;
-extern fn pm_bytes(start: usize, at: [*]const u8, length: usize) void;
-extern fn pm_field(begin: usize, to: usize) void;
-extern fn pm_field_bytes(at: [*]const u8, length: usize) void;
+extern fn pm_span(start: usize, begin: usize, end: usize) void;
+extern fn pm_bytes(start: usize, bytes: [*]const u8, length: usize) void;
+extern fn pm_field(begin: usize, end: usize) void;
+extern fn pm_field_bytes(bytes: [*]const u8, length: usize) void;
 extern fn pm_field_made(length: usize) [*]u8;
 extern fn pm_list(elements: [*]const String, count: usize) void;
 extern fn pm_absent() void;
@@ -775,14 +775,14 @@ extern fn pm_flush() void;
 extern fn pm_progress(consumed: usize, need: u64) Answer;
 extern fn pm_more(consumed: usize) Answer;
 extern fn pm_fatal(offset: usize, message: Text) Answer;
-extern fn pm_skippable(offset: usize, message: Text, place: u64) Answer;
+extern fn pm_skippable(offset: usize, message: Text, at: u64) Answer;
 extern fn pm_searchable(offset: usize, message: Text, from: u64) Answer;
 extern fn pm_refused(offset: usize, message: Text) Answer;
-extern fn pm_bad(begin: usize, to: usize, message: Text) bool;
-extern fn pm_decompress(codec: Text, begin: usize, to: usize) Block;
-extern fn pm_decompress_part(codec: Text, begin: usize, to: usize, skip: u64, max: u32) Block;
-extern fn pm_read_block(codec: Text, begin: usize, to: usize, skip: u64, max: u32) Block;
-extern fn pm_field_in(block: *const Block, begin: usize, to: usize) void;
+extern fn pm_bad(begin: usize, end: usize, message: Text) bool;
+extern fn pm_decompress(codec: Text, begin: usize, end: usize) Block;
+extern fn pm_decompress_part(codec: Text, begin: usize, end: usize, skip: u64, max: u32) Block;
+extern fn pm_read_block(codec: Text, begin: usize, end: usize, skip: u64, max: u32) Block;
+extern fn pm_field_in(block: *const Block, begin: usize, end: usize) void;
 extern fn pm_check_crc32c(spans: [*]const u64, expected: [*]const u32, count: usize) i64;
 extern fn pm_check_crc32(spans: [*]const u64, expected: [*]const u32, count: usize) i64;
 extern fn pm_columns(records: u32, columns: [*]const Column, made: [*]const u8, length: usize, start: usize) void;
