@@ -73,9 +73,6 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/testing.rs",
     "src/testing/speed.rs",
 ];
-/// The definition of the interface.
-pub(super) const WIT: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";
 const SDK_MANIFEST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/sdk/Cargo.toml"));
