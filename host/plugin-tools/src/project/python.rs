@@ -62,8 +62,8 @@ pub(super) fn build(folder: &Path, temp_dir: &Path) -> Result<Vec<u8>, BuildErro
         .map_err(|error| failed("what componentize-py has made can't be read", error))
 }
 
-/// Writes the definition of the interface into a new folder: each version into one of its own, as the
-/// tool wants them.
+/// Writes the definition of the interface into a new folder: each version into one of its own, as
+/// the tool wants them.
 fn write_interface(folder: &Path) -> std::io::Result<()> {
     for (file, definition) in DEFINITIONS {
         let package = folder.join("deps").join(file.trim_end_matches(".wit"));

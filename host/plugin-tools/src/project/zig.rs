@@ -15,8 +15,8 @@ const COMPILERS: [&str; 2] = ["zig", "python-zig"];
 const INSTALL: &str = "install Zig 0.15 or later from https://ziglang.org/download, or with \
                        Python: pip install ziglang";
 
-/// The functions that the host calls are exported by the file in C, the optional ones by that in Zig:
-/// of the latter, the linker exports all or none.
+/// The functions that the host calls are exported by the file in C, the optional ones by that in
+/// Zig. Of the latter, the linker exports all or none.
 const FLAGS: [&str; 12] = [
     "build-exe",
     FILE,
