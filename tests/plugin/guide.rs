@@ -119,6 +119,23 @@ fn the_guides_list_in_rust_works() {
         .says(&["needs its option `list`, which is not set"]);
 }
 
+/// The same in C.
+#[test]
+fn the_guides_list_in_c_works() {
+    if has_clang("the_guides_list_in_c_works") {
+        let place = TestDir::new();
+        make(&place, "known-c", "c");
+        place.write("list", "b\nd\n");
+        place.write("letters.txt", "a\nb\nc\nd\n");
+        let (file, option) = ("known-c/known-c.wasm", "list=list");
+        let cat = ["cat", "--decoder", file, "--option", option, "--output", "raw", "letters.txt"];
+        assert_eq!(run(&place, &cat).with_code(0).text(), "bd");
+        let test = ["test", file, "--data", "letters.txt", "--option", option, "--cases", "50"];
+        let tested = plugin(&place, &test).with_code(0).text();
+        assert!(tested.contains("a copy of the prepared memory has the same records"), "{tested}");
+    }
+}
+
 #[test]
 fn the_guides_quads_in_c_work() {
     if has_clang("the_guides_quads_in_c_work") {

@@ -6,6 +6,7 @@ mod frozen;
 mod guide;
 mod inspect;
 mod new;
+mod shelf;
 
 use std::process::Command;
 use std::time::Duration;

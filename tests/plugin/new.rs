@@ -29,6 +29,12 @@ fn from_nothing(place: &TestDir, language: &str) {
         assert!(inspected.contains("about      A pipemill decoder: strings"), "{inspected}");
     }
     assert!(built.contains("mine/mine.wasm: a decoder for pipemill:decoder@0.1.0"), "{built}");
+    if ["c", "cpp", "zig"].contains(&language) {
+        // What is optional in the interface is not in a decoder that does not ask for it.
+        let component = fs::read(place.path("mine/mine.wasm")).expect("it was built");
+        let has = |words: &str| component.windows(words.len()).any(|it| it == words.as_bytes());
+        assert!(has("pipemill:decoder/window@0.2.0") && !has("@0.3.0"), "{language}");
+    }
     let words: Vec<_> = test.split_whitespace().skip(2).collect();
     let tested = plugin(place, &[&words[..], &["--cases", "100"]].concat()).with_code(0).text();
     assert!(tested.contains("records as expected: 4 compared"), "{tested}");
@@ -191,9 +197,18 @@ fn a_decoder_in_cpp_works() {
     assert!(!built.contains("warning"), "{built}");
     place.write("data", [[1, 2, 3, 4], [255; 4]].concat());
     let printed = run(&place, &["cat", "-d", "mine/mine.wasm", "data"]).with_code(0).text();
-    // The static object is constructed once in a stream.
-    for fields in [r#"{"sum":10,"number":100}"#, r#"{"sum":1020,"number":101}"#] {
+    // The static object is constructed once, before the decoder is prepared, which takes number 100.
+    for fields in [r#"{"sum":10,"number":101}"#, r#"{"sum":1020,"number":102}"#] {
         assert!(printed.contains(fields), "{printed}");
+    }
+    let tested = plugin(&place, &["test", "mine/mine.wasm", "--data", "data", "--cases", "20"]);
+    let tested = tested.with_code(0).text();
+    for check in [
+        "decoding can go on with what the decoder saves",
+        "a copy of the prepared memory has the same records",
+        "the parts of its plan have the same records",
+    ] {
+        assert!(tested.contains(check), "{check}: {tested}");
     }
     place.write("mine/src/decoder.cpp", "int missing(");
     let refused = plugin(&place, &["build", "mine"]).with_code(65);

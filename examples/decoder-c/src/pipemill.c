@@ -1,10 +1,17 @@
-// Connects decoder.c with the host: its four functions become the exports of a WebAssembly
-// component, and the imports become the functions of pipemill.h. It has nothing to do with the
-// format; don't change it. The layouts of the structs are those of the component model's canonical
-// ABI for wit/0.1/decoder.wit and wit/0.2/window.wit.
+// Connects decoder.c with the host: its functions become the exports of a WebAssembly component, and
+// the imports become the functions of pipemill.h. It has nothing to do with the format; don't change
+// it. The layouts of the structs are those of the component model's canonical ABI for
+// wit/0.1/decoder.wit, wit/0.2/window.wit and wit/0.3/decoder.wit.
 
 #include <stdarg.h>
 
+// All of the header but its exports, which are those of the decoder's file. What no decoder uses, the
+// linker leaves out.
+#define PM_IMPLEMENTATION
+#define PM_WITH_COMPANIONS
+#define PM_WITH_PREPARE
+#define PM_WITH_CARRY
+#define PM_WITH_REST
 #include "pipemill.h"
 
 #define IMPORT(from, name) __attribute__((import_module(from), import_name(name)))
@@ -12,6 +19,8 @@
 #define HOST "pipemill:decoder/host@0.1.0"
 #define DECODER "pipemill:decoder/decoder@0.1.0"
 #define WINDOW "pipemill:decoder/window@0.2.0"
+#define BLOCKS "pipemill:decoder/blocks@0.3.0"
+#define COLUMNS "pipemill:decoder/columns@0.3.0"
 
 IMPORT(HOST, "log") void host_log(uint32_t level, const char *at, size_t length);
 IMPORT(HOST, "set-schema") void host_set_schema(const void *fields, size_t count);
@@ -29,11 +38,16 @@ IMPORT(HOST, "check-crc32") void host_check_crc32(const void *spans, size_t n, c
 IMPORT(HOST, "decompress") void host_decompress(const char *codec, size_t codec_length,
                                                 uint64_t span, uint64_t skip, uint32_t max,
                                                 void *result);
+IMPORT(BLOCKS, "read") void host_read_block(const char *codec, size_t codec_length, uint64_t span,
+                                            uint64_t skip, uint32_t max, void *result);
+IMPORT(COLUMNS, "emit-columns") void host_emit_columns(uint32_t records, const void *columns,
+                                                       size_t n, const void *payload, size_t bytes,
+                                                       uint32_t start);
 IMPORT("[export]" DECODER, "[resource-new]stream") uint32_t stream_new(uint32_t number);
 
 // --- Memory: one stack that only grows during a call of the host. The first allocation of the next
-// call resets it to its state when pm_open returned. So memory that the host allocates for the
-// guest, such as decompressed bytes, needs no call that frees it.
+// call resets it to its state when pm_open (or pm_prepare) returned. So memory that the host
+// allocates for the guest, such as decompressed bytes, needs no call that frees it.
 
 extern uint8_t __heap_base;
 static uintptr_t kept = (uintptr_t)&__heap_base, top = (uintptr_t)&__heap_base;
@@ -399,8 +413,8 @@ typedef struct {
     pm_string value;
 } lowered_text;
 
-// The arguments of `open`. They are more than the 16 values that can be passed directly, so they
-// are in memory.
+// The arguments of `open`, and the first ones of `load` and `step`. They are more than the 16 values
+// that can be passed directly, so they are in memory.
 typedef struct {
     const given_option *options;
     size_t count;
@@ -428,12 +442,18 @@ static pm_string given_text(const lowered_text *text) {
     return text->given ? text->value : (pm_string){NULL, 0};
 }
 
-EXPORT(DECODER "#[static]stream.open") const void *export_open(const open_arguments *arguments) {
+// Begins a call that has options.
+static void use_options(const given_option *options, size_t count) {
     construct();
-    static struct { uint8_t failed; union { uint32_t stream; pm_string why; }; } result;
+    given = options, given_count = count;
+    specs = (list){0};
+    pm_options();
+}
+
+// Begins a call that has options and a stream's context. The result is the same memory each time.
+static const pm_info *use_info(const open_arguments *arguments) {
     static pm_info info;
-    begin_records();
-    given = arguments->options, given_count = arguments->count;
+    use_options(arguments->options, arguments->count);
     want_starts = arguments->info.offsets;
     info = (pm_info){.channel = arguments->info.channel,
                      .epoch = arguments->info.epoch,
@@ -445,14 +465,23 @@ EXPORT(DECODER "#[static]stream.open") const void *export_open(const open_argume
                      .etag = given_text(&arguments->info.etag),
                      .extensions = arguments->info.extensions,
                      .extension_count = arguments->info.extension_count};
-    pm_options();
-    const char *why = pm_open(&info);
+    return &info;
+}
+
+// The result of a function that returns a stream, or why there is none. Its memory is kept.
+static const void *opened(const char *why) {
+    static struct { uint8_t failed; union { uint32_t stream; pm_string why; }; } result;
     result.failed = why != NULL;
     if (why) result.why = string(why);
     else result.stream = stream_new(1);
     kept = top;
     returned = true;
     return &result;
+}
+
+EXPORT(DECODER "#[static]stream.open") const void *export_open(const open_arguments *arguments) {
+    begin_records();
+    return opened(pm_open(use_info(arguments)));
 }
 
 typedef struct {
@@ -473,12 +502,13 @@ _Static_assert(sizeof(lowered_answer) == 40 && offsetof(lowered_answer, progress
                    offsetof(lowered_answer, error.resume.place) == 32,
                "result<progress, decode-error>");
 
-EXPORT(DECODER "#[method]stream.decode")
-const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
+// The chunk of the last call, without the bytes that it has consumed.
+static pm_chunk rest;
+
+static const void *decode(pm_chunk chunk) {
     static lowered_answer result;
-    (void)stream;
     begin_records();
-    pm_answer answer = pm_decode((pm_chunk){at, length, end});
+    pm_answer answer = pm_decode(chunk);
     pm_flush();
     result.failed = answer.kind != PROGRESS;
     if (result.failed) {
@@ -487,9 +517,16 @@ const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uin
     } else {
         result.progress.consumed = answer.offset, result.progress.need = answer.need;
         result.progress.more = answer.more;
+        rest = (pm_chunk){chunk.at + answer.offset, chunk.length - answer.offset, chunk.end};
     }
     returned = true;
     return &result;
+}
+
+EXPORT(DECODER "#[method]stream.decode")
+const void *export_decode(uint32_t stream, const uint8_t *at, size_t length, uint32_t end) {
+    (void)stream;
+    return decode((pm_chunk){at, length, end});
 }
 
 EXPORT(WINDOW "#set-aside")
@@ -516,6 +553,195 @@ const void *export_resync(uint32_t stream, const uint8_t *at, size_t length, uin
     result.consumed = resynced.consumed, result.found = resynced.found;
     returned = true;
     return &result;
+}
+
+// --- Optional exports: the header has those of a decoder that wants them
+
+pm_string pm_fact(const pm_info *info, const char *key) {
+    for (size_t i = 0; i < info->extension_count; i++)
+        if (pm_equal(info->extensions[i].key, key)) return info->extensions[i].value;
+    return (pm_string){NULL, 0};
+}
+
+bool pm_is_planned(const pm_info *info) {
+    return pm_fact(info, "planned").at != NULL;
+}
+
+// A list, or a text that says why there is none.
+typedef struct {
+    uint8_t failed;
+    union { lowered_list list; pm_string why; };
+} lowered_answers;
+_Static_assert(sizeof(lowered_answers) == 12 && offsetof(lowered_answers, why) == 4,
+               "result<list<companion>, string> and result<_, string>");
+
+typedef struct {
+    pm_string object, companion;
+} lowered_companion;
+
+static list companion_rules;
+
+void pm_companion(const char *object, const char *companion) {
+    *(lowered_companion *)add(&companion_rules, sizeof(lowered_companion)) =
+        (lowered_companion){string(object), string(companion)};
+}
+
+const void *pm_run_companions(const void *options, size_t count, const char *(*companions)(void)) {
+    static lowered_answers result;
+    use_options(options, count);
+    companion_rules = (list){0};
+    const char *why = companions ? companions() : NULL;
+    result.failed = why != NULL;
+    if (why) result.why = string(why);
+    else
+        result.list = (lowered_list){companion_rules.at,
+                                     companion_rules.length / sizeof(lowered_companion)};
+    returned = true;
+    return &result;
+}
+
+uint64_t pm_companion_size(const pm_info *info, uint32_t number) {
+    pm_string sizes = pm_fact(info, "companions");
+    uint64_t size = 0;
+    for (size_t i = 0, of = 1; i < sizes.length && of <= number; i++) {
+        if (sizes.at[i] == ' ') of++;
+        else if (of == number) size = size * 10 + (uint64_t)(sizes.at[i] - '0');
+    }
+    return size;
+}
+
+// The cases of `next` in the interface; a refusal has the kind after them.
+enum { READ, PARTS, WHOLE, NO_PLAN };
+
+pm_step pm_whole(void) {
+    return (pm_step){.kind = WHOLE};
+}
+
+pm_step pm_no_plan(const char *why) {
+    return (pm_step){.kind = NO_PLAN, .why = why};
+}
+
+typedef struct {
+    lowered_list context, ranges;
+} lowered_part;
+_Static_assert(sizeof(lowered_part) == 16, "part");
+_Static_assert(sizeof(pm_range) == 24 && offsetof(pm_range, offset) == 8 &&
+                   offsetof(pm_range, length) == 16,
+               "range");
+_Static_assert(sizeof(pm_piece) == 24 && offsetof(pm_piece, offset) == 8 &&
+                   offsetof(pm_piece, at) == 16 && offsetof(pm_piece, length) == 20,
+               "piece");
+
+static void *copy(const void *from, size_t length, size_t align) {
+    return memcpy(take(length, align), from, length);
+}
+
+pm_step pm_read(const pm_range *ranges, size_t count) {
+    return (pm_step){READ, copy(ranges, count * sizeof *ranges, 8), count, NULL};
+}
+
+pm_step pm_parts(const pm_part *parts, size_t count) {
+    lowered_part *lowered = take(count * sizeof *lowered, 8);
+    for (size_t i = 0; i < count; i++) {
+        const pm_part *part = &parts[i];
+        const pm_range *ranges = copy(part->ranges, part->range_count * sizeof *ranges, 8);
+        lowered[i] = (lowered_part){
+            {copy(part->context, part->context_length, 1), part->context_length},
+            {ranges, part->range_count}};
+    }
+    return (pm_step){PARTS, lowered, count, NULL};
+}
+
+typedef struct {
+    open_arguments open;
+    const pm_piece *seen;
+    size_t count;
+} step_arguments;
+_Static_assert(offsetof(step_arguments, seen) == 96, "the arguments of step");
+
+typedef struct {
+    uint8_t failed;
+    union {
+        struct { uint8_t kind; lowered_list list; } next;
+        pm_string why;
+    };
+} lowered_step;
+_Static_assert(sizeof(lowered_step) == 16 && offsetof(lowered_step, next.kind) == 4 &&
+                   offsetof(lowered_step, next.list) == 8 && offsetof(lowered_step, why) == 4,
+               "result<next, string>");
+
+const void *pm_run_plan(const void *at,
+                        pm_step (*plan)(const pm_info *, const pm_piece *, size_t)) {
+    static lowered_step result;
+    const step_arguments *arguments = at;
+    pm_step step = plan(use_info(&arguments->open), arguments->seen, arguments->count);
+    result.failed = step.kind == NO_PLAN;
+    if (result.failed) result.why = string(step.why);
+    else {
+        result.next.kind = step.kind;
+        result.next.list = (lowered_list){step.list, step.count};
+    }
+    returned = true;
+    return &result;
+}
+
+// A file, by the name of its option.
+typedef struct {
+    pm_string option, content;
+} given_file;
+
+static const given_file *files;
+static size_t file_count;
+
+const void *pm_run_prepare(const void *options, size_t count, const void *given_files,
+                           size_t given_file_count, const char *(*prepare)(void)) {
+    static lowered_answers result;
+    use_options(options, count);
+    files = given_files, file_count = given_file_count;
+    const char *why = prepare();
+    result.failed = why != NULL;
+    if (why) result.why = string(why);
+    kept = top;
+    returned = true;
+    return &result;
+}
+
+pm_string pm_file(const char *option) {
+    for (size_t i = 0; i < file_count; i++)
+        if (pm_equal(files[i].option, option)) return files[i].content;
+    return (pm_string){NULL, 0};
+}
+
+typedef struct {
+    open_arguments open;
+    pm_string saved;
+} load_arguments;
+_Static_assert(offsetof(load_arguments, saved) == 96, "the arguments of load");
+
+const void *pm_run_save(pm_string (*save)(void)) {
+    static lowered_text result;
+    result.value = save();
+    result.given = result.value.at != NULL;
+    returned = true;
+    return &result;
+}
+
+const void *pm_run_load(const void *at, const char *(*load)(const pm_info *, pm_string)) {
+    const load_arguments *arguments = at;
+    begin_records();
+    return opened(load(use_info(&arguments->open), arguments->saved));
+}
+
+const void *pm_run_rest(bool end) {
+    uintptr_t chunk_end = (uintptr_t)rest.at + rest.length;
+    // The call begins with the memory after the chunk, and after names that were set with it.
+    if (!(chunk_end > window_at && chunk_end <= window_end)) {
+        returned = false;
+        top = chunk_end > kept ? chunk_end : kept;
+        if ((uintptr_t)names >= kept && (uintptr_t)names + names_length > top)
+            top = (uintptr_t)names + names_length;
+    }
+    return decode((pm_chunk){rest.at, rest.length, end});
 }
 
 // --- Calls of the host
@@ -621,29 +847,66 @@ _Static_assert(sizeof(lowered_block) == 16 && offsetof(lowered_block, block) == 
                    offsetof(lowered_block, block.last) == 12,
                "result<decompressed, string>");
 
-pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
-                            uint32_t max) {
-    if (fields_so_far()) pm_fail("pm_decompress was called inside a record");
-    pm_flush();
-    pm_block block = {.base = base};
+typedef void block_reader(const char *codec, size_t codec_length, uint64_t span, uint64_t skip,
+                          uint32_t max, void *result);
+
+static inline pm_block read_parts(block_reader *read, const char *codec, uint64_t span,
+                                  uint64_t skip, uint32_t max) {
+    pm_block block = {0};
     lowered_block part;
     // The host returns a part of the block at a time. The parts are adjacent in memory, because
     // nothing else is allocated between them.
     do {
-        host_decompress(codec, strlen(codec), pm_pack(begin, end), skip + block.length,
-                        max - block.length, &part);
+        read(codec, strlen(codec), span, skip + block.length, max - block.length, &part);
         if (part.failed)
             return (pm_block){.error = pm_format("%.*s", (int)part.why.length, part.why.at)};
         if (!block.length) block.at = part.block.at;
         block.length += part.block.length;
-        base += part.block.length;
         block.last = part.block.last;
     } while (!block.last && part.block.length && block.length < max);
     return block;
 }
 
+pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
+                            uint32_t max) {
+    if (fields_so_far()) pm_fail("pm_decompress was called inside a record");
+    pm_flush();
+    pm_block block = read_parts(host_decompress, codec, pm_pack(begin, end), skip, max);
+    block.base = base;
+    base += block.length;
+    return block;
+}
+
 pm_block pm_decompress(const char *codec, size_t begin, size_t end) {
     return pm_decompress_part(codec, begin, end, 0, UINT32_MAX);
+}
+
+pm_block pm_read_block(const char *codec, size_t begin, size_t end, uint64_t skip, uint32_t max) {
+    return read_parts(host_read_block, codec, pm_pack(begin, end), skip, max);
+}
+
+typedef struct {
+    uint64_t values, offsets, present;
+} lowered_column;
+
+void pm_columns(uint32_t records, const pm_column *columns, const void *made, size_t length,
+                size_t start) {
+    if (fields_so_far()) pm_fail("pm_columns was called inside a record");
+    if (!field_count) pm_fail("columns were emitted before the schema was set: see pm_set_schema");
+    pm_flush();
+    // The host puts what was made at a multiple of 64 bytes.
+    if (length) base = (base + 63) & ~63u;
+    lowered_column *lowered = take(field_count * sizeof *lowered, 8);
+    for (size_t i = 0; i < field_count; i++) {
+        const pm_place *places[] = {&columns[i].values, &columns[i].offsets, &columns[i].present};
+        uint64_t spans[3];
+        for (size_t n = 0; n < 3; n++)
+            spans[n] = places[n]->made ? IN_PAYLOAD | (places[n]->span + ((uint64_t)base << 32))
+                                       : places[n]->span;
+        lowered[i] = (lowered_column){spans[0], spans[1], spans[2]};
+    }
+    host_emit_columns(records, lowered, field_count, made, length, start);
+    base += length;
 }
 
 // --- Text and bytes

@@ -1,9 +1,9 @@
-// pipemill.h: write a pipemill decoder in C or C++. Version 0.1 of the interface.
+// pipemill.h: write a pipemill decoder in C or C++. Version 0.3 of the interface.
 //
-// You write four functions: pm_options, pm_open, pm_decode, pm_resync. The rest of this header is
-// their arguments and the functions that they may call. src/pipemill.c connects them with the host;
-// don't change it. There is no libc: no files, no printf, no malloc; see "Memory" and "Text"
-// instead.
+// You write four functions: pm_options, pm_open, pm_decode, pm_resync, and more if you want what is
+// under "Optional". The rest of this header is their arguments and the functions that they may call.
+// src/pipemill.c connects them with the host; don't change it. There is no libc: no files, no
+// printf, no malloc; see "Memory" and "Text" instead.
 //
 // THE RULE. However the input is split into chunks, the records and the errors are the same. Keep
 // no part of a record between calls: leave its bytes unconsumed. The host passes them again,
@@ -31,9 +31,9 @@ typedef struct {
     size_t length;
 } pm_string;
 
-// An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c" or
-// "list": words, separated by commas. The host refuses other values, and options that are not
-// declared.
+// An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c", "list"
+// (words, separated by commas) or "file" (see pm_file). The host refuses other values, and options
+// that are not declared.
 typedef struct {
     const char *name;
     const char *kind;
@@ -101,6 +101,115 @@ pm_answer pm_decode(pm_chunk chunk);
 // record or the input ends. In a decoder without pm_searchable: return (pm_resynced){chunk.length,
 // false};
 pm_resynced pm_resync(pm_chunk chunk);
+
+// --- Optional: define these names before the decoder's file includes this header
+//
+//     #define PM_WITH_PLAN          you write pm_plan: which bytes of an object it is shown
+//     #define PM_WITH_COMPANIONS    and pm_companions: objects beside it that belong to it
+//     #define PM_WITH_PREPARE       you write pm_prepare: what all objects have in common
+//     #define PM_WITH_CARRY         you write pm_save and pm_load: a stream goes on inside an object
+//     #define PM_WITH_REST          chunks of calls that return pm_more are not copied again
+//
+// Define them in one file of the project only. docs/interface.md has the rules of each.
+
+// The value of a fact; `at` is NULL if the stream has no such fact.
+pm_string pm_fact(const pm_info *info, const char *key);
+
+#if defined(PM_WITH_COMPANIONS) && !defined(PM_WITH_PLAN)
+#define PM_WITH_PLAN
+#endif
+
+#ifdef PM_WITH_PLAN
+// `length` bytes from byte `offset` on: of the object if `of` is 0, else of its companion with this
+// number, from 1.
+typedef struct {
+    uint32_t of;
+    uint64_t offset, length;
+} pm_range;
+
+// Bytes that the host has read.
+typedef struct {
+    uint32_t of;
+    uint64_t offset;
+    const uint8_t *at;
+    size_t length;
+} pm_piece;
+
+// Bytes that a stream is shown one after the other: the context, which is your own and has all that
+// pm_decode must know of the directory, and then those of the ranges. Let the context begin with a
+// mark. A stream may begin at any part.
+typedef struct {
+    const void *context;
+    size_t context_length;
+    const pm_range *ranges;
+    size_t range_count;
+    // How many records pm_decode emits of these bytes, if `has_records`: if the directory says it.
+    // The host counts them, and another number is an error. pm_decode then consumes all bytes of the
+    // part when it is shown them, without a byte of the next one.
+    bool has_records;
+    uint64_t records;
+} pm_part;
+
+// The result of pm_plan, made by one of the functions below it.
+typedef struct {
+    uint32_t kind;
+    const void *list;
+    size_t count;
+    const char *why;
+} pm_step;
+
+// Makes the plan of an object, in steps: `seen` has the ranges that earlier steps have asked for, in
+// their order; nothing in the first one. The object has info->size bytes. The answer depends on
+// nothing but the arguments, so keep nothing between steps. Objects that can't be read at any place
+// (pipes, compressed files) have no plan: pm_decode is shown them as they are.
+pm_step pm_plan(const pm_info *info, const pm_piece *seen, size_t count);
+
+// Call pm_plan again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object. Ranges,
+// parts and contexts are copied.
+pm_step pm_read(const pm_range *ranges, size_t count);
+// The plan. With no parts, the object has no records.
+pm_step pm_parts(const pm_part *parts, size_t count);
+// Show the object as without a plan.
+pm_step pm_whole(void);
+// The decoder refuses the object, and the channel fails. For one that is damaged, make a part whose
+// context says so, and let pm_decode report it.
+pm_step pm_no_plan(const char *why);
+
+// Whether the stream is shown the parts of a plan.
+bool pm_is_planned(const pm_info *info);
+
+#ifdef PM_WITH_COMPANIONS
+// Calls pm_companion for each rule, at most 4 times. Returns NULL, or what is wrong with the options.
+const char *pm_companions(void);
+// An object whose name ends with `object`, such as ".bin", has a companion whose name has the end
+// `companion`, such as ".idx", in place of it. The first rule's companions have the number 1.
+void pm_companion(const char *object, const char *companion);
+// The bytes of the companion with this number, for pm_plan.
+uint64_t pm_companion_size(const pm_info *info, uint32_t number);
+#endif
+#endif
+
+#ifdef PM_WITH_PREPARE
+// Makes what all streams of a channel have in common, in static variables and memory of pm_take:
+// streams begin with a copy of both. It is called once, before pm_open; a host that knows only an
+// earlier version of the interface never calls it. The options are those of the streams. Returns
+// NULL, or a text for the operator. It depends on nothing but the options and their files.
+const char *pm_prepare(void);
+// The content of the file that an option of the kind "file" names, also in streams; `at` is NULL if
+// the operator has named none. pm_get gives "sha256:" and its digest.
+pm_string pm_file(const char *option);
+#endif
+
+#ifdef PM_WITH_CARRY
+// What another stream must know to go on after the bytes that the last call of pm_decode consumed: at
+// most 64 KiB, better a few hundred bytes. They begin with a version of your own. {NULL, 0}: it can't
+// go on there. The call changes nothing.
+pm_string pm_save(void);
+// Starts a stream, as pm_open does, that gets the bytes after such a place and emits the same records
+// as the first one. `saved` is valid until the stream ends. It may have been changed by others, so
+// check it. Returns NULL, or a text for the operator.
+const char *pm_load(const pm_info *info, pm_string saved);
+#endif
 
 // --- Options
 
@@ -230,9 +339,9 @@ typedef struct {
 } pm_block;
 
 // Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is "deflate"
-// (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without
-// framing). Don't call it between the fields of a record. If `last` is false, the block has more
-// bytes than limits.output leaves for this call.
+// (without a header), "zlib", "gzip", "zstd", "lz4" (a frame), "lz4-block" (one block without
+// framing), "brotli" or "snappy" (one block without framing). Don't call it between the fields of a
+// record. If `last` is false, the block has more bytes than limits.output leaves for this call.
 pm_block pm_decompress(const char *codec, size_t begin, size_t end);
 // At most `max` of its decompressed bytes, after the first `skip`: for blocks of any size. Emit the
 // records that are complete in a part. The next part begins at the first record that was not
@@ -240,6 +349,11 @@ pm_block pm_decompress(const char *codec, size_t begin, size_t end);
 // not depend on how the input was split.
 pm_block pm_decompress_part(const char *codec, size_t begin, size_t end, uint64_t skip,
                             uint32_t max);
+
+// The same as pm_decompress_part, for decoders that make other values of the bytes: no field can
+// refer to them (`base` has no meaning), and they don't count against limits.output. It needs a host
+// of version 0.3.
+pm_block pm_read_block(const char *codec, size_t begin, size_t end, uint64_t skip, uint32_t max);
 
 // Adds the next field: the bytes of the block from `begin` up to `end`. They are not copied again.
 void pm_field_in(const pm_block *block, size_t begin, size_t end);
@@ -256,10 +370,47 @@ static inline uint64_t pm_span_in(const pm_block *block, size_t begin, size_t en
     return 1ull << 63 | pm_pack(block->base + begin, block->base + end);
 }
 
+// --- Columns: many records at once, field by field. They need a host of version 0.3.
+
+// Bytes of a column: made by pm_in_chunk, pm_in_made or pm_in_block.
+typedef struct {
+    uint64_t span;
+    bool made;
+} pm_place;
+
+// The values of one field of many records.
+typedef struct {
+    pm_place values; // one after the other; a record that lacks the field has one, too
+    // Where each value begins and ends in them: one more 32-bit number than there are records, none
+    // less than the one before it. {0} if all have the size of the field's type.
+    pm_place offsets;
+    // A bit for each record, the lowest one first, set if it has the field. {0} if all have it.
+    pm_place present;
+} pm_column;
+
+// Emits `records` records: one column for each field of the schema. `made` has the bytes that you
+// made. Let a column of them begin at a multiple of 64, so that consumers need not copy it. All
+// records begin at `start`, as those of a compressed block do. Emit thousands of records in a call.
+void pm_columns(uint32_t records, const pm_column *columns, const void *made, size_t length,
+                size_t start);
+
+static inline pm_place pm_in_chunk(size_t begin, size_t end) {
+    pm_place place = {pm_pack(begin, end), false};
+    return place;
+}
+static inline pm_place pm_in_made(size_t begin, size_t end) {
+    pm_place place = {pm_pack(begin, end), true};
+    return place;
+}
+static inline pm_place pm_in_block(const pm_block *block, size_t begin, size_t end) {
+    pm_place place = {pm_span_in(block, begin, end), false};
+    return place;
+}
+
 // --- Memory
 
-// Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory from pm_open is
-// valid until the stream ends. You need not free it. More than the channel's limit ends the stream
+// Memory that is valid until this call ends, zeroed, aligned to 16 bytes. Memory from pm_open,
+// pm_load and pm_prepare is valid until the stream ends. You need not free it. More than the channel's limit ends the stream
 // with an error.
 void *pm_take(size_t length);
 
@@ -288,6 +439,74 @@ void *memmove(void *to, const void *from, size_t length);
 void *memset(void *at, int byte, size_t length);
 int memcmp(const void *a, const void *b, size_t length);
 size_t strlen(const char *text);
+
+// --- The exports of what is optional: nothing to read for you
+
+#define PM_EXPORT(name) __attribute__((export_name("pipemill:decoder/" name)))
+
+#ifdef PM_WITH_PLAN
+const void *pm_run_companions(const void *options, size_t count, const char *(*companions)(void));
+const void *pm_run_plan(const void *arguments,
+                        pm_step (*plan)(const pm_info *, const pm_piece *, size_t));
+#ifndef PM_IMPLEMENTATION
+PM_EXPORT("plan@0.3.0#plans") uint32_t pm_export_plans(void) {
+    return 1;
+}
+PM_EXPORT("plan@0.3.0#companions")
+const void *pm_export_companions(const void *options, size_t count) {
+#ifdef PM_WITH_COMPANIONS
+    return pm_run_companions(options, count, pm_companions);
+#else
+    return pm_run_companions(options, count, NULL);
+#endif
+}
+PM_EXPORT("plan@0.3.0#step") const void *pm_export_step(const void *arguments) {
+    return pm_run_plan(arguments, pm_plan);
+}
+#endif
+#endif
+
+#ifdef PM_WITH_PREPARE
+const void *pm_run_prepare(const void *options, size_t count, const void *files, size_t file_count,
+                           const char *(*prepare)(void));
+#ifndef PM_IMPLEMENTATION
+PM_EXPORT("preparing@0.3.0#prepares") uint32_t pm_export_prepares(void) {
+    return 1;
+}
+PM_EXPORT("preparing@0.3.0#prepare")
+const void *pm_export_prepare(const void *options, size_t count, const void *files,
+                              size_t file_count) {
+    return pm_run_prepare(options, count, files, file_count, pm_prepare);
+}
+#endif
+#endif
+
+#ifdef PM_WITH_CARRY
+const void *pm_run_save(pm_string (*save)(void));
+const void *pm_run_load(const void *arguments, const char *(*load)(const pm_info *, pm_string));
+#ifndef PM_IMPLEMENTATION
+PM_EXPORT("carry@0.3.0#carries") uint32_t pm_export_carries(void) {
+    return 1;
+}
+PM_EXPORT("carry@0.3.0#save") const void *pm_export_save(uint32_t stream) {
+    (void)stream;
+    return pm_run_save(pm_save);
+}
+PM_EXPORT("carry@0.3.0#load") const void *pm_export_load(const void *arguments) {
+    return pm_run_load(arguments, pm_load);
+}
+#endif
+#endif
+
+#ifdef PM_WITH_REST
+const void *pm_run_rest(bool end);
+#ifndef PM_IMPLEMENTATION
+PM_EXPORT("rest@0.3.0#decode") const void *pm_export_rest(uint32_t stream, uint32_t end) {
+    (void)stream;
+    return pm_run_rest(end != 0);
+}
+#endif
+#endif
 
 #ifdef __cplusplus
 }

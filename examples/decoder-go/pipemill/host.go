@@ -8,8 +8,8 @@ import (
 )
 
 // This file connects the decoder with the host. The layouts are those of the component model's
-// canonical ABI for wit/0.1/decoder.wit and wit/0.2/window.wit. The collector of Go moves nothing
-// but stacks, so no address of a stack is passed.
+// canonical ABI for wit/0.1/decoder.wit, wit/0.2/window.wit and wit/0.3/decoder.wit. The collector of
+// Go moves nothing but stacks, so no address of a stack is passed.
 
 //go:wasmimport pipemill:decoder/host@0.1.0 log
 func hostLog(level uint32, message string)
@@ -37,6 +37,13 @@ func hostCheckCRC32(spans unsafe.Pointer, n uint32, expected unsafe.Pointer, m u
 
 //go:wasmimport pipemill:decoder/host@0.1.0 decompress
 func hostDecompress(codec string, span, skip uint64, max uint32, result unsafe.Pointer)
+
+//go:wasmimport pipemill:decoder/blocks@0.3.0 read
+func hostReadBlock(codec string, span, skip uint64, max uint32, result unsafe.Pointer)
+
+//go:wasmimport pipemill:decoder/columns@0.3.0 emit-columns
+func hostEmitColumns(records uint32, columns unsafe.Pointer, n uint32, payload unsafe.Pointer,
+	bytes uint32, start uint32)
 
 //go:wasmimport [export]pipemill:decoder/decoder@0.1.0 [resource-new]stream
 func streamNew(number uint32) uint32
@@ -89,6 +96,11 @@ func take(length uint32) unsafe.Pointer {
 	at := unsafe.Pointer(&blocks[len(blocks)-1][used/8])
 	used += uint32(words * 8)
 	return at
+}
+
+// release gives the memory of this call to those that still refer to it.
+func release() {
+	blocks, used = nil, 0
 }
 
 // pointer is the address that the host gave.
@@ -185,12 +197,13 @@ func exportOptions() uint32 {
 	return resultAt()
 }
 
-// The arguments are more than the 16 values that can be passed directly, so they are in memory.
-//
-//go:wasmexport pipemill:decoder/decoder@0.1.0#[static]stream.open
-func exportOpen(at uint32) uint32 {
-	check()
-	args := unsafe.Slice((*uint32)(pointer(at)), 24)
+// The words that the options and the context of a stream have in memory.
+const openWords = 24
+
+func wide(at []uint32) uint64 { return uint64(at[0]) | uint64(at[1])<<32 }
+
+// context returns the options and the context of a stream.
+func context(args []uint32) (Options, *StreamInfo) {
 	text := func(i int) string { return strings.Clone(unsafeText(args[i], args[i+1])) }
 	given := func(i int) string {
 		if args[i]&0xff == 0 {
@@ -198,22 +211,27 @@ func exportOpen(at uint32) uint32 {
 		}
 		return text(i + 1)
 	}
-	wide := func(i int) uint64 { return uint64(args[i]) | uint64(args[i+1])<<32 }
 	info := StreamInfo{
 		Channel:     text(2),
 		Epoch:       args[4],
 		Object:      text(5),
-		MaxRecord:   wide(8),
+		MaxRecord:   wide(args[8:]),
 		Size:        -1,
 		ContentType: given(16),
 		ETag:        given(19),
 		Extensions:  pairs(args[22], args[23]),
 	}
 	if args[12]&0xff != 0 {
-		info.Size = int64(wide(14))
+		info.Size = int64(wide(args[14:]))
 	}
+	return Options{pairs(args[0], args[1])}, &info
+}
+
+// open starts a stream by this function.
+func open(args []uint32, start func(Options, *StreamInfo) (Decoder, error)) uint32 {
+	options, info := context(args)
 	out = Records{wantStarts: args[10]&0xff != 0}
-	opened, err := exported.Open(Options{pairs(args[0], args[1])}, &info, &out)
+	opened, err := start(options, info)
 	answer := resultWords()
 	if err != nil {
 		answer[0] = 1
@@ -225,10 +243,21 @@ func exportOpen(at uint32) uint32 {
 	return resultAt()
 }
 
-//go:wasmexport pipemill:decoder/decoder@0.1.0#[method]stream.decode
-func exportDecode(stream, at, length, end uint32) uint32 {
+// The arguments are more than the 16 values that can be passed directly, so they are in memory.
+//
+//go:wasmexport pipemill:decoder/decoder@0.1.0#[static]stream.open
+func exportOpen(at uint32) uint32 {
+	check()
+	args := unsafe.Slice((*uint32)(pointer(at)), openWords)
+	return open(args, func(options Options, info *StreamInfo) (Decoder, error) {
+		return exported.Open(options, info, &out)
+	})
+}
+
+// decode returns the decoder's progress, and the address of the result.
+func decode(chunk []byte, end bool) (Progress, uint32) {
 	out.begin()
-	progress, err := decoder.Decode(bytesAt(at, length), end != 0, &out)
+	progress, err := decoder.Decode(chunk, end, &out)
 	out.Flush()
 	answer := resultWords()
 	if err != nil {
@@ -236,13 +265,16 @@ func exportDecode(stream, at, length, end uint32) uint32 {
 		put(answer[3:], err.message)
 		answer[6] = err.kind
 		answer[8], answer[9] = uint32(err.place), uint32(err.place>>32)
-	} else {
-		answer[2], answer[3] = uint32(progress.Consumed), uint32(min(progress.Need, 1<<32-1))
-		if progress.More {
-			answer[4] = 1
-		}
+		return Progress{}, resultAt()
 	}
-	return resultAt()
+	answer[2], answer[3] = uint32(progress.Consumed), uint32(min(progress.Need, 1<<32-1))
+	answer[4] = asBool(progress.More)
+	return progress, resultAt()
+}
+
+//go:wasmexport pipemill:decoder/decoder@0.1.0#[method]stream.decode
+func exportDecode(stream, at, length, end uint32) uint32 {
+	return decodeAndKeep(bytesAt(at, length), end != 0)
 }
 
 //go:wasmexport pipemill:decoder/decoder@0.1.0#[method]stream.resync
@@ -270,7 +302,8 @@ func exportSetAside(size uint32) uint32 {
 
 //go:wasmexport pipemill:decoder/window@0.2.0#decode
 func exportDecodeInWindow(stream, at, length, end uint32) uint32 {
-	return exportDecode(stream, at, length, end)
+	_, result := decode(bytesAt(at, length), end != 0)
+	return result
 }
 
 // --- Arguments
@@ -391,11 +424,23 @@ func checkCRC(
 	return int(answered[1])
 }
 
-func decompress(codec string, span, skip uint64, max uint32) ([]byte, bool, error) {
-	hostDecompress(codec, span, skip, max, unsafe.Pointer(&answered))
-	runtime.KeepAlive(codec)
-	if answered[0]&0xff != 0 {
-		return nil, false, errors.New(strings.Clone(unsafeText(answered[1], answered[2])))
+// readParts reads at most `max` bytes of a block after the first `skip`, by a function of the host,
+// which returns a part of them at a time. The second result says whether the block ends with them.
+func readParts(
+	read func(string, uint64, uint64, uint32, unsafe.Pointer), codec string, span, skip uint64,
+	max uint32,
+) ([]byte, bool, error) {
+	var all []byte
+	for {
+		read(codec, span, skip+uint64(len(all)), max-uint32(len(all)), unsafe.Pointer(&answered))
+		runtime.KeepAlive(codec)
+		if answered[0]&0xff != 0 {
+			return nil, false, errors.New(strings.Clone(unsafeText(answered[1], answered[2])))
+		}
+		part, last := bytesAt(answered[1], answered[2]), answered[3]&0xff != 0
+		all = append(all, part...)
+		if last || len(part) == 0 || uint32(len(all)) >= max {
+			return all, last, nil
+		}
 	}
-	return bytesAt(answered[1], answered[2]), answered[3]&0xff != 0, nil
 }

@@ -1,4 +1,4 @@
-// Package pipemill is for decoders of pipemill, which are plugins in WebAssembly. Version 0.1 of
+// Package pipemill is for decoders of pipemill, which are plugins in WebAssembly. Version 0.3 of
 // the interface. Don't change it.
 //
 // You call Export in an init function, and write a Decoder. There are no files, no clock, no
@@ -21,6 +21,27 @@ type Plugin struct {
 	// first record. The error is a text for the operator that says what is wrong and what would be
 	// right.
 	Open func(options Options, info *StreamInfo, out *Records) (Decoder, error)
+
+	// The rest is optional; docs/interface.md has the rules of each.
+
+	// Plan chooses the bytes of an object that Decode is shown, in steps: `seen` has the ranges that
+	// earlier steps have asked for, in their order; nothing in the first one. Their bytes are valid
+	// until Plan returns. The object has info.Size bytes. The answer depends on nothing but the
+	// arguments. Objects that can't be read at any place (pipes, compressed files) have no plan:
+	// Decode is shown them as they are. The error is for an object that the decoder refuses; the
+	// channel fails. For one that is damaged, make a part whose context says so, and let Decode
+	// report it.
+	Plan func(options Options, info *StreamInfo, seen []Piece) (Step, error)
+	// Companions declares objects beside each object that belong to it, at most 4. With Plan only.
+	Companions func(options Options) ([]Companion, error)
+	// Prepare makes what all streams of a channel have in common, in variables of the package. It
+	// may keep the files. The host calls it before Open; a host that knows only an earlier version
+	// of the interface never does. It depends on nothing but its arguments.
+	Prepare func(options Options, files Files) error
+	// Load starts a stream, as Open does, that gets the bytes after the place at which another one
+	// was saved, and emits the same records as that one: see Saver. What was saved may have been
+	// changed by others, so check it.
+	Load func(options Options, info *StreamInfo, saved []byte, out *Records) (Decoder, error)
 }
 
 // Decoder decodes a stream. Each stream has its own instance of the plugin, with its own memory.
@@ -45,8 +66,9 @@ func Export(plugin Plugin) {
 // OptionSpec is an option that the operator may set.
 type OptionSpec struct {
 	Name string
-	// "string", "bool", "int", "choice:a|b|c" or "list": words, separated by commas. The host
-	// refuses other values, and options that are not declared.
+	// "string", "bool", "int", "choice:a|b|c", "list" (words, separated by commas) or "file" (see
+	// Plugin.Prepare; the value is "sha256:" and a digest). The host refuses other values, and
+	// options that are not declared.
 	Kind string
 	// "" for none.
 	Default string

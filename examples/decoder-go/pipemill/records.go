@@ -245,8 +245,8 @@ type Block struct {
 }
 
 // Decompress decompresses a block: bytes of the chunk. The codec is "deflate" (without a header),
-// "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without framing). Don't call it
-// between the fields of a record. If Last is false, the block has more bytes than limits.output
+// "zlib", "gzip", "zstd", "lz4" (a frame), "lz4-block" (one block without framing), "brotli" or
+// "snappy" (one block without framing). Don't call it between the fields of a record. If Last is false, the block has more bytes than limits.output
 // leaves for this call. The error says what is wrong with the block.
 func (out *Records) Decompress(codec string, begin, to int) (Block, error) {
 	return out.DecompressPart(codec, begin, to, 0, math.MaxUint32)
@@ -263,20 +263,79 @@ func (out *Records) DecompressPart(
 		panic("Decompress was called inside a record")
 	}
 	out.Flush()
-	block := Block{base: out.base}
-	for {
-		part, last, err := decompress(codec, Pack(begin, to), skip+uint64(len(block.Bytes)),
-			max-uint32(len(block.Bytes)))
-		if err != nil {
-			return Block{}, err
-		}
-		out.base += uint64(len(part))
-		// The host returns a part of the block at a time.
-		block.Bytes, block.Last = append(block.Bytes, part...), last
-		if last || len(part) == 0 || uint32(len(block.Bytes)) >= max {
-			return block, nil
+	bytes, last, err := readParts(hostDecompress, codec, Pack(begin, to), skip, max)
+	if err != nil {
+		return Block{}, err
+	}
+	block := Block{Bytes: bytes, Last: last, base: out.base}
+	out.base += uint64(len(bytes))
+	return block, nil
+}
+
+// ReadBlock is DecompressPart for decoders that make other values of the bytes: no field can refer
+// to them, and they don't count against limits.output. The second result says whether the block ends
+// with them. It needs a host of version 0.3.
+func (out *Records) ReadBlock(
+	codec string, begin, to int, skip uint64, max uint32,
+) ([]byte, bool, error) {
+	return readParts(hostReadBlock, codec, Pack(begin, to), skip, max)
+}
+
+// Place is where bytes of a column lie: made by InChunk, InMade or InBlock.
+type Place struct {
+	span uint64
+	made bool
+}
+
+// InChunk is a place in the chunk.
+func InChunk(begin, to int) Place { return Place{Pack(begin, to), false} }
+
+// InMade is a place in the bytes that you made.
+func InMade(begin, to int) Place { return Place{Pack(begin, to), true} }
+
+// InBlock is a place in a decompressed block.
+func InBlock(block *Block, begin, to int) Place { return Place{SpanIn(block, begin, to), false} }
+
+// Column has the values of one field of many records.
+type Column struct {
+	// One after the other; a record that lacks the field has one, too.
+	Values Place
+	// Where each value begins and ends in them: one more 32-bit little-endian number than there are
+	// records, none less than the one before it. Place{} if all have the size of the field's type.
+	Offsets Place
+	// A bit for each record, the lowest one first, set if it has the field. Place{} if all have it.
+	Present Place
+}
+
+// Columns emits many records at once: one column for each field of the schema. `made` has the bytes
+// that you made. Let a column of them begin at a multiple of 64, so that consumers need not copy it.
+// All records begin at `start`, as those of a compressed block do. Emit thousands of records in a
+// call. It needs a host of version 0.3.
+func (out *Records) Columns(records int, columns []Column, made []byte, start int) {
+	if len(out.spans) != out.wholeSpans {
+		panic("Columns was called inside a record")
+	}
+	if len(columns) != len(out.fields) {
+		panic(fmt.Sprintf("%d columns for %d fields", len(columns), len(out.fields)))
+	}
+	out.Flush()
+	// The host puts what was made at a multiple of 64 bytes.
+	if len(made) > 0 {
+		out.base = (out.base + 63) &^ 63
+	}
+	lowered := make([]uint64, 0, 3*len(columns))
+	for _, column := range columns {
+		for _, place := range []Place{column.Values, column.Offsets, column.Present} {
+			if place.made {
+				place.span = inPayload | (place.span + out.base<<32)
+			}
+			lowered = append(lowered, place.span)
 		}
 	}
+	hostEmitColumns(uint32(records), unsafe.Pointer(unsafe.SliceData(lowered)),
+		uint32(len(columns)), unsafe.Pointer(unsafe.SliceData(made)), uint32(len(made)),
+		uint32(start))
+	out.base += uint64(len(made))
 }
 
 // Pack makes a span of the chunk, for the checksums.

@@ -21,9 +21,9 @@ DEBUG, INFO, WARN, ERROR = range(1, 5)
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """An option that the operator may set. `kind` is "string", "bool", "int", "choice:a|b|c" or
-    "list": words, separated by commas. With `required`, the operator must set it, and it has no
-    default."""
+    """An option that the operator may set. `kind` is "string", "bool", "int", "choice:a|b|c",
+    "list" (words, separated by commas) or "file" (see `Decoder.prepare`; the value is "sha256:" and
+    a digest). With `required`, the operator must set it, and it has no default."""
 
     name: str
     kind: str
@@ -34,6 +34,9 @@ class OptionSpec:
 
 class Options(dict[str, str]):
     """The operator's values, and the defaults of the other options."""
+
+    prepared: Any = None
+    """The result of `Decoder.prepare`."""
 
     def text(self, name: str) -> str:
         """The value of an option; the empty string if it has none."""
@@ -88,6 +91,14 @@ class StreamInfo:
     etag: str | None = None
     extensions: Mapping[str, str] = field(default_factory=dict)
 
+    def is_planned(self) -> bool:
+        """Whether the stream is shown the parts of a plan: see `Decoder.plan`."""
+        return "planned" in self.extensions
+
+    def companions(self) -> list[int]:
+        """The sizes of the object's companions in bytes, in their order, for `Decoder.plan`."""
+        return [int(size) for size in self.extensions.get("companions", "").split()]
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -136,6 +147,64 @@ class DecodeError(Exception):
         self.refused = refused
 
 
+@dataclass(frozen=True)
+class Range:
+    """`length` bytes from byte `offset` on: of the object if `of` is 0, else of its companion with
+    this number, from 1."""
+
+    offset: int
+    length: int
+    of: int = 0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes that the host has read for a plan: those of a `Range`."""
+
+    of: int
+    offset: int
+    bytes: builtins.bytes
+
+
+@dataclass(frozen=True)
+class Companion:
+    """An object whose name ends with `object`, such as ".bin", has a companion whose name has the
+    end `companion`, such as ".idx", in place of it."""
+
+    object: str
+    companion: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes that a stream is shown one after the other: the context, which is your own and has all
+    that `decode` must know of the directory, and then those of the ranges. Let the context begin
+    with a mark. A stream may begin at any part.
+
+    `records` is the number of records that `decode` emits of these bytes, if the directory says it.
+    The host counts them, and another number is an error. `decode` then consumes all bytes of the
+    part when it is shown them, without a byte of the next one."""
+
+    context: bytes
+    ranges: Sequence[Range]
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """Call `Decoder.plan` again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an
+    object."""
+
+    ranges: Sequence[Range]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The plan. With no parts, the object has no records."""
+
+    parts: Sequence[Part]
+
+
 class Decoder:
     """A decoder of one stream: one object, or one epoch of a FIFO. Derive one class from it.
 
@@ -167,6 +236,48 @@ class Decoder:
         """Searches for the next record after an error with `search_from`. `chunk` starts there."""
         return Resync(len(chunk), False)
 
+    # --- Optional: what a class does not define, the host does not ask for. docs/interface.md has
+    # the rules of each.
+
+    @classmethod
+    def plan(cls, options: Options, info: StreamInfo, seen: Sequence[Piece]) -> Read | Parts | None:
+        """Chooses the bytes of an object that `decode` is shown, in steps: `seen` has the ranges
+        that earlier steps have asked for, in their order; nothing in the first one. The object has
+        `info.size` bytes. None shows it as without a plan. The answer depends on nothing but the
+        arguments. Objects that can't be read at any place (pipes, compressed files) have no plan:
+        `decode` is shown them as they are.
+
+        A ValueError is for an object that the decoder refuses; the channel fails. For one that is
+        damaged, make a part whose context says so, and let `decode` report it."""
+        raise NotImplementedError
+
+    @classmethod
+    def companions(cls, options: Options) -> Sequence[Companion]:
+        """Objects beside each object that belong to it, at most 4. With `plan` only."""
+        return ()
+
+    @classmethod
+    def prepare(cls, options: Options, files: Mapping[str, bytes]) -> Any:
+        """Makes what all streams of a channel have in common: they find it in `options.prepared`.
+        `files` has the content of the files that options of the kind "file" name. It is called
+        before the first stream; a host that knows only an earlier version of the interface never
+        does. It depends on nothing but its arguments. Raise a ValueError with a text for the
+        operator."""
+        raise NotImplementedError
+
+    def save(self) -> bytes | None:
+        """What another stream must know to go on after the bytes that the last call of `decode`
+        consumed: at most 64 KiB, better a few hundred bytes, which begin with a version of your
+        own. None: it can't go on there. The call changes nothing."""
+        return None
+
+    @classmethod
+    def load(cls, options: Options, info: StreamInfo, saved: bytes) -> Decoder:
+        """Makes a decoder that gets the bytes after the place at which another one was saved, and
+        emits the same records as that one. `saved` may have been changed by others, so check it.
+        Raise a ValueError with a text for the operator."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Block:
@@ -176,6 +287,30 @@ class Block:
     last: bool
     # Their start in the payload of the call.
     base: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """A place in the bytes that the decoder made, for a `Column`."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Column:
+    """The values of one field of many records, for `Records.columns`. A place is `pack(begin, end)`
+    in the chunk, `Made(begin, end)`, or `Records.span_in(block, begin, end)`.
+
+    `values` lie one after the other; a record that lacks the field has one, too. `offsets` says
+    where each value begins and ends in them: one more 32-bit little-endian number than there are
+    records, none less than the one before it; None if all have the size of the field's type.
+    `present` has a bit for each record, the lowest one first, set if it has the field; None if all
+    have it."""
+
+    values: int | Made
+    offsets: int | Made | None = None
+    present: int | Made | None = None
 
 
 def pack(begin: int, end: int) -> int:
@@ -403,6 +538,37 @@ class Records:
             f"last one is `{self._schema[-1].name}`"
         )
 
+    # --- Many records, field by field
+
+    def columns(
+        self,
+        records: int,
+        columns: Sequence[Column],
+        made: builtins.bytes = b"",
+        start: int = 0,
+    ) -> None:
+        """Emits many records at once: one column for each field of the schema. `made` has the bytes
+        that you made. Let a column of them begin at a multiple of 64, so that consumers need not
+        copy it. All records begin at `start`, as those of a compressed block do. Emit thousands of
+        records in a call: this is much faster than a call for each value."""
+        if self.fields_so_far():
+            raise RuntimeError("columns was called inside a record")
+        if len(columns) != self._fields:
+            raise RuntimeError(f"{len(columns)} columns for {self._fields} fields")
+        self.flush()
+        if made:
+            # The host puts it at a multiple of 64 bytes.
+            self._base = -(-self._base // 64) * 64
+
+        def span(place: int | Made | None) -> int:
+            if isinstance(place, Made):
+                return IN_PAYLOAD | pack(self._base + place.begin, self._base + place.end)
+            return place or 0
+
+        spans = [(span(it.values), span(it.offsets), span(it.present)) for it in columns]
+        self._host.emit_columns(records, spans, made, start)
+        self._base += len(made)
+
     # --- Bad places, compressed blocks, checksums, log
 
     def bad(self, begin: int, end: int, message: str) -> None:
@@ -415,8 +581,8 @@ class Records:
 
     def decompress(self, codec: str, begin: int, end: int) -> Block:
         """Decompresses a block: the bytes of the chunk from `begin` up to `end`. The codec is
-        "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block
-        without framing). Raises a ValueError that says what is wrong with the block. Don't call it
+        "deflate" (without a header), "zlib", "gzip", "zstd", "lz4" (a frame), "lz4-block" (one block
+        without framing), "brotli" or "snappy" (one block without framing). Raises a ValueError that says what is wrong with the block. Don't call it
         between the fields of a record.
 
         If `Block.last` is false, the block has more bytes than `limits.output` leaves for this
@@ -432,17 +598,32 @@ class Records:
         if self.fields_so_far():
             raise RuntimeError("decompress was called inside a record")
         self.flush()
-        base, parts, size, last = self._base, [], 0, False
+        base = self._base
+        data, last = self._parts(self._host.decompress, codec, begin, end, skip, max)
+        self._base += len(data)
+        return Block(data, last, base)
+
+    def read_block(
+        self, codec: str, begin: int, end: int, skip: int = 0, max: int = MAX_BYTES
+    ) -> tuple[builtins.bytes, builtins.bool]:
+        """As `decompress_part`, for decoders that make other values of the bytes: no field can
+        refer to them, and they don't count against `limits.output`. Returns them, and whether the
+        block ends with them."""
+        return self._parts(self._host.read_block, codec, begin, end, skip, max)
+
+    @staticmethod
+    def _parts(
+        read: Any, codec: str, begin: int, end: int, skip: int, max: int
+    ) -> tuple[builtins.bytes, builtins.bool]:
+        parts, size, last = [], 0, False
         # The host returns a part of the block at a time.
         while size < max and not last:
-            span = pack(begin, end)
-            data, last = self._host.decompress(codec, span, skip + size, max - size)
+            data, last = read(codec, pack(begin, end), skip + size, max - size)
             if not data and not last:
                 break
             parts.append(data)
             size += len(data)
-            self._base += len(data)
-        return Block(b"".join(parts), last, base)
+        return b"".join(parts), last
 
     def check_crc32c(self, spans: Sequence[int], expected: Sequence[int]) -> int | None:
         """Index of the first span whose CRC-32C differs from the expected one; None if all are as

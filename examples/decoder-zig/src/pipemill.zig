@@ -1,9 +1,9 @@
-//! Write a pipemill decoder in Zig. Version 0.1 of the interface.
+//! Write a pipemill decoder in Zig. Version 0.3 of the interface.
 //!
-//! You write four functions, options, open, decode and resync, in src/decoder.zig. This file is
-//! their arguments and the functions that they may call; src/pipemill.c connects them with the
-//! host. Don't change either. There are no files, no clock and no `std.debug.print`; see "Memory"
-//! and "Text" instead.
+//! You write four functions, options, open, decode and resync, in src/decoder.zig, and more if you
+//! want what `exportDecoder` calls optional. This file is their arguments and the functions that
+//! they may call; src/pipemill.c connects them with the host. Don't change either. There are no
+//! files, no clock and no `std.debug.print`; see "Memory" and "Text" instead.
 //!
 //! THE RULE. However the input is split into chunks, the records and the errors are the same. Keep
 //! no part of a record between calls: leave its bytes unconsumed. The host passes them again,
@@ -33,6 +33,34 @@ const std = @import("std");
 ///
 /// `resync` gets a chunk that starts at the position that the error named. It is called again with
 /// the bytes after the consumed ones, until it finds a record or the input ends.
+///
+/// These are optional; docs/interface.md has the rules of each:
+///
+///     pub fn plan(info: *const Info, seen: []const Piece) Step
+///     pub fn companions() ?Text                    calls `companion` for each; with `plan` only
+///     pub fn prepare() ?Text
+///     pub fn save() ?[]const u8
+///     pub fn load(info: *const Info, saved: []const u8) ?Text
+///     pub const keeps_rest = true;
+///
+/// `plan` chooses the bytes of an object that `decode` is shown, in steps: `seen` has the ranges that
+/// earlier steps have asked for, in their order; nothing in the first one. The object has
+/// `info.size` bytes. The answer depends on nothing but the arguments, so keep nothing between
+/// steps. Objects that can't be read at any place (pipes, compressed files) have no plan: `decode` is
+/// shown them as they are. `companions` declares objects beside each object that belong to it.
+///
+/// `prepare` makes what all streams of a channel have in common, in global variables and memory of
+/// `allocator`: streams begin with a copy of both. It is called once, before `open`; a host that
+/// knows only an earlier version of the interface never calls it. It depends on nothing but the
+/// options and their files.
+///
+/// `save` returns what another stream must know to go on after the bytes that the last call of
+/// `decode` consumed: at most 64 KiB, better a few hundred bytes, which begin with a version of your
+/// own. null: it can't go on there. The call changes nothing. `load` starts a stream, as `open` does,
+/// that gets the bytes after such a place and emits the same records as the first one. What it gets
+/// is valid until the stream ends, and may have been changed by others, so check it.
+///
+/// With `keeps_rest`, chunks of calls that return `more` are not copied again.
 pub fn exportDecoder(comptime decoder: type) void {
     const exports = struct {
         fn options() callconv(.c) void {
@@ -52,6 +80,84 @@ pub fn exportDecoder(comptime decoder: type) void {
     @export(&exports.open, .{ .name = "pm_open" });
     @export(&exports.decode, .{ .name = "pm_decode" });
     @export(&exports.resync, .{ .name = "pm_resync" });
+    if (@hasDecl(decoder, "plan")) exportPlan(decoder);
+    if (@hasDecl(decoder, "prepare")) exportPrepare(decoder);
+    if (@hasDecl(decoder, "save")) exportCarry(decoder);
+    if (@hasDecl(decoder, "keeps_rest")) exportRest();
+}
+
+/// The names of optional exports begin with this.
+const interface = "pipemill:decoder/";
+
+/// The argument or the result of a function that the host calls.
+const Lowered = *const anyopaque;
+
+fn yes() callconv(.c) u32 {
+    return 1;
+}
+
+fn exportPlan(comptime decoder: type) void {
+    const exports = struct {
+        fn plan(info: *const Info, seen: ?[*]const Piece, count: usize) callconv(.c) Step {
+            return decoder.plan(info, if (count == 0) &.{} else seen.?[0..count]);
+        }
+        fn step(arguments: Lowered) callconv(.c) Lowered {
+            return pm_run_plan(arguments, &plan);
+        }
+        fn declare() callconv(.c) ?Text {
+            return decoder.companions();
+        }
+        fn companions(given: ?Lowered, count: usize) callconv(.c) Lowered {
+            const has = @hasDecl(decoder, "companions");
+            return pm_run_companions(given, count, if (has) &declare else null);
+        }
+    };
+    @export(&yes, .{ .name = interface ++ "plan@0.3.0#plans" });
+    @export(&exports.companions, .{ .name = interface ++ "plan@0.3.0#companions" });
+    @export(&exports.step, .{ .name = interface ++ "plan@0.3.0#step" });
+}
+
+fn exportPrepare(comptime decoder: type) void {
+    const exports = struct {
+        fn prepare() callconv(.c) ?Text {
+            return decoder.prepare();
+        }
+        fn run(given: ?Lowered, count: usize, files: ?Lowered, n: usize) callconv(.c) Lowered {
+            return pm_run_prepare(given, count, files, n, &prepare);
+        }
+    };
+    @export(&yes, .{ .name = interface ++ "preparing@0.3.0#prepares" });
+    @export(&exports.run, .{ .name = interface ++ "preparing@0.3.0#prepare" });
+}
+
+fn exportCarry(comptime decoder: type) void {
+    const exports = struct {
+        fn save() callconv(.c) String {
+            const saved = decoder.save() orelse return .{ .at = null, .length = 0 };
+            return .{ .at = saved.ptr, .length = saved.len };
+        }
+        fn load(info: *const Info, saved: String) callconv(.c) ?Text {
+            return decoder.load(info, saved.slice());
+        }
+        fn runSave(_: u32) callconv(.c) Lowered {
+            return pm_run_save(&save);
+        }
+        fn runLoad(arguments: Lowered) callconv(.c) Lowered {
+            return pm_run_load(arguments, &load);
+        }
+    };
+    @export(&yes, .{ .name = interface ++ "carry@0.3.0#carries" });
+    @export(&exports.runSave, .{ .name = interface ++ "carry@0.3.0#save" });
+    @export(&exports.runLoad, .{ .name = interface ++ "carry@0.3.0#load" });
+}
+
+fn exportRest() void {
+    const exports = struct {
+        fn decode(_: u32, end: u32) callconv(.c) Lowered {
+            return pm_run_rest(end != 0);
+        }
+    };
+    @export(&exports.decode, .{ .name = interface ++ "rest@0.3.0#decode" });
 }
 
 /// Text that ends with a zero byte: a literal, or the result of `format`.
@@ -93,6 +199,22 @@ pub const Info = extern struct {
     pub fn extensions(self: *const Info) []const Extension {
         return if (self.extension_list) |it| it[0..self.extension_count] else &.{};
     }
+
+    /// The value of a fact; null if the stream has no such fact.
+    pub fn fact(self: *const Info, key: Text) ?[]const u8 {
+        const value = pm_fact(self, key);
+        return if (value.at == null) null else value.slice();
+    }
+
+    /// Whether the stream is shown the parts of a plan.
+    pub fn isPlanned(self: *const Info) bool {
+        return pm_is_planned(self);
+    }
+
+    /// The bytes of the companion with this number, from 1, for `plan`.
+    pub fn companionSize(self: *const Info, which: u32) u64 {
+        return pm_companion_size(self, which);
+    }
 };
 
 /// A part of the input. It is valid until the call returns.
@@ -121,6 +243,81 @@ pub const Answer = extern struct {
 /// starts right after them.
 pub const Resynced = extern struct { consumed: usize, found: bool };
 
+/// `length` bytes from byte `offset` on: of the object if `of` is 0, else of its companion with this
+/// number, from 1.
+pub const Range = extern struct { of: u32 = 0, offset: u64, length: u64 };
+
+/// Bytes that the host has read.
+pub const Piece = extern struct {
+    of: u32,
+    offset: u64,
+    at: ?[*]const u8,
+    length: usize,
+
+    pub fn slice(self: Piece) []const u8 {
+        return if (self.at) |at| at[0..self.length] else "";
+    }
+};
+
+/// Bytes that a stream is shown one after the other: the context, which is your own and has all that
+/// `decode` must know of the directory, and then those of the ranges. Let the context begin with a
+/// mark. A stream may begin at any part.
+pub const Part = struct {
+    context: []const u8 = "",
+    ranges: []const Range = &.{},
+    /// How many records `decode` emits of these bytes, if the directory says it. The host counts them,
+    /// and another number is an error. `decode` then consumes all bytes of the part when it is shown
+    /// them, without a byte of the next one.
+    records: ?u64 = null,
+};
+
+/// The result of `plan`: made by `read`, `parts`, `whole` or `noPlan`.
+pub const Step = extern struct { kind: u32, list: ?*const anyopaque, count: usize, why: ?Text };
+
+/// Call `plan` again with these, too: 1 to 64 in a step, 32 MiB and 32 steps for an object. Ranges,
+/// parts and contexts are copied.
+pub fn read(ranges: []const Range) Step {
+    return pm_read(ranges.ptr, ranges.len);
+}
+
+/// The plan. With no parts, the object has no records.
+pub fn parts(all: []const Part) Step {
+    const specs = allocator.alloc(PartSpec, all.len) catch unreachable;
+    for (all, specs) |part, *spec| spec.* = .{
+        .context = part.context.ptr,
+        .context_length = part.context.len,
+        .ranges = part.ranges.ptr,
+        .range_count = part.ranges.len,
+        .has_records = part.records != null,
+        .records = part.records orelse 0,
+    };
+    return pm_parts(specs.ptr, specs.len);
+}
+
+/// Show the object as without a plan.
+pub fn whole() Step {
+    return pm_whole();
+}
+
+/// The decoder refuses the object, and the channel fails. For one that is damaged, make a part whose
+/// context says so, and let `decode` report it.
+pub fn noPlan(why: Text) Step {
+    return pm_no_plan(why);
+}
+
+/// In `companions` only, at most 4 times: an object whose name ends with `object`, such as ".bin", has
+/// a companion whose name has the end `beside`, such as ".idx", in place of it.
+pub fn companion(object: Text, beside: Text) void {
+    pm_companion(object, beside);
+}
+
+/// The content of the file that an option of the kind "file" names, from `prepare` on; null if the
+/// operator has named none. `get` gives "sha256:" and its digest.
+pub fn file(name: Text) ?[]const u8 {
+    const content = pm_file(name);
+    return if (content.at == null) null else content.slice();
+}
+
 /// A panic ends the stream, with its text as the reason. In src/decoder.zig:
 /// `pub const panic = pm.panic;`
 pub const panic = std.debug.FullPanic(panicked);
@@ -136,9 +333,9 @@ fn panicked(message: []const u8, _: ?usize) noreturn {
 
 // --- Options
 
-/// An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c" or
-/// "list": words, separated by commas. The host refuses other values, and options that are not
-/// declared.
+/// An option that the operator may set. The kind is "string", "bool", "int", "choice:a|b|c", "list"
+/// (words, separated by commas) or "file" (see `file`). The host refuses other values, and options
+/// that are not declared.
 pub const OptionSpec = extern struct {
     name: Text,
     kind: Text,
@@ -387,9 +584,9 @@ pub const Block = extern struct {
 };
 
 /// Decompresses a block: the bytes of the chunk from `begin` up to `to`. The codec is "deflate"
-/// (without a header), "zlib", "gzip", "zstd", "lz4" (a frame) or "snappy" (one block without
-/// framing). Don't call it between the fields of a record. If `last` is false, the block has more
-/// bytes than limits.output leaves for this call.
+/// (without a header), "zlib", "gzip", "zstd", "lz4" (a frame), "lz4-block" (one block without
+/// framing), "brotli" or "snappy" (one block without framing). Don't call it between the fields of a
+/// record. If `last` is false, the block has more bytes than limits.output leaves for this call.
 pub fn decompress(codec: Text, begin: usize, to: usize) Block {
     return pm_decompress(codec, begin, to);
 }
@@ -400,6 +597,13 @@ pub fn decompress(codec: Text, begin: usize, to: usize) Block {
 /// not depend on how the input was split.
 pub fn decompressPart(codec: Text, begin: usize, to: usize, skip: u64, max: u32) Block {
     return pm_decompress_part(codec, begin, to, skip, max);
+}
+
+/// The same as decompressPart, for decoders that make other values of the bytes: no field can refer
+/// to them (`base` has no meaning), and they don't count against limits.output. It needs a host of
+/// version 0.3.
+pub fn readBlock(codec: Text, begin: usize, to: usize, skip: u64, max: u32) Block {
+    return pm_read_block(codec, begin, to, skip, max);
 }
 
 /// Adds the next field: the bytes of the block from `begin` up to `to`. They are not copied again.
@@ -432,10 +636,45 @@ fn index(found: i64) ?usize {
     return if (found < 0) null else @intCast(found);
 }
 
+// --- Columns: many records at once, field by field. They need a host of version 0.3.
+
+/// Bytes of a column: made by `inChunk`, `inMade` or `inBlock`.
+pub const Place = extern struct { span: u64 = 0, made: bool = false };
+
+/// The values of one field of many records.
+pub const Column = extern struct {
+    /// One after the other; a record that lacks the field has one, too.
+    values: Place,
+    /// Where each value begins and ends in them: one more 32-bit number than there are records, none
+    /// less than the one before it. `.{}` if all have the size of the field's type.
+    offsets: Place = .{},
+    /// A bit for each record, the lowest one first, set if it has the field. `.{}` if all have it.
+    present: Place = .{},
+};
+
+/// Emits `records` records: one column for each field of the schema. `made` has the bytes that you
+/// made. Let a column of them begin at a multiple of 64, so that consumers need not copy it. All
+/// records begin at `start`, as those of a compressed block do. Emit thousands of records in a call.
+pub fn columns(records: u32, all: []const Column, made: []const u8, start: usize) void {
+    pm_columns(records, all.ptr, made.ptr, made.len, start);
+}
+
+pub fn inChunk(begin: usize, to: usize) Place {
+    return .{ .span = pack(begin, to) };
+}
+
+pub fn inMade(begin: usize, to: usize) Place {
+    return .{ .span = pack(begin, to), .made = true };
+}
+
+pub fn inBlock(block: *const Block, begin: usize, to: usize) Place {
+    return .{ .span = spanIn(block, begin, to) };
+}
+
 // --- Memory
 
-/// Memory that is valid until this call ends; memory from `open` is valid until the stream ends. It
-/// is freed as a whole. More than the channel's limit ends the stream with an error. There is no
+/// Memory that is valid until this call ends; memory from `open`, `load` and `prepare` is valid until
+/// the stream ends. It is freed as a whole. More than the channel's limit ends the stream with an error. There is no
 /// other allocator: that of `std.heap` would take the same memory.
 pub const allocator: std.mem.Allocator = .{ .ptr = undefined, .vtable = &.{
     .alloc = alloc,
@@ -492,17 +731,41 @@ const FieldSpec = extern struct {
     metadata: ?[*]const Pair,
 };
 
+const PartSpec = extern struct {
+    context: ?[*]const u8,
+    context_length: usize,
+    ranges: ?[*]const Range,
+    range_count: usize,
+    has_records: bool,
+    records: u64,
+};
+
+extern fn pm_fact(info: *const Info, key: Text) String;
+extern fn pm_read(ranges: [*]const Range, count: usize) Step;
+extern fn pm_parts(parts: [*]const PartSpec, count: usize) Step;
+extern fn pm_whole() Step;
+extern fn pm_no_plan(why: Text) Step;
+extern fn pm_is_planned(info: *const Info) bool;
+extern fn pm_companion(object: Text, companion: Text) void;
+extern fn pm_companion_size(info: *const Info, number: u32) u64;
+extern fn pm_file(option: Text) String;
+extern fn pm_run_companions(options: ?Lowered, count: usize, companions: ?*const fn () callconv(.c) ?Text) Lowered;
+extern fn pm_run_plan(arguments: Lowered, plan: *const fn (*const Info, ?[*]const Piece, usize) callconv(.c) Step) Lowered;
+extern fn pm_run_prepare(options: ?Lowered, count: usize, files: ?Lowered, file_count: usize, prepare: *const fn () callconv(.c) ?Text) Lowered;
+extern fn pm_run_save(save: *const fn () callconv(.c) String) Lowered;
+extern fn pm_run_load(arguments: Lowered, load: *const fn (*const Info, String) callconv(.c) ?Text) Lowered;
+extern fn pm_run_rest(end: bool) Lowered;
 extern fn pm_option(spec: OptionSpec) void;
-extern fn pm_get(name: Text) String;
-extern fn pm_is_on(name: Text) bool;
-extern fn pm_int(name: Text) u64;
-extern fn pm_get_list(name: Text, count: *usize) [*]const String;
+extern fn pm_get(option: Text) String;
+extern fn pm_is_on(option: Text) bool;
+extern fn pm_int(option: Text) u64;
+extern fn pm_get_list(option: Text, count: *usize) [*]const String;
 extern fn pm_set_schema(fields: [*]const FieldSpec, count: usize) void;
 extern fn pm_set_metadata(key: Text, value: Text) void;
-extern fn pm_span(start: usize, begin: usize, to: usize) void;
-extern fn pm_bytes(start: usize, at: [*]const u8, length: usize) void;
-extern fn pm_field(begin: usize, to: usize) void;
-extern fn pm_field_bytes(at: [*]const u8, length: usize) void;
+extern fn pm_span(start: usize, begin: usize, end: usize) void;
+extern fn pm_bytes(start: usize, bytes: [*]const u8, length: usize) void;
+extern fn pm_field(begin: usize, end: usize) void;
+extern fn pm_field_bytes(bytes: [*]const u8, length: usize) void;
 extern fn pm_field_made(length: usize) [*]u8;
 extern fn pm_list(elements: [*]const String, count: usize) void;
 extern fn pm_absent() void;
@@ -512,15 +775,17 @@ extern fn pm_flush() void;
 extern fn pm_progress(consumed: usize, need: u64) Answer;
 extern fn pm_more(consumed: usize) Answer;
 extern fn pm_fatal(offset: usize, message: Text) Answer;
-extern fn pm_skippable(offset: usize, message: Text, place: u64) Answer;
+extern fn pm_skippable(offset: usize, message: Text, at: u64) Answer;
 extern fn pm_searchable(offset: usize, message: Text, from: u64) Answer;
 extern fn pm_refused(offset: usize, message: Text) Answer;
-extern fn pm_bad(begin: usize, to: usize, message: Text) bool;
-extern fn pm_decompress(codec: Text, begin: usize, to: usize) Block;
-extern fn pm_decompress_part(codec: Text, begin: usize, to: usize, skip: u64, max: u32) Block;
-extern fn pm_field_in(block: *const Block, begin: usize, to: usize) void;
+extern fn pm_bad(begin: usize, end: usize, message: Text) bool;
+extern fn pm_decompress(codec: Text, begin: usize, end: usize) Block;
+extern fn pm_decompress_part(codec: Text, begin: usize, end: usize, skip: u64, max: u32) Block;
+extern fn pm_read_block(codec: Text, begin: usize, end: usize, skip: u64, max: u32) Block;
+extern fn pm_field_in(block: *const Block, begin: usize, end: usize) void;
 extern fn pm_check_crc32c(spans: [*]const u64, expected: [*]const u32, count: usize) i64;
 extern fn pm_check_crc32(spans: [*]const u64, expected: [*]const u32, count: usize) i64;
+extern fn pm_columns(records: u32, columns: [*]const Column, made: [*]const u8, length: usize, start: usize) void;
 extern fn pm_take(length: usize) [*]u8;
 extern fn pm_log(level: Level, message: Text) void;
 extern fn pm_fail(why: Text) noreturn;

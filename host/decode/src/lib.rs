@@ -30,7 +30,7 @@ pub use compile::digest::Digest;
 pub use compile::function_names::{FunctionPlace, visit_function_names};
 pub use compile::load::{MAX_PLUGIN_BYTES, PluginError, read_plugin_file};
 pub use compile::precompiler::Precompiler;
-pub use compile::wrap::{Adapter, wrap, wrap_with};
+pub use compile::wrap::{Adapter, DEFINITIONS, wrap, wrap_with};
 pub use engine::{Engine, PLUGIN_PATH};
 pub use interface::{
     BLOCKS, CARRY, COLUMNS, INTERFACE, INTERFACE_VERSION, PLAN, PREPARING, REST, WINDOW,

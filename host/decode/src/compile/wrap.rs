@@ -12,8 +12,8 @@ use wit_parser::{Resolve, WorldId};
 
 use crate::interface::{INTERFACE, INTERFACE_VERSION, OPTIONAL_EXPORTS, OPTIONAL_IMPORTS};
 
-/// The definitions of all versions of the interface.
-const DEFINITIONS: [(&str, &str); 3] = [
+/// The definitions of all versions of the interface: the name of a file, and its content.
+pub const DEFINITIONS: [(&str, &str); 3] = [
     ("0.1.wit", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"))),
     ("0.2.wit", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.2/window.wit"))),
     ("0.3.wit", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.3/decoder.wit"))),

@@ -6,7 +6,6 @@ use pipemill_decode as decode;
 
 use super::build_error::BuildError;
 use super::language::Language;
-use super::template::WIT;
 use super::{c, facts, go, python, rust, wasi, zig};
 
 /// Builds the project in `folder`, and returns its component. The messages of compilers go to
@@ -33,7 +32,7 @@ pub fn build(folder: &Path) -> Result<Vec<u8>, BuildError> {
         Language::C | Language::Cpp => component(decode::wrap(&c::build(folder, temp_dir)?)),
         Language::Zig => component(decode::wrap(&zig::build(folder, temp_dir)?)),
         Language::Go => component(wasi::wrap(&go::build(folder, temp_dir)?)),
-        Language::Python => python::build(folder, temp_dir, WIT),
+        Language::Python => python::build(folder, temp_dir),
     }?;
     facts::add(&mut component, folder, language)?;
     Ok(component)

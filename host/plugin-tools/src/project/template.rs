@@ -51,7 +51,8 @@ const ZIG: Embedded = files!["examples/decoder-zig/":
 ];
 const GO: Embedded = files!["examples/decoder-go/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
-    "decoder.go", "go.mod", "pipemill/host.go", "pipemill/pipemill.go", "pipemill/records.go",
+    "decoder.go", "go.mod", "pipemill/host.go", "pipemill/optional.go", "pipemill/pipemill.go",
+    "pipemill/records.go",
 ];
 const PYTHON: Embedded = files!["examples/decoder-python/":
     ".gitignore", "Makefile", "README.md", "data/greetings.jsonl", "data/greetings.pstr",
@@ -72,9 +73,6 @@ const SDK: Embedded = files!["plugins/sdk/":
     "src/testing.rs",
     "src/testing/speed.rs",
 ];
-/// The definition of the interface.
-pub(super) const WIT: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/0.1/decoder.wit"));
 const SDK_FOLDER: &str = "vendor/pipemill-plugin";
 const SDK_MANIFEST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/sdk/Cargo.toml"));

@@ -15,8 +15,9 @@ const COMPILERS: [&str; 2] = ["zig", "python-zig"];
 const INSTALL: &str = "install Zig 0.15 or later from https://ziglang.org/download, or with \
                        Python: pip install ziglang";
 
-/// The functions that the host calls are exported by the file in C.
-const FLAGS: [&str; 11] = [
+/// The functions that the host calls are exported by the file in C, the optional ones by that in
+/// Zig. Of the latter, the linker exports all or none.
+const FLAGS: [&str; 12] = [
     "build-exe",
     FILE,
     "-target",
@@ -26,6 +27,7 @@ const FLAGS: [&str; 11] = [
     "-OReleaseSafe",
     "-fno-entry",
     "-flto",
+    "-rdynamic",
     "--stack",
     "1048576",
     "-cflags",
