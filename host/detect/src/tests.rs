@@ -48,7 +48,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("recordio", recordio(&[b"one", b"three"])),
         ("webdataset", tar("a.txt", b"text")),
         ("npz", npz()),
-        ("array-record", fixture!("array-record/tests/fixtures/zstd-7.riegeli")),
+        ("array-record", fixture!("array-record/tests/fixtures/zstd.riegeli")),
         ("mds", fixture!("mds/tests/fixtures/values.mds")),
         ("mds", fixture!("mds/tests/fixtures/objects.mds")),
         ("arrow", b"ARROW1\0\0\xff\xff\xff\xff\x80\0\0\0\x10\0\0\0".to_vec()),

@@ -71,9 +71,8 @@ impl Chunk {
             records: number(24) >> 8,
             values: number(32),
         };
-        let is_sound = hash([&header[8..]]) == number(0)
-            && chunk.data < MAX_SIZE
-            && chunk.values < MAX_SIZE;
+        let is_sound =
+            hash([&header[8..]]) == number(0) && chunk.data < MAX_SIZE && chunk.values < MAX_SIZE;
         if is_sound { Ok(chunk) } else { Err(NoHeader::Damaged) }
     }
 

@@ -103,7 +103,8 @@ impl Simple {
         };
         let length = varint::take(&mut rest);
         let from = (head.len() - rest.len()) as u64;
-        let Some(end) = length.and_then(|size| from.checked_add(size)).filter(|end| *end <= chunk.data)
+        let Some(end) =
+            length.and_then(|size| from.checked_add(size)).filter(|end| *end <= chunk.data)
         else {
             let why = "expected the length of the sizes of its records, found another number";
             return Err(out.damaged(&chunk, describe(&chunk, why)));
@@ -147,7 +148,8 @@ impl Simple {
         let (mut sum, mut count) = (0_u64, 0);
         let mut rest = &self.sizes[..];
         while !rest.is_empty() {
-            let size = varint::take(&mut rest).ok_or("expected sizes of records, found no number")?;
+            let size =
+                varint::take(&mut rest).ok_or("expected sizes of records, found no number")?;
             sum = sum.saturating_add(size);
             count += 1;
         }
@@ -185,7 +187,8 @@ impl Simple {
         let end = data.end.min(data.start + MAX_VARINT);
         let head = self.chunk.copied(out.chunk(), data.start..end);
         let mut rest = &head[..];
-        let size = varint::take(&mut rest).ok_or("expected a size before compression, found none")?;
+        let size =
+            varint::take(&mut rest).ok_or("expected a size before compression, found none")?;
         Ok((size, data.start + (head.len() - rest.len()) as u64..data.end))
     }
 
@@ -231,7 +234,8 @@ impl Simple {
                 Some(_) => self.emit_decompressed(size, out)?,
             }
             out.made += bytes + RECORD;
-            (self.done, self.emitted, self.sizes_at) = (self.done + size, self.emitted + 1, sizes_at);
+            (self.done, self.emitted, self.sizes_at) =
+                (self.done + size, self.emitted + 1, sizes_at);
         }
     }
 

@@ -121,8 +121,7 @@ pub(crate) fn after(footer: &Chunk, bytes: &[u8]) -> Follows {
             return Follows::Damage;
         }
         // Files that follow each other begin at blocks, and count from their own starts.
-        let is_here =
-            |place: u64| place <= begin && (begin - place).is_multiple_of(BLOCK);
+        let is_here = |place: u64| place <= begin && (begin - place).is_multiple_of(BLOCK);
         return match postscript(&chunk, rest) {
             Some(place) if is_here(place) => Follows::Postscript,
             _ => Follows::Other,

@@ -47,11 +47,12 @@ pub(crate) fn decompress(
 ) -> wasmtime::Result<(Result<Decompressed, String>,)> {
     let codec = known_codec(&codec.to_str(&store)?)?;
     let part = Part { codec, pieces: &[range(span)], skip, max };
-    let part = next_part(store.data_mut(), part, MAX_PART_BYTES, |bytes, last, decoded, account| {
-        account.charge(0, bytes.len() as u64)?;
-        decoded.payload.extend_from_slice(bytes);
-        Ok(Decompressed { bytes: bytes.to_vec(), last })
-    })?;
+    let part =
+        next_part(store.data_mut(), part, MAX_PART_BYTES, |bytes, last, decoded, account| {
+            account.charge(0, bytes.len() as u64)?;
+            decoded.payload.extend_from_slice(bytes);
+            Ok(Decompressed { bytes: bytes.to_vec(), last })
+        })?;
     Ok((part,))
 }
 

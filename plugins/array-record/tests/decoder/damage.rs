@@ -97,7 +97,8 @@ fn what_is_not_known_is_refused() {
         let outcome = decode_whole::<ArrayRecord>(&setup().skipping(), &file.bytes);
         assert!(outcome.refused && outcome.errors[0].2.contains(expected), "{:?}", outcome.errors);
     }
-    let (found, why) = bad(b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02 and more bytes than a header has");
+    let (found, why) =
+        bad(b"PAR1\x15\x04\x15\x10\x15\x14\x4c\x15\x02 and more bytes than a header has");
     assert!(found.is_empty() && why.contains("a Parquet file"), "{why}");
     let (found, why) = bad(&[7; 100]);
     assert!(found.is_empty() && why.contains("the signature of an ArrayRecord"), "{why}");
@@ -107,9 +108,10 @@ fn what_is_not_known_is_refused() {
 fn large_records_and_chunks_are_errors() {
     let small = || Setup { max_record: 1000, ..setup().skipping() };
     let large = [b"one".to_vec(), vec![1; 1001], b"three".to_vec()];
-    for (codec, expected, kept) in
-        [(0, "raise max_record, or write the file", &[][..]), (b'z', "record 1 of the chunk", &["one"])]
-    {
+    for (codec, expected, kept) in [
+        (0, "raise max_record, or write the file", &[][..]),
+        (b'z', "record 1 of the chunk", &["one"]),
+    ] {
         let file = with_chunk(|file| file.records(codec, &large));
         let outcome = decode_whole::<ArrayRecord>(&small(), &file.bytes);
         let kept: Vec<_> = [&["before"], kept, &["after"]].concat();

@@ -59,7 +59,7 @@ fn block_headers_interrupt_records() {
 
 #[test]
 fn any_split_of_a_file_gives_its_records() {
-    for name in ["none-1", "zstd-7", "brotli-7", "snappy-65536"] {
+    for name in ["none", "zstd", "brotli", "snappy"] {
         let file = fixture(&format!("{name}.riegeli"));
         for pieces in [vec![1; 300], vec![97; 200], vec![64, 1, 39, 1, 3000]] {
             let outcome = assert_any_split::<ArrayRecord>(&setup(), &file, &pieces);

@@ -1,8 +1,8 @@
 //! Any split gives the records that were written, wherever block headers interrupt them.
 
 use pipemill_array_record::ArrayRecord;
-use pipemill_plugin::testing::{Setup, assert_any_split, open};
 use pipemill_plugin::Decoder as _;
+use pipemill_plugin::testing::{Setup, assert_any_split, open};
 use proptest::prelude::*;
 
 use crate::write::{CODECS, File};
