@@ -29,7 +29,7 @@ type Wanted = (WasmStr, u64, u64, u32);
 
 /// A part of a block.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct BlockPart<'a> {
     codec: Codec,
     /// The block's ranges in the chunk: in order, and apart.
     pieces: &'a [Range<usize>],
@@ -46,7 +46,7 @@ pub(crate) fn decompress(
     (codec, span, skip, max): Wanted,
 ) -> wasmtime::Result<(Result<Decompressed, String>,)> {
     let codec = known_codec(&codec.to_str(&store)?)?;
-    let part = Part { codec, pieces: &[range(span)], skip, max };
+    let part = BlockPart { codec, pieces: &[range(span)], skip, max };
     let part =
         next_part(store.data_mut(), part, MAX_PART_BYTES, |bytes, last, decoded, account| {
             account.charge(0, bytes.len() as u64)?;
@@ -65,7 +65,7 @@ pub(crate) fn read(
     (codec, span, skip, max): Wanted,
 ) -> wasmtime::Result<(Result<ReadPart, String>,)> {
     let codec = known_codec(&codec.to_str(&store)?)?;
-    read_part(store.data_mut(), Part { codec, pieces: &[range(span)], skip, max })
+    read_part(store.data_mut(), BlockPart { codec, pieces: &[range(span)], skip, max })
 }
 
 /// The arguments of `read-pieces`: those of `read`, with the spans of the block's pieces.
@@ -84,12 +84,12 @@ pub(crate) fn read_pieces(
         let message = "asked to read a block whose pieces are not in order, or overlap";
         return Err(Fault::contract(message).into());
     }
-    read_part(store.data_mut(), Part { codec, pieces: &pieces, skip, max })
+    read_part(store.data_mut(), BlockPart { codec, pieces: &pieces, skip, max })
 }
 
 fn read_part(
     state: &mut HostState,
-    part: Part<'_>,
+    part: BlockPart<'_>,
 ) -> wasmtime::Result<(Result<ReadPart, String>,)> {
     // The memory of the last call is used again.
     let mut memory = std::mem::take(&mut state.read_memory);
@@ -101,7 +101,7 @@ fn read_part(
 /// Puts a part of a block into `out`. Returns whether the block ends with it.
 fn read_into(
     state: &mut HostState,
-    part: Part<'_>,
+    part: BlockPart<'_>,
     out: &mut Vec<u8>,
 ) -> wasmtime::Result<Result<bool, String>> {
     if part.skip == 0
@@ -146,7 +146,7 @@ fn block_of<'a>(
 /// ones.
 fn next_part<T>(
     state: &mut HostState,
-    Part { codec, pieces, skip, max }: Part<'_>,
+    BlockPart { codec, pieces, skip, max }: BlockPart<'_>,
     most: u64,
     pass_on: impl FnOnce(&[u8], bool, &mut DecodedRecords, &mut Account) -> wasmtime::Result<T>,
 ) -> wasmtime::Result<Result<T, String>> {
