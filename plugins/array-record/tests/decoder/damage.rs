@@ -89,7 +89,7 @@ fn what_is_in_a_chunk_must_fit_its_header() {
 #[test]
 fn what_is_not_known_is_refused() {
     let data = simple(0, &varint(1), b"x");
-    let other = [&[b'?'], &data[1..]].concat();
+    let other = [&b"?"[..], &data[1..]].concat();
     for (kind, data, expected) in
         [(b'r', &other, "the chunk's compression is `?`"), (b'?', &data, "is `?`")]
     {
