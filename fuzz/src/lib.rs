@@ -22,6 +22,7 @@ pub struct Target {
 
 /// All targets, in the order in which `make fuzz` runs them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "array-record", run: decoders::array_record },
     Target { name: "arrow", run: decoders::arrow },
     Target { name: "augmented-manifest", run: decoders::augmented_manifest },
     Target { name: "avro", run: decoders::avro },

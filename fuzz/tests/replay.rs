@@ -94,6 +94,7 @@ macro_rules! replays {
 }
 
 replays! {
+    array_record: "array-record",
     arrow: "arrow",
     augmented_manifest: "augmented-manifest",
     avro: "avro",

@@ -162,6 +162,10 @@ fn decoders_of_blocks_pass() {
             "50",
         );
     }
+    for codec in ["none", "zstd", "brotli", "snappy"] {
+        let file = format!("array-record/tests/fixtures/{codec}.riegeli");
+        passes_with_heads("array-record", &[], &file, "60");
+    }
     passes_with_heads("avro", &[], "avro/tests/fixtures/many-blocks.avro", "50");
     passes_with_heads("avro", &[], "avro/tests/fixtures/large-block.avro", "10");
 }

@@ -462,7 +462,7 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
         (
             "rust",
             "orc",
-            "there is no built-in decoder `orc`; there are arrow, augmented-manifest, ",
+            "there is no built-in decoder `orc`; there are array-record, arrow, ",
         ),
     ] {
         let new = ["new", "mine", "--lang", lang, "--wrap", wrap];

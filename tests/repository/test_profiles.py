@@ -10,8 +10,8 @@ except ImportError:  # Python before 3.11: mypy brings it.
     import tomli as tomllib
 
 ROOT = pathlib.Path(__file__).parents[2]
-#: Crates that only tests need fast; decoders use simdutf8 as WebAssembly.
-OF_TESTS = {"brotli", "sha2", "simdutf8", "strsim"}
+#: Crates that only tests need fast; decoders use highway and simdutf8 as WebAssembly.
+OF_TESTS = {"brotli", "highway", "sha2", "simdutf8", "strsim"}
 
 
 def profiles(folder):

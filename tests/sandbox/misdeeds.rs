@@ -267,6 +267,8 @@ fn cases() -> Vec<Case> {
         plugin("unknown-codec", &["the codec `rar", "known are deflate, zlib", AUTHOR]),
         plugin("decompress-outside", &["a block at 16, outside its chunk", AUTHOR]),
         plugin("read-outside", &["a block at 16, outside its chunk", AUTHOR]),
+        plugin("read-pieces-outside", &["a block at 16, outside its chunk", AUTHOR]),
+        plugin("read-pieces-mixed", &["whose pieces are not in order, or overlap", AUTHOR]),
         plugin("read-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
         plugin("decompress-at-open", &["decompressed a block outside of `decode`", AUTHOR]),
         // What it says of its plan.

@@ -1,6 +1,8 @@
 //! Corrects the checksums in an input. A fuzzer can't guess them, and without them decoders stop at
 //! a record's first bytes.
 
+use highway::{HighwayHash as _, HighwayHasher, Key};
+
 use crate::reference::tfrecord::masked;
 
 /// Corrects the checksums of TFRecord's frames, up to the first length that is out of range.
@@ -19,6 +21,35 @@ pub(super) fn tfrecord(input: &mut [u8]) {
         let Some(to) = input.get_mut(end..end + 4) else { return };
         to.copy_from_slice(&crc.to_le_bytes());
         at = end + 4;
+    }
+}
+
+/// Corrects the hashes of a Riegeli file's chunks, up to one that ends after the input or in a later
+/// block. A header gets its own hash, and that of the data after it.
+pub(super) fn riegeli(input: &mut [u8]) {
+    const BLOCK: usize = 1 << 16;
+    const HEADER: usize = 40;
+    const KEY: [u64; 2] = [u64::from_le_bytes(*b"Riegeli/"), u64::from_le_bytes(*b"records\n")];
+    let hash = |bytes: &[u8]| {
+        let hasher = HighwayHasher::new(Key([KEY[0], KEY[1], KEY[0], KEY[1]]));
+        hasher.hash64(bytes).to_le_bytes()
+    };
+    // After the header of the first block.
+    let mut at = 24;
+    while let Some(header) = input.get(at..at + HEADER) {
+        let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| header[from + i]));
+        let begin = if at == 24 { 0 } else { at };
+        let from = at + HEADER;
+        let end = usize::try_from(number(8)).ok().and_then(|size| from.checked_add(size));
+        let padded = usize::try_from(number(24) >> 8).ok().and_then(|it| begin.checked_add(it));
+        let (Some(end), Some(padded)) = (end, padded) else { return };
+        let Some(data) = input.get(from..end).filter(|_| end.max(padded) < BLOCK).map(hash) else {
+            return;
+        };
+        input[at + 16..at + 24].copy_from_slice(&data);
+        let own = hash(&input[at + 8..from]);
+        input[at..at + 8].copy_from_slice(&own);
+        at = end.max(padded);
     }
 }
 

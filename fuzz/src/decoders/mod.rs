@@ -14,6 +14,11 @@ use pipemill_plugin::testing::{self, Outcome, Setup};
 
 use crate::reference;
 
+pub(crate) fn array_record(bytes: &[u8]) {
+    let case = Case::new(bytes, presets::ARRAY_RECORD).mended(mend::riegeli).decompressing();
+    check::<pipemill_array_record::ArrayRecord>(&case);
+}
+
 pub(crate) fn arrow(bytes: &[u8]) {
     let case = Case::new(bytes, presets::ARROW).decompressing();
     check::<pipemill_arrow::Arrow>(&case);

@@ -3,6 +3,7 @@
 
 use super::case::Preset;
 
+pub(super) const ARRAY_RECORD: &[Preset] = &[&[]];
 pub(super) const ARROW: &[Preset] =
     &[&[], &[("columns", "id,tags")], &[("columns", "user.name,word")], &[("columns", "id")]];
 pub(super) const AUGMENTED_MANIFEST: &[Preset] = &[

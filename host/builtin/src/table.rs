@@ -2,6 +2,7 @@
 // and a line for `pipemill plugin list`. The build script and the library include this file, each
 // with its own macro `builtins`.
 builtins! {
+    "array-record", 1, "ArrayRecord and Riegeli files: the records as bytes, hashes verified";
     "arrow", 1, "Arrow IPC streams and files: a row as a record, with the columns as fields";
     "augmented-manifest", 1, "SageMaker's augmented manifests: RecordIO records in groups";
     "avro", 1, "Avro object container files: the fields of the writer's schema";

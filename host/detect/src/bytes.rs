@@ -11,6 +11,8 @@ use super::text::{self, Text};
 
 /// Number of bytes that are searched for signatures: one block of a tar archive.
 const SIGNATURE_BYTES: usize = 512;
+/// The header of a Riegeli file's first block, up to its constants: a hash, and no bytes before it.
+const RIEGELI: [u8; 16] = *b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f\0\0\0\0\0\0\0\0";
 /// First word of a RecordIO record, little-endian.
 const RECORDIO_MAGIC: [u8; 4] = 0xced7_230a_u32.to_le_bytes();
 
@@ -80,6 +82,7 @@ fn signature(first: &[u8]) -> Option<Sniffed> {
         [0x1f, 0x8b, 8, ..] => return Some(Sniffed::Compressed(Compression::Gzip)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => return Some(Sniffed::Compressed(Compression::Zstd)),
         _ if first.starts_with(b"Obj\x01") => return format(Format::Avro),
+        _ if first.starts_with(&RIEGELI) => return format(Format::ArrayRecord),
         _ if first.starts_with(b"\x93NUMPY") => return format(Format::Npy),
         _ if is_recordio(first) => return format(Format::RecordIo),
         _ if is_tfrecord(first) => return format(Format::TfRecord),

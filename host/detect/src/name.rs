@@ -29,6 +29,7 @@ fn known(ending: &str) -> Option<Format> {
         ".tar" | ".tgz" | ".tzst" => Format::Tar,
         ".npy" => Format::Npy,
         ".npz" => Format::Npz,
+        ".array_record" | ".arrayrecord" | ".riegeli" => Format::ArrayRecord,
         ".mds" => Format::Mds,
         ".arrow" | ".arrows" | ".feather" | ".ipc" => Format::Arrow,
         ".avro" => Format::Avro,

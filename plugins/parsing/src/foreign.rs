@@ -92,6 +92,10 @@ const SIGNATURES: &[Signature] = &[
                \"megatron\"",
     },
     Signature {
+        begins: |head| with(head, b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f\0\0\0\0\0\0\0\0"),
+        what: "an ArrayRecord or Riegeli file: set decoder = \"array-record\"",
+    },
+    Signature {
         begins: |head| with(head, b"Obj\x01"),
         what: "an Avro file: set decoder = \"avro\"",
     },
@@ -237,6 +241,7 @@ mod tests {
         (b"PK\x03\x04\x14\0", "a zip archive"),
         (b"PAR1\x15\x04\x15", "a Parquet file"),
         (b"ARROW1\0\0", "an Arrow file"),
+        (b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f\0\0\0\0\0\0\0\0\x40", "an ArrayRecord or Riegeli"),
         (b"Obj\x01\x04", "an Avro file"),
         (b"SQLite format 3\0\x10", "an SQLite database"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01", "a JPEG image"),

@@ -786,6 +786,119 @@ pub mod pipemill {
                     result11
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// As `read`, of a block that lies in several pieces of the chunk: the bytes of these spans, one
+            /// after the other. They are in the order of the chunk, and do not overlap. Formats that put marks
+            /// into their data every so many bytes have such blocks.
+            #[allow(async_fn_in_trait)]
+            pub fn read_pieces(
+                codec: &str,
+                pieces: &[u64],
+                skip: u64,
+                max: u32,
+            ) -> Result<(_rt::Vec<u8>, bool), _rt::String> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = codec;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = pieces;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pipemill:decoder/blocks@0.3.0")]
+                    unsafe extern "C" {
+                        #[link_name = "read-pieces"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i64,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i64,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr1.cast_mut(),
+                        len1,
+                        _rt::as_i64(&skip),
+                        _rt::as_i32(&max),
+                        ptr2,
+                    );
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result12 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l6 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len7 = l6;
+                                let l8 = i32::from(
+                                    *ptr2
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                (
+                                    <_ as From<
+                                        _rt::Vec<_>,
+                                    >>::from(_rt::Vec::from_raw_parts(l5.cast(), len7, len7)),
+                                    _rt::bool_lift(l8 as u8),
+                                )
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l9 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l10 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len11 = l10;
+                                let bytes11 = _rt::Vec::from_raw_parts(
+                                    l9.cast(),
+                                    len11,
+                                    len11,
+                                );
+                                _rt::string_lift(bytes11)
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result12
+                }
+            }
         }
         /// A function of the host for decoders whose input has the values of a field one after the other:
         /// Parquet, Arrow, arrays. It takes the place of `emit`, or is called between calls of it.
@@ -2204,12 +2317,6 @@ pub mod exports {
                     pub context: _rt::Vec<u8>,
                     /// Bytes of the object and its companions, in the order in which they are shown.
                     pub ranges: _rt::Vec<Range>,
-                    /// How many records a stream emits of the bytes of this part, if the decoder knows: from the
-                    /// directory, for example. None: it is not known before they are decoded. The host counts them:
-                    /// another number is an error, unless errors in the part were skipped. So that it can count, it
-                    /// shows a stream all bytes before such a part, and all bytes up to its end, without one after
-                    /// them; the stream consumes them, unless it reports an error.
-                    pub records: Option<u64>,
                 }
                 impl ::core::fmt::Debug for Part {
                     fn fmt(
@@ -2219,7 +2326,6 @@ pub mod exports {
                         f.debug_struct("Part")
                             .field("context", &self.context)
                             .field("ranges", &self.ranges)
-                            .field("records", &self.records)
                             .finish()
                     }
                 }
@@ -2709,9 +2815,8 @@ pub mod exports {
                                         let vec51 = e;
                                         let len51 = vec51.len();
                                         let layout51 = _rt::alloc::Layout::from_size_align(
-                                                vec51.len()
-                                                    * (16 + 4 * ::core::mem::size_of::<*const u8>()),
-                                                8,
+                                                vec51.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
                                         let (result51, _cleanup51) = wit_bindgen::rt::Cleanup::new(
@@ -2722,13 +2827,9 @@ pub mod exports {
                                         }
                                         for (i, e) in vec51.into_iter().enumerate() {
                                             let base = result51
-                                                .add(i * (16 + 4 * ::core::mem::size_of::<*const u8>()));
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                let Part {
-                                                    context: context48,
-                                                    ranges: ranges48,
-                                                    records: records48,
-                                                } = e;
+                                                let Part { context: context48, ranges: ranges48 } = e;
                                                 let vec49 = <_ as Into<_rt::Vec<_>>>::into(context48)
                                                     .into_boxed_slice();
                                                 let ptr49 = vec49.as_ptr().cast::<u8>();
@@ -2749,21 +2850,6 @@ pub mod exports {
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>() = ptr50.cast_mut();
-                                                match records48 {
-                                                    Some(e) => {
-                                                        *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (1i32) as u8;
-                                                        *base
-                                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<i64>() = _rt::as_i64(e);
-                                                    }
-                                                    None => {
-                                                        *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (0i32) as u8;
-                                                    }
-                                                };
                                             }
                                         }
                                         *ptr46
@@ -2830,7 +2916,7 @@ pub mod exports {
                                         let len13 = l6;
                                         for i in 0..len13 {
                                             let base = base13
-                                                .add(i * (16 + 4 * ::core::mem::size_of::<*const u8>()));
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                                             {
                                                 let l7 = *base.add(0).cast::<*mut u8>();
                                                 let l8 = *base
@@ -2852,8 +2938,8 @@ pub mod exports {
                                         }
                                         _rt::cabi_dealloc(
                                             base13,
-                                            len13 * (16 + 4 * ::core::mem::size_of::<*const u8>()),
-                                            8,
+                                            len13 * (4 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
                                         );
                                     }
                                     _ => {}
@@ -3968,50 +4054,51 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2606] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2644] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa9\x13\x01A\x02\x01\
-A\x1a\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
-w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x03\0\x1dpipemill:decoder/blocks@\
-0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\
-\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05st\
-arty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\
-\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05l\
-evel\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05sha\
-pe\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05fi\
-eld\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05lev\
-el\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\x02\
-\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\
-\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
-log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01\
-@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\
-\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\
-\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\
-\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck\
--crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\
-\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\x01B\x1f\
-\x01ks\x01r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\x04\0\x0b\
-option-spec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05epochy\x06\
-objects\x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04etag\0\x0a\
-extensions\x05\x04\0\x0bstream-info\x03\0\x06\x01r\x03\x08consumedy\x04needy\x04\
-more\x7f\x04\0\x08progress\x03\0\x08\x01q\x04\x02at\x01w\0\x04scan\x01w\0\x04non\
-e\0\0\x07refused\0\0\x04\0\x06resume\x03\0\x0a\x01r\x03\x06offsety\x07messages\x06\
-resume\x0b\x04\0\x0cdecode-error\x03\0\x0c\x01r\x02\x08consumedy\x05found\x7f\x04\
-\0\x08resynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x11\x01s\x01@\
-\x02\x07options\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\x13\x01h\x10\
-\x01p}\x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cend-of-input\x7f\
-\0\x16\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\x05chunk\x15\x0c\
-end-of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01p\x02\x01@\0\0\x19\
-\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.1.0\x05\x06\x02\x03\
-\0\x04\x0bstream-info\x01B\x1c\x02\x03\x02\x01\x07\x04\0\x0bstream-info\x03\0\0\x01\
-r\x03\x02ofy\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\x01p}\x01r\x03\x02of\
-y\x06offsetw\x05bytes\x04\x04\0\x05piece\x03\0\x05\x01r\x02\x06objects\x09compan\
-ions\x04\0\x09companion\x03\0\x07\x01p\x03\x01kw\x01r\x03\x07context\x04\x06rang\
-es\x09\x07records\x0a\x04\0\x04part\x03\0\x0b\x01p\x0c\x01q\x03\x04read\x01\x09\0\
-\x05parts\x01\x0d\0\x05whole\0\0\x04\0\x04next\x03\0\x0e\x01@\0\0\x7f\x04\0\x05p\
-lans\x01\x10\x01o\x02ss\x01p\x11\x01p\x08\x01j\x01\x13\x01s\x01@\x01\x07options\x12\
-\0\x14\x04\0\x0acompanions\x01\x15\x01p\x06\x01j\x01\x0f\x01s\x01@\x03\x07option\
-s\x12\x04info\x01\x04seen\x16\0\x17\x04\0\x04step\x01\x18\x04\0\x1bpipemill:deco\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x13\x01A\x02\x01\
+A\x1a\x01B\x08\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
+w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x01pw\x01@\x04\x05codecs\x06piece\
+s\x04\x04skipw\x03maxy\0\x02\x04\0\x0bread-pieces\x01\x05\x03\0\x1dpipemill:deco\
+der/blocks@0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\
+\x06column\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\
+\x03\x05starty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/col\
+umns@0.3.0\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\
+\0\x05level\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\
+\x05shape\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\
+\x05field\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05\
+level\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\
+\x02\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04las\
+t\x7f\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\
+\0\x03log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\
+\x01@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\
+\x04\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\
+\x0d\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01\
+@\x02\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0b\
+check-crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03ma\
+xy\0\x11\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\
+\x01B\x1f\x01ks\x01r\x05\x04names\x04kinds\x07default\0\x08required\x7f\x04helps\
+\x04\0\x0boption-spec\x03\0\x01\x01kw\x01o\x02ss\x01p\x04\x01r\x09\x07channels\x05\
+epochy\x06objects\x0amax-recordw\x07offsets\x7f\x04size\x03\x0ccontent-type\0\x04\
+etag\0\x0aextensions\x05\x04\0\x0bstream-info\x03\0\x06\x01r\x03\x08consumedy\x04\
+needy\x04more\x7f\x04\0\x08progress\x03\0\x08\x01q\x04\x02at\x01w\0\x04scan\x01w\
+\0\x04none\0\0\x07refused\0\0\x04\0\x06resume\x03\0\x0a\x01r\x03\x06offsety\x07m\
+essages\x06resume\x0b\x04\0\x0cdecode-error\x03\0\x0c\x01r\x02\x08consumedy\x05f\
+ound\x7f\x04\0\x08resynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x11\
+\x01s\x01@\x02\x07options\x05\x04info\x07\0\x12\x04\0\x13[static]stream.open\x01\
+\x13\x01h\x10\x01p}\x01j\x01\x09\x01\x0d\x01@\x03\x04self\x14\x05chunk\x15\x0cen\
+d-of-input\x7f\0\x16\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\
+\x05chunk\x15\x0cend-of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01\
+p\x02\x01@\0\0\x19\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.\
+1.0\x05\x06\x02\x03\0\x04\x0bstream-info\x01B\x1b\x02\x03\x02\x01\x07\x04\0\x0bs\
+tream-info\x03\0\0\x01r\x03\x02ofy\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\
+\x01p}\x01r\x03\x02ofy\x06offsetw\x05bytes\x04\x04\0\x05piece\x03\0\x05\x01r\x02\
+\x06objects\x09companions\x04\0\x09companion\x03\0\x07\x01p\x03\x01r\x02\x07cont\
+ext\x04\x06ranges\x09\x04\0\x04part\x03\0\x0a\x01p\x0b\x01q\x03\x04read\x01\x09\0\
+\x05parts\x01\x0c\0\x05whole\0\0\x04\0\x04next\x03\0\x0d\x01@\0\0\x7f\x04\0\x05p\
+lans\x01\x0f\x01o\x02ss\x01p\x10\x01p\x08\x01j\x01\x12\x01s\x01@\x01\x07options\x11\
+\0\x13\x04\0\x0acompanions\x01\x14\x01p\x06\x01j\x01\x0e\x01s\x01@\x03\x07option\
+s\x11\x04info\x01\x04seen\x15\0\x16\x04\0\x04step\x01\x17\x04\0\x1bpipemill:deco\
 der/plan@0.3.0\x05\x08\x01B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01\
 p\x01\x01p}\x01o\x02s\x03\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\
 \0\x06\x04\0\x07prepare\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x09\
@@ -4044,30 +4131,32 @@ pub use __export_decoder_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1057] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc\x06\x01A\x02\x01\
-A\x0a\x01B\x05\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
-w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x03\0\x1dpipemill:decoder/blocks@\
-0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\x06column\
-\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\x03\x05st\
-arty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/columns@0.3.0\
-\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05l\
-evel\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\x05sha\
-pe\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\x05fi\
-eld\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05lev\
-el\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\x02\
-\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04last\x7f\
-\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
-log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\x01\
-@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\x04\
-\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\x0d\
-\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01@\x02\
-\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0bcheck\
--crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03maxy\0\x11\
-\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\x04\0E\
-pipemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.3.0\x04\0\x0b4\
-\x01\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\
-\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1107] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xae\x07\x01A\x02\x01\
+A\x0a\x01B\x08\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
+w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x01pw\x01@\x04\x05codecs\x06piece\
+s\x04\x04skipw\x03maxy\0\x02\x04\0\x0bread-pieces\x01\x05\x03\0\x1dpipemill:deco\
+der/blocks@0.3.0\x05\0\x01B\x06\x01r\x03\x06valuesw\x07offsetsw\x07presentw\x04\0\
+\x06column\x03\0\0\x01p\x01\x01p}\x01@\x04\x07recordsy\x07columns\x02\x07payload\
+\x03\x05starty\x01\0\x04\0\x0cemit-columns\x01\x04\x03\0\x1epipemill:decoder/col\
+umns@0.3.0\x05\x01\x01B\x08\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\
+\0\x05level\x03\0\0\x01py\x01ps\x01o\x02ss\x01p\x04\x01r\x07\x04names\x06scalars\
+\x05shape\x02\x08nullable\x7f\x07logicals\x0acategories\x03\x08metadata\x05\x04\0\
+\x05field\x03\0\x06\x03\0\x1cpipemill:decoder/types@0.1.0\x05\x02\x02\x03\0\x02\x05\
+level\x02\x03\0\x02\x05field\x01B\x1b\x02\x03\x02\x01\x03\x04\0\x05level\x03\0\0\
+\x02\x03\x02\x01\x04\x04\0\x05field\x03\0\x02\x01p}\x01r\x02\x05bytes\x04\x04las\
+t\x7f\x04\0\x0cdecompressed\x03\0\x05\x01@\x02\x05level\x01\x07messages\x01\0\x04\
+\0\x03log\x01\x07\x01p\x03\x01@\x01\x06fields\x08\x01\0\x04\0\x0aset-schema\x01\x09\
+\x01@\x02\x03keys\x05values\x01\0\x04\0\x0cset-metadata\x01\x0a\x01pw\x01py\x01@\
+\x04\x07recordsy\x05spans\x0b\x07payload\x04\x06starts\x0c\x01\0\x04\0\x04emit\x01\
+\x0d\x01@\x03\x06offsety\x03endy\x07messages\0\x7f\x04\0\x03bad\x01\x0e\x01ky\x01\
+@\x02\x05spans\x0b\x08expected\x0c\0\x0f\x04\0\x0ccheck-crc32c\x01\x10\x04\0\x0b\
+check-crc32\x01\x10\x01j\x01\x06\x01s\x01@\x04\x05codecs\x04spanw\x04skipw\x03ma\
+xy\0\x11\x04\0\x0adecompress\x01\x12\x03\0\x1bpipemill:decoder/host@0.1.0\x05\x05\
+\x04\0Epipemill:decoder/decoder-plugin-with-all-of-its-exports-removed@0.3.0\x04\
+\0\x0b4\x01\0.decoder-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09produ\
+cers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
+0.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -98,6 +98,16 @@ pub(crate) fn read_block(
     blocks::read(codec.word(), span, skip, u32::try_from(max).unwrap_or(u32::MAX))
 }
 
+/// As [`read_block`], of a block with these spans.
+pub(crate) fn read_pieces(
+    codec: Codec,
+    pieces: &[u64],
+    skip: u64,
+    max: usize,
+) -> Result<(Vec<u8>, bool), String> {
+    blocks::read_pieces(codec.word(), pieces, skip, u32::try_from(max).unwrap_or(u32::MAX))
+}
+
 /// The result of the exported function `options`.
 pub fn options<D: Decoder>() -> Vec<wit::OptionSpec> {
     D::options().into_iter().map(option_spec).collect()

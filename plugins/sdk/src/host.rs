@@ -75,6 +75,11 @@ pub trait Host {
     fn is_sandbox(&self) -> bool {
         false
     }
+    /// The same, also for the host of a decoder that another one wraps.
+    #[doc(hidden)]
+    fn is_in_sandbox(&self) -> bool {
+        self.is_sandbox()
+    }
     /// Receives bytes of the chunk that can't be decoded. Returns whether the decoder continues
     /// after them. The default returns false.
     fn bad(&mut self, bytes: Range<usize>, message: &str) -> bool {
@@ -108,6 +113,24 @@ pub trait Host {
         max: usize,
     ) -> Result<(Vec<u8>, bool), String> {
         let _ = (codec, span, skip, max);
+        unimplemented!("this host has no codecs")
+    }
+    /// Like [`decompress`](Self::decompress), of a block that lies in several pieces of the chunk. The
+    /// bytes do not become a part of the payload.
+    ///
+    /// # Errors
+    /// The error says what is wrong with the block.
+    ///
+    /// # Panics
+    /// The default has no codecs.
+    fn read_pieces(
+        &mut self,
+        codec: Codec,
+        pieces: &[u64],
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        let _ = (codec, pieces, skip, max);
         unimplemented!("this host has no codecs")
     }
     /// Writes a line to the host's log, for the operator.

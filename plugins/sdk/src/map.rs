@@ -550,6 +550,9 @@ impl Host for Capture {
         captured.payload.extend_from_slice(payload);
         captured.starts.extend_from_slice(starts);
     }
+    fn is_in_sandbox(&self) -> bool {
+        self.host.borrow().host.is_in_sandbox()
+    }
     /// The error is returned by the inner decoder: its records before it must be mapped first.
     fn bad(&mut self, _: Range<usize>, _: &str) -> bool {
         false
@@ -577,6 +580,15 @@ impl Host for Capture {
         captured.decompressed.push((start..start + bytes.len(), at));
         captured.payload.extend_from_slice(&bytes);
         Ok((bytes, last))
+    }
+    fn read_pieces(
+        &mut self,
+        codec: Codec,
+        pieces: &[u64],
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        self.host.borrow_mut().host.read_pieces(codec, pieces, skip, max)
     }
     fn log(&mut self, level: Level, message: &str) {
         self.host.borrow_mut().host.log(level, message);

@@ -512,6 +512,36 @@ impl Records {
         joined(max, |from, left| guest::read_block(codec, pack(block.clone()), from as u64, left))
     }
 
+    /// Like [`read_block`](Self::read_block), of a block that lies in several pieces of the chunk: a
+    /// format may put marks into its data every so many bytes. The pieces are in order, and do not
+    /// overlap. The bytes are those after the first `skip`. To read a block from its start to its end
+    /// in several calls costs as much as to read it once, also if
+    /// [`Progress::more`](crate::Progress::more) comes between them.
+    ///
+    /// # Errors
+    /// The same as [`decompress`](Self::decompress).
+    ///
+    /// # Panics
+    /// If it is called inside a record.
+    pub fn read_pieces(
+        &mut self,
+        codec: Codec,
+        pieces: &[Range<usize>],
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
+        assert!(self.fields_so_far() == 0, "a block was read inside a record");
+        let pieces: Vec<_> = pieces.iter().cloned().map(pack).collect();
+        let in_sandbox = self.host.borrow().host.is_in_sandbox();
+        joined(max, |from, left| {
+            let skip = skip + from as u64;
+            match in_sandbox {
+                true => guest::read_pieces(codec, &pieces, skip, left),
+                false => self.host.borrow_mut().host.read_pieces(codec, &pieces, skip, left),
+            }
+        })
+    }
+
     /// Begins a call of `decode`: its payload is empty.
     #[doc(hidden)]
     pub fn begin_call(&mut self) {

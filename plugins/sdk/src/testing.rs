@@ -485,12 +485,30 @@ impl Host for Collector {
         skip: u64,
         max: usize,
     ) -> Result<(Vec<u8>, bool), String> {
+        let (bytes, last) = self.read_pieces(codec, &[span], skip, max)?;
+        self.0.borrow_mut().payload.extend_from_slice(&bytes);
+        Ok((bytes, last))
+    }
+    fn read_pieces(
+        &mut self,
+        codec: Codec,
+        pieces: &[u64],
+        skip: u64,
+        max: usize,
+    ) -> Result<(Vec<u8>, bool), String> {
         let own = &mut *self.0.borrow_mut();
-        let block = &own.chunk[unpack(span)];
+        let pieces: Vec<_> = pieces.iter().copied().map(unpack).collect();
+        assert!(
+            pieces.is_sorted_by(|one, next| one.end <= next.start),
+            "read_pieces: {pieces:?} are not in order, or overlap"
+        );
+        let block: Vec<_> = pieces.into_iter().map(|piece| &own.chunk[piece]).collect();
+        let block = block.concat();
         // The first block may be empty, but it is decompressed anyway.
-        if own.block.as_ref().is_none_or(|(known, _)| known != block) {
+        if own.block.as_ref().is_none_or(|(known, _)| *known != block) {
             let decompress = own.decompress.expect("Setup::decompress is set");
-            own.block = Some((block.to_vec(), decompress(codec, block)?));
+            let bytes = decompress(codec, &block)?;
+            own.block = Some((block, bytes));
         }
         let bytes = own.block.as_ref().map_or(&[][..], |(_, bytes)| bytes);
         let from = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -498,7 +516,6 @@ impl Host for Collector {
             return Err(format!("the block has {} bytes, not {skip}", bytes.len()));
         };
         let size = rest.len().min(max).min(MAX_PART_BYTES);
-        own.payload.extend_from_slice(&rest[..size]);
         Ok((rest[..size].to_vec(), size == rest.len()))
     }
     fn log(&mut self, _: Level, _: &str) {}

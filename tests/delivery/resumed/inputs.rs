@@ -1,6 +1,7 @@
 //! Inputs of several formats, whose records tell where they belong.
 
 use fastrand::Rng;
+use highway::{HighwayHash as _, HighwayHasher, Key};
 use pipemill_tests::inputs::{gzip, recordio, tfrecord, zstd};
 
 /// How the bytes of an input's objects are compressed.
@@ -57,7 +58,7 @@ impl std::fmt::Debug for Input {
 /// A decoder, its options, and what writes an object of these payloads.
 type Format = (&'static str, &'static str, fn(&[Vec<u8>]) -> Vec<u8>);
 
-const FORMATS: [Format; 12] = [
+const FORMATS: [Format; 13] = [
     ("lines", "", lines),
     ("tfrecord", "", tfrecord),
     ("recordio", "", recordio),
@@ -69,6 +70,7 @@ const FORMATS: [Format; 12] = [
     ("fixed", "fields = \"a:int32,b:bytes[5]\"", fixed),
     ("npy", "", npy),
     ("mds", "", mds),
+    ("array-record", "", array_record),
     ("avro", "", avro),
 ];
 
@@ -201,6 +203,51 @@ fn mds(payloads: &[Vec<u8>]) -> Vec<u8> {
         table.extend(place.to_le_bytes());
     }
     [&table[..], description.as_bytes(), &samples.concat()].concat()
+}
+
+/// A file of Riegeli, in groups of three.
+fn array_record(payloads: &[Vec<u8>]) -> Vec<u8> {
+    const BLOCK: usize = 1 << 16;
+    let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
+    let (one, two) = (word(b"Riegeli/"), word(b"records\n"));
+    let hash =
+        |bytes: &[u8]| HighwayHasher::new(Key([one, two, one, two])).hash64(bytes).to_le_bytes();
+    let varint = |size: usize| match size {
+        0..0x80 => vec![size as u8],
+        _ => vec![size as u8 | 0x80, (size >> 7) as u8],
+    };
+    let groups = payloads.chunks(3).map(|group| {
+        let sizes: Vec<_> = group.iter().flat_map(|one| varint(one.len())).collect();
+        let values = group.concat();
+        let data = [&[0], &varint(sizes.len())[..], &sizes, &values].concat();
+        (b'r', data, group.len() as u64, values.len() as u64)
+    });
+    let mut file = Vec::new();
+    for (kind, data, records, values) in [(b's', Vec::new(), 0, 0)].into_iter().chain(groups) {
+        let header = [
+            &(data.len() as u64).to_le_bytes()[..],
+            &hash(&data),
+            &(records << 8 | u64::from(kind)).to_le_bytes(),
+            &values.to_le_bytes(),
+        ];
+        let header = header.concat();
+        let chunk = [&hash(&header)[..], &header, &data].concat();
+        let (begin, mut headers) = (file.len(), Vec::new());
+        for byte in chunk {
+            if file.len().is_multiple_of(BLOCK) {
+                headers.push(file.len());
+                file.resize(file.len() + 24, 0);
+            }
+            file.push(byte);
+        }
+        for block in headers {
+            let places = [block - begin, file.len() - block].map(|it| (it as u64).to_le_bytes());
+            let places = places.concat();
+            file[block..block + 8].copy_from_slice(&hash(&places));
+            file[block + 8..block + 24].copy_from_slice(&places);
+        }
+    }
+    file
 }
 
 /// Not the payloads, but 400 blocks of one record each.

@@ -10,7 +10,7 @@ use wasmtime::component::{Linker, WasmList, WasmStr};
 
 use crate::call::declared_schema::set_schema;
 use crate::call::decoded_records::{ColumnSpans, EmittedColumns, EmittedRows};
-use crate::call::decompress::{decompress, read};
+use crate::call::decompress::{decompress, read, read_pieces};
 use crate::call::host_state::HostState;
 use crate::call::metadata::Metadata;
 use crate::interface::wit::pipemill::decoder::types;
@@ -52,7 +52,9 @@ pub(crate) fn link(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
         },
     )?;
     host.func_wrap("decompress", decompress)?;
-    linker.instance(BLOCKS)?.func_wrap("read", read)?;
+    let mut blocks = linker.instance(BLOCKS)?;
+    blocks.func_wrap("read", read)?;
+    blocks.func_wrap("read-pieces", read_pieces)?;
     linker.instance(COLUMNS)?.func_wrap("emit-columns", emit_columns)?;
     Ok(())
 }

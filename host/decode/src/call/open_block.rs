@@ -8,8 +8,8 @@ use pipemill_codecs::{BlockReader, Codec};
 /// one, or ends a call without asking for more of the chunk.
 pub(crate) struct OpenBlock {
     pub(crate) codec: Codec,
-    /// The range of the block in the chunk.
-    pub(crate) range: Range<usize>,
+    /// The ranges of the block in the chunk: in order, and apart.
+    pub(crate) pieces: Vec<Range<usize>>,
     pub(crate) reader: BlockReader,
 }
 
@@ -17,8 +17,10 @@ impl OpenBlock {
     /// The same block, in the chunk without its first `consumed` bytes. `None` if it begins before
     /// that.
     pub(crate) fn after(mut self, consumed: usize) -> Option<Self> {
-        let start = self.range.start.checked_sub(consumed)?;
-        self.range = start..self.range.end - consumed;
+        for piece in &mut self.pieces {
+            let start = piece.start.checked_sub(consumed)?;
+            *piece = start..piece.end - consumed;
+        }
         Some(self)
     }
 }

@@ -16,7 +16,8 @@ const EXAMPLE_TYPE: &str = "LengthPrefixed";
 const EXAMPLE_DEPENDENCY: &str = "{ path = \"../../plugins/length-prefixed\" }";
 
 /// The built-in decoders, each with its type.
-const TYPES: [(&str, &str); 20] = [
+const TYPES: [(&str, &str); 21] = [
+    ("array-record", "ArrayRecord"),
     ("arrow", "Arrow"),
     ("augmented-manifest", "AugmentedManifest"),
     ("avro", "Avro"),

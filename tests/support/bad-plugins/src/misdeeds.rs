@@ -157,6 +157,12 @@ pub fn at_decode(misdeed: &str, chunk: &[u8], end: bool) -> Option<Result<Progre
         "bad-and-done" => drop(host::bad(0, 1, "bad")),
         "unknown-codec" => drop(host::decompress("rar\u{9b}", span(0, 1), 0, 1)),
         "read-outside" => drop(host_blocks::read("zstd", span(size, 1), 0, 1)),
+        "read-pieces-outside" => {
+            drop(host_blocks::read_pieces("zstd", &[span(0, 1), span(size, 1)], 0, 1));
+        }
+        "read-pieces-mixed" => {
+            drop(host_blocks::read_pieces("zstd", &[span(2, 2), span(0, 3)], 0, 1));
+        }
         "decompress-outside" => drop(host::decompress("zstd", span(size, 1), 0, 1)),
         "inflate-a-bomb" => {
             let mut skip = 0;
