@@ -225,7 +225,8 @@ pub(crate) static LIST: Choice<bool> = Choice {
 
 pub(crate) static INVENTORY: FreeForm =
     free_form("inventory", "an s3:// address", "none", Shape::Texts(S3_ADDRESS, Some(1))).doc(
-        "With `s3`: the manifest of an [S3 Inventory](s3.md#an-inventory-in-place-of-lists),          `\"s3://bucket/path/manifest.json\"`. The objects below the prefixes are those of the \
+        "With `s3`: the manifest of an [S3 Inventory](s3.md#an-inventory-in-place-of-lists), \
+         `\"s3://bucket/path/manifest.json\"`. The objects below the prefixes are those of the \
          inventory, and the bucket is not asked for lists.",
     );
 

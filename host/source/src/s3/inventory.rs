@@ -1,9 +1,8 @@
 //! Lists objects by an S3 Inventory in place of requests for lists: a manifest names files of CSV,
 //! which have a line for each object.
 //!
-//! The format: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory-location.html>.
-//! The files need not be in the order of the keys. So all objects below the prefix are held in
-//! memory, and sorted.
+//! The format is that of Amazon's user guide, "Locating your inventory list". The files need not be
+//! in the order of the keys. So all objects below the prefix are held in memory, and sorted.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
@@ -36,7 +35,7 @@ const PAGE: usize = 1_000;
 /// The manifest of an inventory.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Manifest {
+struct InventoryManifest {
     source_bucket: String,
     file_format: String,
     file_schema: String,
@@ -120,7 +119,7 @@ async fn read(
 ) -> Result<Inventory, SourceError> {
     let (s3, window) = (planner.s3.clone(), planner.window.clone());
     let text = read_manifest(s3, window, inventory, MAX_MANIFEST_BYTES).await?;
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
+    let manifest: InventoryManifest = serde_json::from_slice(&text).map_err(|error| {
         let message = format!("is not the manifest of an S3 Inventory: {error}");
         let remedy = "give the address of its manifest.json";
         SourceError::new(inventory.to_string(), message, remedy)
@@ -160,7 +159,7 @@ fn wrong(place: &Address, message: String) -> SourceError {
     SourceError::new(place.to_string(), message, remedy)
 }
 
-impl Manifest {
+impl InventoryManifest {
     /// Checks that it lists the objects of this address. Returns the columns of its files.
     fn check(&self, inventory: &Address, address: &Address) -> Result<Columns, SourceError> {
         let refused = |message: String, remedy: &str| {
