@@ -4,7 +4,7 @@ channel at fault."""
 import os
 
 import pytest
-from e2e import finish, in_background, patiently
+from e2e import finish, in_background, patiently, run
 from hosts import start, take, take_all  # noqa: F401
 from test_resume import check, refusal
 
@@ -118,6 +118,37 @@ def test_an_epoch_that_ends_early_leaves_the_next_one_whole(start, tmp_path, mor
             second = take_all(stream)
         assert [rows for _, _, rows in second] == [rows for e, _, rows in whole if e == 1], until
         host.end()
+
+
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
+@pytest.mark.parametrize("until, more", [('"all"', ""), ("110", "shuffle = { seed = 5, window = 30 }"), ('"first"', "")])
+def test_the_length_of_a_mix_of_indexes(start, tmp_path, until, more, tail):  # noqa: F811
+    files(tmp_path)
+    channels = ""
+    for name, source in (("web", "web"), ("code", "code.txt")):
+        assert run("index", tmp_path / source, "--out", tmp_path / f"{name}.index", "-d", "lines").returncode == 0
+        channels += f'[[channel]]\nname = "{name}"\nsource = {{ index = "{tmp_path}/{name}.index" }}\n'
+    host = start(mix(until, f'tail = "{tail}"\n{more}') + channels)
+    with host.connect() as stream:
+        length = stream.records, stream.batches
+        epochs = [[batch.valid for batch in epoch] for epoch in stream.epochs()]
+    if until == '"first"':
+        # It is drawn, and differs from epoch to epoch.
+        assert length == (None, None)
+        return
+    records = 130 if until == '"all"' else 110
+    assert length == (records, {"drop": records // 7}.get(tail, -(-records // 7)))
+    for epoch in epochs:
+        assert len(epoch) == length[1]
+        assert sum(epoch) == (records // 7 * 7 if tail == "drop" else records)
+
+
+@pytest.mark.parametrize("until, records", [('"all"', None), ("110", 110)])
+def test_the_length_of_a_mix_with_an_input_of_unknown_length(start, tmp_path, until, records):  # noqa: F811
+    host = start(mix(until) + files(tmp_path))
+    with host.connect() as stream:
+        assert stream.records == records
+        assert sum(len(batch) for batch in stream) == 2 * (records or 130)
 
 
 def test_a_mix_that_is_at_its_end_begins_again(start, tmp_path):  # noqa: F811

@@ -103,7 +103,7 @@ def test_records_of_an_index_in_s3(bucket, tmp_path):  # noqa: F811
         path.unlink()
     for seed in range(3):
         (data / f"{seed}.csv").write_bytes(csv(texts(seed)))
-    (data / "3.csv.gz").write_bytes(gzip.compress(csv(texts(3))))
+    (data / "3.csv.gz").write_bytes(gzip.compress(csv(texts(3, 9000))))
     index = made(bucket, tmp_path / "x.index", "csv", TYPED, "--distance", "8KiB")
     expected, numbers = stream_of(index), random.Random(1)
     every = numbers.sample(range(len(expected)), len(expected))

@@ -140,21 +140,25 @@ def test_damaged_records_are_skipped_once(tmp_path):
         assert sorted(seen) == sorted(whole)
 
 
-def test_blocks_in_s3(bucket, tmp_path):  # noqa: F811
-    index = tmp_path / "x.index"
-    for path in (tmp_path / "buckets/data/train").iterdir():
+@pytest.mark.parametrize("decoder", ["csv", "csv.gz"])
+def test_blocks_in_s3(bucket, tmp_path, decoder):  # noqa: F811
+    index, data = tmp_path / "x.index", tmp_path / "buckets/data/train"
+    for path in data.iterdir():
         path.unlink()
-    how = indexed(tmp_path / "buckets/data/train", "csv", index)
+    how = indexed(data, decoder, index)
     finished = run("index", bucket, "--out", index, "-d", "csv", "-o", "header=true", "--distance", "8KiB")
     assert finished.returncode == 0, finished.stderr
     [whole] = epochs_of(bucket, **how)
     for workers in (1, 3):
         [seen] = epochs_of(index, batch=100, shuffle=blocks(), workers=workers)
         assert sorted(seen) == sorted(whole) and seen != whole
-    with pipemill.open(index, batch=100, shuffle=blocks(), timeout=PATIENCE) as stream:
-        before = [str(row) for _ in range(20) for row in rows_of(next(stream))]
-        state = stream.state_dict()
-    assert epochs_of(index, batch=100, shuffle=blocks(), state=state) == [seen[len(before) :]]
+    for more in ({"shuffle": blocks()}, {}):
+        [expected] = epochs_of(index, batch=100, **more)
+        for delivered in (1, 20, 35):
+            with pipemill.open(index, batch=100, timeout=PATIENCE, **more) as stream:
+                before = [str(row) for _ in range(delivered) for row in rows_of(next(stream))]
+                state = stream.state_dict()
+            assert epochs_of(index, batch=100, state=state, **more) == [expected[len(before) :]]
 
 
 def test_an_index_of_other_data_is_noticed_in_its_blocks(tmp_path):

@@ -23,9 +23,16 @@ def opened(index, world, rank, **more):
 
 
 def epochs_of(index, world, rank, **more):
-    """The batches of one host: for each epoch, a list of lists of rows."""
+    """The batches of one host, without padding: for each epoch, a list of lists of rows."""
     with opened(index, world, rank, **more) as stream:
-        return [[[str(row) for row in rows_of(batch)] for batch in epoch] for epoch in stream.epochs()]
+        return [[rows(batch) for batch in epoch] for epoch in stream.epochs()]
+
+
+def rows(batch):
+    """The real records. Copies of the last one may follow them; of a batch of copies alone, none is real."""
+    seen = [str(row) for row in rows_of(batch)]
+    assert set(seen[batch.valid :]) <= ({seen[batch.valid - 1]} if batch.valid else set(seen[:1]))
+    return seen[: batch.valid]
 
 
 def together(hosts):
@@ -43,7 +50,7 @@ def all_hosts(index, world, **more):
 
 
 @pytest.mark.parametrize("decoder", ["csv", "csv.gz", "tfrecord", "lines"])
-@pytest.mark.parametrize("tail", ["keep", "drop"])
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
 def test_any_number_of_hosts_gets_the_same_batches(tmp_path, decoder, tail):
     index, how = tmp_path / "x.index", {"tail": tail, "epochs": 2}
     known = indexed(tmp_path / "data", decoder, index)
@@ -53,7 +60,7 @@ def test_any_number_of_hosts_gets_the_same_batches(tmp_path, decoder, tail):
     for epoch in alone:
         seen = [row for batch in epoch for row in batch]
         assert len(seen) == len(set(seen)) and set(seen) <= set(records)
-        assert len(seen) == len(records) if tail == "keep" else len(seen) == len(records) // SHARDS // 4 * ROUND
+        assert len(seen) == len(records) if tail != "drop" else len(seen) == len(records) // SHARDS // 4 * ROUND
     assert alone[0] != alone[1]
     for world in (2, 4, 8):
         assert all_hosts(index, world, **how) == alone
@@ -142,7 +149,7 @@ def test_hosts_of_a_launcher_resume_a_state_of_any_number_of_hosts(tmp_path):
     assert third == whole[rounds : rounds + 5]
 
 
-@pytest.mark.parametrize("tail", ["keep", "drop"])
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
 def test_the_length_is_known(tmp_path, tail):
     index = tmp_path / "x.index"
     indexed(tmp_path / "data", "lines", index)
@@ -150,9 +157,58 @@ def test_the_length_is_known(tmp_path, tail):
         for rank in range(world):
             with opened(index, world, rank, tail=tail, epochs=2) as stream:
                 for epoch in stream.epochs():
-                    batches = [len(batch) for batch in epoch]
+                    batches = [batch.valid for batch in epoch]
                     assert len(batches) == stream.batches
                     assert tail == "drop" or sum(batches) == stream.records
+
+
+def lines_of(folder, records):
+    """An index of some lines, and these."""
+    data, index = folder / "data", folder / "x.index"
+    data.mkdir(exist_ok=True)
+    lines = [f"{number} {'x' * (number % 50)}" for number in range(records)]
+    (data / "0.txt").write_text("".join(line + "\n" for line in lines))
+    assert run("index", data, "--out", index, "-d", "lines", "--distance", "1KiB").returncode == 0
+    return index, [str([line]) for line in lines]
+
+
+@pytest.mark.parametrize("records", [99, 96, 103, 8, 100])
+def test_with_pad_all_hosts_have_equally_many_steps(tmp_path, records):
+    """Some hosts have no record at all in the last round: they get copies of their last one, and a state of these is that of the others."""
+    index, expected = lines_of(tmp_path, records)
+    steps = -(-records // ROUND)
+    alone = all_hosts(index, 1, tail="pad", epochs=2)
+    assert [sorted(row for batch in epoch for row in batch) for epoch in alone] == 2 * [sorted(expected)]
+    assert all(len(epoch) == steps for epoch in alone)
+    states = []
+    for world in (1, 4, 8):
+        hosts = []
+        for rank in range(world):
+            host = []
+            with opened(index, world, rank, tail="pad", epochs=2) as stream:
+                assert stream.batches == steps
+                for epoch in stream.epochs():
+                    host.append([])
+                    for batch in epoch:
+                        assert len(batch) == ROUND // world
+                        host[-1].append(rows(batch))
+                        states.append((len(states), stream.state_dict()))
+            assert [len(epoch) for epoch in host] == [steps, steps]
+            hosts.append(host)
+        assert together(hosts) == alone
+    whole = [batch for epoch in alone for batch in epoch]
+    numbers = random.Random(records)
+    # Each host has a state after each step. That of the last one of an epoch is the start of the next.
+    for number, state in numbers.sample(states, 6) + states[-steps - 1 : -steps + 1] + states[-1:]:
+        done, world = number % (2 * steps) + 1, numbers.choice([1, 4, 8])
+        rest = all_hosts(index, world, tail="pad", epochs=2, state=json.loads(json.dumps(state)))
+        assert [batch for epoch in rest for batch in epoch] == whole[done:], (number, done, world)
+
+
+def test_pad_needs_a_record_of_each_shard(tmp_path):
+    index, _ = lines_of(tmp_path, 7)
+    with pytest.raises(pipemill.PipemillError, match='7 records are too few for 8 shards.*set `shards` to 7 or less'):
+        epochs_of(index, 1, 0, tail="pad")
 
 
 def test_objects_without_enough_records_for_all_shards(tmp_path):
@@ -177,7 +233,6 @@ def test_what_does_not_go_together_is_said(tmp_path):
         ({"batch": 30}, "a batch of 30 can't have equally many records of 8 shards; set batch = 24 or 32"),
         ({"batch": 3}, "set batch = 8"),
         ({"batch": None}, "shards are read in batches"),
-        ({"tail": "pad"}, 'set tail = "drop" or tail = "keep"'),
         ({"workers": 2}, "each shard has a thread of its own"),
         ({"shuffle": {"seed": 7, "shards": 8}}, 'add blocks = "8MiB"'),
         ({"shuffle": {**SHUFFLE, "window": 100}}, "shards have no window"),

@@ -132,6 +132,11 @@ impl KnownObjects for BlockList {
         self.list.0.seek_point(object, offset)
     }
 
+    fn seek_point_after(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {
+        let Some((object, _)) = self.block(number) else { return Ok(None) };
+        self.list.0.seek_point_after(object, offset)
+    }
+
     fn records(&self, number: u64) -> Option<u64> {
         Some(self.block(number)?.1.records)
     }

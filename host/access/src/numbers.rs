@@ -145,6 +145,10 @@ mod tests {
             Ok(None)
         }
 
+        fn seek_point_after(&self, _: u64, _: u64) -> Result<Option<SeekPoint>, String> {
+            Ok(None)
+        }
+
         fn records(&self, number: u64) -> Option<u64> {
             Some(self.0.get(number as usize)?.iter().sum())
         }

@@ -245,7 +245,8 @@ impl Channel {
                         resume.check(&object).map_err(|fault| decoding.failure(&object, fault))?;
                     }
                     if inflates_in_background {
-                        object.input = Box::new(BackgroundInflate::new(object.input));
+                        let most = object.block.and_then(|block| block.bytes());
+                        object.input = Box::new(BackgroundInflate::new(object.input, most));
                     }
                     let schema = builder.writer().schema().and_then(schema_extension);
                     let begin = Begin::of(&object, resume, schema.or(state_schema.clone()));

@@ -75,6 +75,11 @@ fn addresses(reader: &Reader, key: &FreeForm) -> ReadResult<Vec<Address>> {
     parsed.collect::<Vec<_>>().into_iter().collect()
 }
 
+/// The manifest of the inventory that has the lists.
+pub(super) fn inventory(reader: &Reader) -> ReadResult<Option<Address>> {
+    if reader.has(&INVENTORY) { address(reader, &INVENTORY).map(Some) } else { Ok(None) }
+}
+
 fn address(reader: &Reader, key: &FreeForm) -> ReadResult<Address> {
     let mut addresses = addresses(reader, key)?;
     match (addresses.pop(), addresses.is_empty()) {

@@ -1,7 +1,7 @@
 //! Shards: the rules for them, and the channel that reads them.
 
 use pipemill_channel::{RecordOrder, Until};
-use pipemill_types::{BatchSize, Mode, Tail};
+use pipemill_types::{BatchSize, Mode};
 
 use super::document::ReadResult;
 use super::keys::*;
@@ -39,10 +39,6 @@ pub(super) fn check(
         let remedy = "give `batch`, such as batch = 256".to_owned();
         return fault("shards are read in batches of a size".to_owned(), remedy);
     };
-    if batch.tail == Tail::Pad {
-        let remedy = "set tail = \"drop\" or tail = \"keep\"".to_owned();
-        return fault("a host does not fill up its last batch for others".to_owned(), remedy);
-    }
     let hosts =
         source.reading().and_then(|reading| reading.order.part).map_or(1, |part| part.count);
     if !shards.is_multiple_of(hosts) {
@@ -95,7 +91,7 @@ impl Channel {
             order,
             (first..first + own, shards),
             per_round,
-            batch.tail == Tail::Drop,
+            batch.tail,
         );
         let input = |(number, order)| {
             let mut channel =

@@ -222,6 +222,8 @@ fn source(channel: &Channel, is_mixed: bool) -> String {
             if matches!(settings.selection, s3::Selection::Prefixes(_)) {
                 pairs.push((HIDDEN.name, settings.reading.hidden.to_string()));
                 pairs.push((LIST.name, word(LIST.word(settings.reading.relist))));
+                let inventory = settings.reading.inventory.as_ref();
+                pairs.extend(inventory.map(|it| (INVENTORY.name, quote(&it.to_string()))));
             }
             &settings.reading.compression
         }

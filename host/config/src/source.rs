@@ -60,6 +60,7 @@ const IN_S3: &[KeyGroup] = &[
     ORDER_KEYS,
     SIZE_KEYS,
     FOLDER_KEYS,
+    PREFIX_KEYS,
     S3_KEYS,
     INDEXED_KEYS,
     SKIP_KEYS,
@@ -192,7 +193,7 @@ fn indexed(reader: &Reader, form: &SourceForm) -> ReadResult<Option<Source>> {
         }
         return Ok(None);
     }
-    let keys: [&dyn Key; 5] = [&COMPRESSION, &HIDDEN, &LIST, &WRAP, &LEARN_FROM];
+    let keys: [&dyn Key; 6] = [&COMPRESSION, &HIDDEN, &LIST, &INVENTORY, &WRAP, &LEARN_FROM];
     for key in keys {
         if reader.has(key) {
             let message = format!("does not go with `{}`: the index says it", INDEXED.name);
@@ -268,13 +269,23 @@ fn reading(
     let wrap = reader.choice(&WRAP);
     let hidden = reader.flag(&HIDDEN);
     let relist = reader.choice(&LIST);
+    let inventory = s3_source::inventory(reader);
     // The channel's `shuffle` is read later.
     let order = Order { part: part?, ..Order::default() };
     let endless = reader.purpose() == Purpose::Feed;
     let epochs = epochs?.unwrap_or(if endless { u32::MAX } else { 1 });
     let (compression, wrap, hidden, relist) = (compression?, wrap?, hidden?, relist?);
-    let (on_demand, companions) = (None, Companions::default());
-    Ok(ReadSettings { epochs, compression, order, wrap, hidden, relist, on_demand, companions })
+    Ok(ReadSettings {
+        epochs,
+        compression,
+        order,
+        wrap,
+        hidden,
+        relist,
+        inventory: inventory?.map(Box::new),
+        on_demand: None,
+        companions: Companions::default(),
+    })
 }
 
 fn part(reader: &Reader) -> ReadResult<Option<ListPart>> {

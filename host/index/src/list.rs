@@ -27,14 +27,12 @@ impl IndexedList {
     }
 
     /// Whether decoding of the object can begin at this place. A compressed object is read from a
-    /// place if it can be inflated from there. In S3, that would request all of its bytes after the
-    /// place.
+    /// place if it can be inflated from there.
     fn divides(&self, object: &IndexedObject<'_>, place: &Place) -> bool {
         let last_place = object.places.last().map_or(0, |place| place.offset);
         let is_plain =
             self.index.header.compression.is_plain_name(object.name) && last_place < object.size;
-        let is_file = !self.index.header.root.is_empty();
-        is_plain || (is_file && !place.inflate.is_empty())
+        is_plain || !place.inflate.is_empty()
     }
 }
 
@@ -98,6 +96,19 @@ impl KnownObjects for IndexedList {
             Some(place) => SeekPoint::from_bytes(&place.inflate).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The point of a place is before the place, so one of the next places has it.
+    fn seek_point_after(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {
+        let places = self.object(number).map_or(&[][..], |object| object.places);
+        let from = places.partition_point(|place| place.offset < offset);
+        for place in places[from..].iter().filter(|place| !place.inflate.is_empty()) {
+            let point = SeekPoint::from_bytes(&place.inflate)?;
+            if point.inflated() >= offset {
+                return Ok(Some(point));
+            }
+        }
+        Ok(None)
     }
 
     fn memory(&self) -> u64 {

@@ -10,7 +10,7 @@ use pipemill_config::{
 use pipemill_index::{Header, Index, IndexedList, Storage};
 use pipemill_source::s3::{self, Selection};
 use pipemill_source::{KnownList, Location, Pattern, ReadSettings};
-use pipemill_types::{AddedField, Field};
+use pipemill_types::{AddedField, Field, Tail};
 
 use crate::skip_lists;
 
@@ -102,7 +102,24 @@ fn resolve(channel: &mut config::Channel, source: IndexSource) -> Result<(), Wro
         config::Source::Files { pattern: Pattern::Known { list, index: file }, reading }
     };
     channel.divide_into_shards();
-    Ok(())
+    check_shards(channel)
+}
+
+/// Checks that each shard has a record, if hosts fill up their last batches: a host without any has
+/// none to copy.
+fn check_shards(channel: &config::Channel) -> Result<(), Wrong> {
+    let records = channel.indexed.as_ref().map_or(0, |indexed| indexed.list.total_records());
+    let pads = channel.batch.is_some_and(|batch| batch.tail == Tail::Pad);
+    match channel.shuffle.and_then(|shuffle| shuffle.shards).filter(|_| pads) {
+        Some(shards) if records < u64::from(shards) => {
+            let message = format!(
+                "{records} records are too few for {shards} shards: with tail = \"pad\", each \
+                 shard needs one to fill its last batch with"
+            );
+            Err((message, format!("set `shards` to {records} or less, or tail = \"keep\"")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The folder that the files of an index lie in which lies beside them; `None` for objects in S3. A

@@ -25,6 +25,10 @@ impl Input for HeaderAndRest {
         self.rest.is_stored()
     }
 
+    fn is_inflated(&self) -> bool {
+        self.left == 0 && self.rest.is_inflated()
+    }
+
     fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
         self.rest.range(range)
     }

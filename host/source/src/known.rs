@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use pipemill_codecs::Codec;
 use pipemill_types::{
     ErrorKind, ListIdentity, ObjectIdentity, is_same_content, split_companions, split_identity,
 };
@@ -45,8 +46,8 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// The stored size of this object in bytes; 0 if there are fewer.
     fn size(&self, number: u64) -> u64;
 
-    /// The blocks of an uncompressed object, of at least this many bytes; only the last one may be
-    /// smaller. Any other object is one block.
+    /// The blocks of an object, of at least this many bytes; only the last one may be smaller. An
+    /// object that can't be decoded from the middle is one block.
     fn blocks(&self, number: u64, bytes: u64) -> Vec<Block>;
 
     /// The smallest block of an object that has this record, counted from 0. `None` if it has no
@@ -62,6 +63,13 @@ pub trait KnownObjects: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the list has in its place is no seek point; the error says why.
     fn seek_point(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String>;
+
+    /// The first seek point of a compressed object at or after this byte, counted inflated. `None`
+    /// if it has none there.
+    ///
+    /// # Errors
+    /// As those of [`seek_point`](Self::seek_point).
+    fn seek_point_after(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String>;
 
     /// Number of records of the object with this number. `None` if there is no such object.
     fn records(&self, number: u64) -> Option<u64>;
@@ -140,6 +148,46 @@ impl KnownList {
         }
     }
 
+    /// The seek point from which a compressed object is inflated to be read from this byte on,
+    /// counted inflated. `index` is the name of the index, for messages.
+    pub(crate) fn seek_point(
+        &self,
+        index: &str,
+        number: u64,
+        offset: u64,
+    ) -> Result<Option<SeekPoint>, SourceError> {
+        let point = self.0.seek_point(number, offset);
+        point.map_err(|why| self.no_seek_point(index, number, offset, &why))
+    }
+
+    /// The stored bytes of a block of an object of `size` bytes, if the object is compressed and
+    /// the block is not all of it. `index` is the name of the index, for messages.
+    pub(crate) fn compressed_block(
+        &self,
+        index: &str,
+        number: u64,
+        block: &Block,
+        size: u64,
+    ) -> Result<Option<CompressedBlock>, SourceError> {
+        let before = |offset| self.seek_point(index, number, offset);
+        let point = before(block.offset)?;
+        let Some(end) = block.end else {
+            return Ok(point.map(|point| CompressedBlock { point: Some(point), end: size }));
+        };
+        // The next block begins there, so there is a point if the object is compressed.
+        let Some(last) = before(end)? else { return Ok(None) };
+        let next = self.0.seek_point_after(number, end);
+        let next = next.map_err(|why| self.no_seek_point(index, number, end, &why))?;
+        let end = compressed_end(&last, next.as_ref(), end).min(size);
+        Ok(Some(CompressedBlock { point, end }))
+    }
+
+    fn no_seek_point(&self, index: &str, number: u64, offset: u64, why: &str) -> SourceError {
+        let name = self.0.short_name(number).unwrap_or_default();
+        let message = format!("its seek point near byte {offset} of {name}: {why}");
+        SourceError::new(index, message, "make the index again")
+    }
+
     /// The numbers of the objects that are read.
     fn read(&self) -> impl Iterator<Item = u64> {
         (0..self.0.count()).filter(|number| self.0.is_read(*number))
@@ -198,6 +246,40 @@ impl KnownList {
             None => size,
         }
     }
+}
+
+/// The stored bytes of a block of a compressed object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompressedBlock {
+    /// The point from which the block is inflated; without one, the object's start.
+    pub(crate) point: Option<SeekPoint>,
+    /// Stored byte before which the block most likely ends.
+    pub(crate) end: u64,
+}
+
+/// Compressed bytes that a block is expected to take at most beyond its computed end.
+const END_MARGIN: u64 = 16 << 10;
+/// Content that Zstandard inflates at once.
+const ZSTD_BLOCK: u64 = 128 << 10;
+
+/// The compressed byte before which the inflated byte `end` most likely lies. It is between two
+/// seek points that follow each other, whose content is taken to be compressed evenly. Without a
+/// point after it, the content is taken to be compressed as all before it.
+fn compressed_end(last: &SeekPoint, next: Option<&SeekPoint>, end: u64) -> u64 {
+    let (from, origin) = (last.compressed(), last.inflated());
+    let (compressed, inflated) = match next {
+        Some(next) => {
+            let inflated = next.inflated().saturating_sub(origin);
+            (next.compressed().saturating_sub(from), inflated)
+        }
+        None => (from, origin),
+    };
+    let wanted = if last.codec() == Codec::Zstd { end.saturating_add(ZSTD_BLOCK) } else { end };
+    let scaled = u128::from(wanted.saturating_sub(origin)) * u128::from(compressed);
+    let bytes = u64::try_from(scaled.div_ceil(inflated.max(1).into())).unwrap_or(u64::MAX);
+    let estimate = from.saturating_add(bytes).saturating_add(bytes / 16 + END_MARGIN);
+    // At the next point, nothing of the block is left.
+    next.map_or(estimate, |next| estimate.min(next.compressed()))
 }
 
 impl PartialEq for KnownList {
@@ -285,10 +367,7 @@ impl KnownFiles {
         // A block is always decoded from its start.
         let offset = std::mem::take(&mut self.offset);
         let offset = item.block.map_or(offset, |block| block.offset);
-        let point = self.list.0.seek_point(item.object, offset).map_err(|why| {
-            let message = format!("its seek point before byte {offset} of {name}: {why}");
-            SourceError::new(&self.name, message, "make the index again")
-        })?;
+        let point = self.list.seek_point(&self.name, item.object, offset)?;
         let open = |start| self.reading.open(path, &name, start, Found::Selected(None), &self.stop);
         let Opened { mut input, version } = open(ObjectStart::after(point.as_ref(), offset))?;
         if let Some(block) = item.block.filter(|block| block.header > 0) {

@@ -8,6 +8,7 @@ use pipemill_types::Companions;
 use crate::companions::{CompanionFile, open_companions};
 use crate::file_version::FileVersion;
 use crate::open::{self, Found, Opened};
+use crate::s3::Address;
 use crate::skip::skip;
 use crate::start::ObjectStart;
 use crate::wrap::{self, Wrapped};
@@ -30,6 +31,9 @@ pub struct ReadSettings {
     /// Whether folders, shell patterns and prefixes are listed again for each epoch. Otherwise all
     /// epochs have the objects of the first list.
     pub relist: bool,
+    /// The manifest of an S3 Inventory that has the lists of prefixes. `None`: the bucket is asked
+    /// for them.
+    pub inventory: Option<Box<Address>>,
     /// Whether bytes of objects in a store are requested when they are read, and not before: their
     /// decoder chooses them. `None`: not known, so the names of the objects decide.
     pub on_demand: Option<bool>,
@@ -62,6 +66,7 @@ impl Default for ReadSettings {
             wrap: false,
             hidden: false,
             relist: false,
+            inventory: None,
             on_demand: None,
             companions: Companions::default(),
         }

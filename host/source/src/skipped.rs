@@ -177,6 +177,10 @@ impl KnownObjects for ListWithout {
         self.list.0.seek_point(number, offset)
     }
 
+    fn seek_point_after(&self, number: u64, offset: u64) -> Result<Option<SeekPoint>, String> {
+        self.list.0.seek_point_after(number, offset)
+    }
+
     fn records(&self, number: u64) -> Option<u64> {
         Some(self.kept_before(number, self.list.0.records(number)?))
     }

@@ -193,6 +193,13 @@ impl Block {
         }
     }
 
+    /// Number of bytes of its header and of the block itself; `None` if it is the last one of its
+    /// object.
+    pub fn bytes(&self) -> Option<u64> {
+        let bytes = |end: u64| end.saturating_sub(self.offset).saturating_add(self.header.into());
+        self.end.map(bytes)
+    }
+
     /// Number of records that are read.
     pub fn read(&self) -> u64 {
         self.read_to.saturating_sub(self.read_from)

@@ -28,6 +28,7 @@ def index(
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
     objects_only: bool = False,
+    inventory: str | None = None,
     progress: _Path | None = None,
     workers: int | None = None,
     on_error: str = "fail",
@@ -54,6 +55,8 @@ def index(
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
         the work. ``pipemill index merge`` makes one index of all parts.
     :param objects_only: list the objects alone, and read none of them: the index knows no records.
+    :param inventory: the address of the ``manifest.json`` of an S3 Inventory, from which prefixes
+        are listed.
     :param progress: the file in which what was read is saved every so often. If this call is
         killed, the same call goes on from there. By default it is beside `out`, if that is a file.
     :param workers: threads that decode; ``None``: as many as this machine has cores for.
@@ -74,7 +77,7 @@ def index(
     words = [find_binary(), "index"]
     chosen: dict[str, Any] = {
         "out": out, "decoder": decoder, "update": update, "workers": workers,
-        "progress": progress,
+        "progress": progress, "inventory": inventory,
         "add-fields": ",".join(add_fields_of(add_fields)) or None,
         "part": None if part is None else f"{part[0]}/{part[1]}",
         "max-errors": max_errors, "max-record": max_record, "distance": distance,

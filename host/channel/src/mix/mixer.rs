@@ -91,6 +91,8 @@ pub(super) struct Mixer<'a, 's, S: Sink> {
     pub(super) drawn: u64,
     /// Whether the records of this epoch are skipped.
     pub(super) is_silent: bool,
+    /// The first record is drawn only to be copied.
+    pub(super) is_repeated: bool,
     /// Records to skip, because they were delivered already.
     pub(super) to_skip: u64,
 }
@@ -284,13 +286,27 @@ impl<S: Sink> Mixer<'_, '_, S> {
         if self.writer.wants_epoch_end(epoch) {
             return Err(StopReason::EpochEnded);
         }
-        let picked = Picked { readers: &self.readers, picks: &self.picks };
-        self.writer.fill(&self.start, 0, &picked)?;
+        if !std::mem::take(&mut self.is_repeated) {
+            let picked = Picked { readers: &self.readers, picks: &self.picks };
+            self.writer.fill(&self.start, 0, &picked)?;
+            let point = if self.batch.is_some() { CutPoint::Decoded } else { CutPoint::NoRoom };
+            self.writer.cut_at(point)?;
+        }
+        if let Some(shards) = self.shards.filter(|it| it.copies_after() == Some(self.drawn)) {
+            self.fill_with_copies(shards.position_of_copies(epoch))?;
+        }
         self.drop_picks();
-        let point = if self.batch.is_some() { CutPoint::Decoded } else { CutPoint::NoRoom };
-        self.writer.cut_at(point)?;
         self.monitor.batches_granted(self.writer.granted());
         Ok(())
+    }
+
+    /// Lets a batch of copies of the last record leave. None of its records is real.
+    fn fill_with_copies(&mut self, position: BatchPosition) -> Result<(), StopReason> {
+        let last = self.picks.len().saturating_sub(1)..;
+        let picked = Picked { readers: &self.readers, picks: &self.picks[last] };
+        let start = BatchStart { position, ..self.start.clone() };
+        self.writer.fill(&start, 0, &picked)?;
+        self.writer.leave_as_copies()
     }
 
     fn drop_picks(&mut self) {

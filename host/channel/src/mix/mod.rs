@@ -36,7 +36,7 @@ pub use self::position::{Comparison, is_same_input};
 pub use self::shards::Shards;
 
 use self::mixer::Mixer;
-use self::shards::RoundRobin;
+use self::shards::{RoundRobin, ShardsPlace};
 use crate::batch::BatchStart;
 use crate::batch::writer::BatchWriter;
 use crate::channel::{Channel, Outcome, no_window_thread, outcome};
@@ -167,14 +167,16 @@ impl Mix {
             record: resume.record(),
             to_skip: resume.to_skip(),
             inputs: None,
+            is_repeated: false,
             schema: resume.schema.clone(),
             accepted: resume.accepted,
         };
         // At the start of an epoch there is no object.
-        if let Some(shards) = self.shards.as_ref().filter(|_| resume.delivered > 0) {
+        let is_inside = resume.delivered > 0 || !resume.position.object.is_empty();
+        if let Some(shards) = self.shards.as_ref().filter(|_| is_inside) {
             let names = self.inputs.iter().map(|input| input.channel.name.as_str());
-            let (drawn, inputs) = shards.resume(&resume, names);
-            (place.record, place.to_skip) = (drawn, 0);
+            let ShardsPlace { record, inputs, is_repeated } = shards.resume(&resume, names);
+            (place.record, place.to_skip, place.is_repeated) = (record, 0, is_repeated);
             place.inputs = Some(InputPositions::from(inputs));
         } else if !resume.position.object.is_empty() {
             let names = self.inputs.iter().map(|input| input.channel.name.as_str());
@@ -239,6 +241,7 @@ impl Mix {
                 start: BatchStart::default(),
                 drawn: 0,
                 is_silent: false,
+                is_repeated: place.is_repeated,
                 to_skip: 0,
             };
             let mixed = mixer.mix_epochs(&place, self.epochs);
@@ -276,6 +279,8 @@ struct Place {
     to_skip: u64,
     /// The positions of the inputs. `None`: at the start of the epoch.
     inputs: Option<InputPositions>,
+    /// The first record was delivered: it is drawn again only to be copied.
+    is_repeated: bool,
     schema: Option<String>,
     accepted: Accepted,
 }

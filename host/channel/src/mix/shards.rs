@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use pipemill_source::{Balance, KnownList, ListPart, Order, PlaceInOrder};
-use pipemill_types::{BatchPosition, InputPosition};
+use pipemill_types::{BatchPosition, InputPosition, Tail};
 
 use crate::Resume;
 
@@ -28,27 +28,36 @@ pub struct Shards {
     all: u64,
     /// Number of records of each shard in a round, 1 or more.
     per_round: u64,
-    /// The largest number of rounds of an epoch. `None`: until all shards are at their end.
-    rounds: Option<u64>,
+    /// What happens to a round in which shards lack records.
+    tail: Tail,
+}
+
+/// The place at which a mix of shards resumes inside of an epoch.
+pub(super) struct ShardsPlace {
+    /// Number of the mix's first record that is drawn, in its epoch.
+    pub(super) record: u64,
+    /// The positions of the inputs.
+    pub(super) inputs: Vec<InputPosition>,
+    /// The record was delivered: it is drawn again only to be copied.
+    pub(super) is_repeated: bool,
 }
 
 impl Shards {
     /// The shards `own` of the `count` shards of an order of blocks, of which each round has
-    /// `per_round` records of each. With `drops`, a round in which any shard lacks records is left
-    /// out.
+    /// `per_round` records of each. A round in which any shard lacks records is left out with
+    /// `Tail::Drop`, and given by all mixes with `Tail::Pad`: a mix whose shards have no record in
+    /// it gives copies of its last one.
     pub fn new(
         list: KnownList,
         order: Order,
         (own, count): (Range<u32>, u32),
         per_round: u64,
-        drops: bool,
+        tail: Tail,
     ) -> Self {
         let all = list.total_records();
         let shard = |index| ListPart { index, count, balance: Balance::default() };
         let own = own.map(shard).collect();
-        let shards = Self { list, order, own, all, per_round, rounds: None };
-        let rounds = drops.then(|| shards.shortest() / per_round.max(1));
-        Self { rounds, ..shards }
+        Self { list, order, own, all, per_round, tail }
     }
 
     /// The order of the records of each of the mix's shards.
@@ -71,15 +80,36 @@ impl Shards {
         self.own.first().map_or(0, |shard| shard.count)
     }
 
-    /// Number of rounds of each epoch in which the mix has records.
+    /// Number of batches of the mix in each epoch: one for each round.
     pub fn rounds(&self) -> u64 {
-        let longest = self.records().max().unwrap_or(0).div_ceil(self.per_round.max(1));
-        self.rounds.map_or(longest, |rounds| rounds.min(longest))
+        match self.tail {
+            Tail::Drop => self.whole_rounds(),
+            Tail::Keep => self.rounds_with_records(),
+            Tail::Pad => self.rounds_of(self.all.div_ceil(u64::from(self.count().max(1)))),
+        }
     }
 
-    /// Number of rounds of each epoch in which every mix has records.
+    /// Number of batches that every mix has in each epoch.
     pub fn common_rounds(&self) -> u64 {
-        self.rounds.unwrap_or_else(|| self.shortest().div_ceil(self.per_round.max(1)))
+        match self.tail {
+            Tail::Drop | Tail::Pad => self.rounds(),
+            Tail::Keep => self.rounds_of(self.shortest()),
+        }
+    }
+
+    /// Number of rounds in which the mix has records.
+    fn rounds_with_records(&self) -> u64 {
+        self.rounds_of(self.records().max().unwrap_or(0))
+    }
+
+    /// Number of rounds in which a shard of this length has records.
+    fn rounds_of(&self, records: u64) -> u64 {
+        records.div_ceil(self.per_round.max(1))
+    }
+
+    /// Number of rounds in which no shard of any mix lacks records.
+    fn whole_rounds(&self) -> u64 {
+        self.shortest() / self.per_round.max(1)
     }
 
     /// Number of records of the shortest shard of all mixes.
@@ -87,46 +117,75 @@ impl Shards {
         self.all / u64::from(self.count().max(1))
     }
 
+    /// The number of the mix's records after which it gives a batch of copies, because other mixes
+    /// have records in one round more. `None` if it has records in all rounds. Shards differ by one
+    /// record at most, so all batches before that one are full.
+    pub(super) fn copies_after(&self) -> Option<u64> {
+        let lacks = self.tail == Tail::Pad && self.rounds_with_records() < self.rounds();
+        lacks.then(|| self.records().sum())
+    }
+
     /// Whether the mix's epoch ends before this record.
     pub(super) fn ends_before(&self, record: u64) -> bool {
         let round = self.per_round.saturating_mul(self.own.len() as u64);
-        self.rounds.is_some_and(|rounds| record >= rounds.saturating_mul(round))
+        self.tail == Tail::Drop && record >= self.whole_rounds().saturating_mul(round)
     }
 
     /// The number of records of each epoch that are left out, because their round is.
     pub(super) fn left_out(&self) -> u64 {
-        let most = self.rounds.map_or(u64::MAX, |rounds| rounds.saturating_mul(self.per_round));
+        if self.tail != Tail::Drop {
+            return 0;
+        }
+        let most = self.whole_rounds().saturating_mul(self.per_round);
         self.records().map(|records| records.saturating_sub(most)).sum()
     }
 
     /// The position of a batch that begins with this record of the mix's epoch.
     pub(super) fn position(&self, epoch: u32, record: u64) -> BatchPosition {
-        BatchPosition {
-            object: format!("{} shards", self.count()),
-            first_record: record / self.own.len().max(1) as u64,
-            ..BatchPosition::of_epoch(epoch)
-        }
+        self.position_in_shards(epoch, record / self.own.len().max(1) as u64)
     }
 
-    /// The place at which the mix resumes inside of an epoch: where its first record is in the
-    /// mix's epoch, and the positions of its inputs, with these names.
+    /// The position of the batch of copies: that after the last round. None of its records is
+    /// delivered, so this is where a state of it goes on.
+    pub(super) fn position_of_copies(&self, epoch: u32) -> BatchPosition {
+        self.position_in_shards(epoch, self.rounds().saturating_mul(self.per_round))
+    }
+
+    fn position_in_shards(&self, epoch: u32, first_record: u64) -> BatchPosition {
+        let object = format!("{} shards", self.count());
+        BatchPosition { object, first_record, ..BatchPosition::of_epoch(epoch) }
+    }
+
+    /// The place at which the mix resumes inside of an epoch. Its inputs have these names.
     pub(super) fn resume<'a>(
         &self,
         resume: &Resume,
         names: impl Iterator<Item = &'a str>,
-    ) -> (u64, Vec<InputPosition>) {
+    ) -> ShardsPlace {
         let BatchPosition { epoch, first_record, .. } = resume.position;
-        // A state inside of an epoch is taken after a whole batch, of any number of shards.
-        let record = first_record.saturating_add(self.per_round);
-        let input = |(order, name): (Order, &str)| {
-            let place = self.list.place_of(&order, epoch, record);
+        // A state inside of an epoch is taken after a whole batch, of any number of shards, or
+        // before one.
+        let round = if resume.delivered > 0 { self.per_round } else { 0 };
+        let next = first_record.saturating_add(round);
+        let end = self.rounds().saturating_mul(self.per_round);
+        let drawn = next.saturating_mul(self.own.len() as u64);
+        // Only the batch of copies is left.
+        let last = self.copies_after().filter(|all| drawn >= *all && next < end);
+        let (last, own) = (last.and_then(|all| all.checked_sub(1)), self.own.len());
+        let input = |(number, (order, name)): (usize, (Order, &str))| {
+            let of_shard = match last {
+                // The last record of all is that of the last shard.
+                Some(_) if number + 1 == own => next.saturating_sub(1),
+                _ => next,
+            };
+            let place = self.list.place_of(&order, epoch, of_shard);
             let ended = place.is_none();
             let position =
                 place.map_or_else(|| BatchPosition::of_epoch(epoch + 1), |at| in_shard(epoch, at));
             InputPosition { input: name.to_owned(), ended, position }
         };
-        let drawn = record.saturating_mul(self.own.len() as u64);
-        (drawn, self.orders().zip(names).map(input).collect())
+        let inputs = self.orders().zip(names).enumerate().map(input).collect();
+        ShardsPlace { record: last.unwrap_or(drawn), inputs, is_repeated: last.is_some() }
     }
 }
 

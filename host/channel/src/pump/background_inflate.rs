@@ -31,10 +31,11 @@ pub(crate) struct BackgroundInflate(InflateState);
 
 enum InflateState {
     /// The input is read here. `left` is the number of bytes until a thread begins; `None`: none
-    /// will begin.
+    /// will begin. `most` is the number of bytes that may be read before they are asked for.
     Here {
         input: Box<dyn Input>,
         left: Option<u64>,
+        most: u64,
     },
     Background(InflatedBlocks),
 }
@@ -47,6 +48,8 @@ struct InflatedBlock {
     len: usize,
     /// The result that follows these bytes, if no more bytes do.
     end: Option<Result<ReadOutcome, SourceError>>,
+    /// The input, if the bytes that follow are read only when they are asked for.
+    rest: Option<Box<dyn Input>>,
 }
 
 /// The blocks of a thread, one after the other.
@@ -62,28 +65,31 @@ struct InflatedBlocks {
 }
 
 impl BackgroundInflate {
-    pub(crate) fn new(input: Box<dyn Input>) -> Self {
-        Self::after(BEGIN_AFTER, input)
+    /// Bytes after the first `most` ones are read only when they are asked for: a block of an
+    /// object ends there, and the bytes after it would be fetched for nothing.
+    pub(crate) fn new(input: Box<dyn Input>, most: Option<u64>) -> Self {
+        Self::after(BEGIN_AFTER, input, most)
     }
 
     /// Starts the thread after this many bytes.
-    fn after(bytes: u64, input: Box<dyn Input>) -> Self {
-        Self(InflateState::Here { input, left: Some(bytes) })
+    fn after(bytes: u64, input: Box<dyn Input>, most: Option<u64>) -> Self {
+        Self(InflateState::Here { input, left: Some(bytes), most: most.unwrap_or(u64::MAX) })
     }
 
     /// Counts bytes that were read here, and starts the thread after enough of them.
     fn count(&mut self, bytes: usize) {
-        let InflateState::Here { input, left } = &mut self.0 else { return };
+        let InflateState::Here { input, left, most } = &mut self.0 else { return };
         *left = left.map(|left| left.saturating_sub(bytes as u64));
+        *most = most.saturating_sub(bytes as u64);
         if *left != Some(0) {
             return;
         }
-        if !input.is_inflated() {
+        if !input.is_inflated() || *most == 0 {
             *left = None;
             return;
         }
-        let input = std::mem::replace(input, Box::new(NoInput));
-        self.0 = begin(input);
+        let (input, most) = (std::mem::replace(input, Box::new(NoInput)), *most);
+        self.0 = begin(input, most);
     }
 }
 
@@ -101,6 +107,11 @@ impl Input for BackgroundInflate {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<ReadOutcome, SourceError> {
+        if let InflateState::Background(blocks) = &mut self.0
+            && let Some(input) = blocks.take_rest()
+        {
+            self.0 = InflateState::Here { input, left: None, most: 0 };
+        }
         let outcome = match &mut self.0 {
             InflateState::Here { input, .. } => input.read(buf, timeout)?,
             InflateState::Background(blocks) => return blocks.read(buf, timeout),
@@ -112,8 +123,9 @@ impl Input for BackgroundInflate {
     }
 }
 
-/// Starts the thread. If it can't be started, the input is read here.
-fn begin(input: Box<dyn Input>) -> InflateState {
+/// Starts the thread, which reads at most this many bytes. If it can't be started, the input is
+/// read here.
+fn begin(input: Box<dyn Input>, most: u64) -> InflateState {
     let (spent, to_fill) = mpsc::channel::<Vec<u8>>();
     let (finished, filled) = mpsc::channel();
     let is_unwanted = Arc::new(AtomicBool::new(false));
@@ -122,8 +134,16 @@ fn begin(input: Box<dyn Input>) -> InflateState {
     let (hand_over, input_of_thread) = mpsc::channel::<Box<dyn Input>>();
     let work = move || {
         let Ok(mut input) = input_of_thread.recv() else { return };
+        let mut left = most;
         for bytes in to_fill {
-            let Some(block) = fill(&mut *input, bytes, &unwanted) else { return };
+            let Some(mut block) = fill(&mut *input, bytes, left, &unwanted) else { return };
+            left -= block.len as u64;
+            if left == 0 && block.end.is_none() {
+                block.rest = Some(input);
+                // Fails if the bytes are not wanted any more.
+                let _ = finished.send(block);
+                return;
+            }
             let is_last = block.end.is_some();
             if finished.send(block).is_err() || is_last {
                 return;
@@ -148,17 +168,24 @@ fn begin(input: Box<dyn Input>) -> InflateState {
         }
         Err(error) => {
             log::debug!("can't inflate in a thread of its own: {error}");
-            InflateState::Here { input, left: None }
+            InflateState::Here { input, left: None, most: 0 }
         }
     }
 }
 
-/// Fills a block until it is full, or no more bytes come at once. None if they are not wanted.
-fn fill(input: &mut dyn Input, bytes: Vec<u8>, is_unwanted: &AtomicBool) -> Option<InflatedBlock> {
-    let mut block = InflatedBlock { bytes, len: 0, end: None };
-    while block.len < block.bytes.len() && !is_unwanted.load(Ordering::Relaxed) {
+/// Fills a block until it is full or has `most` bytes, or no more bytes come at once. None if they
+/// are not wanted.
+fn fill(
+    input: &mut dyn Input,
+    bytes: Vec<u8>,
+    most: u64,
+    is_unwanted: &AtomicBool,
+) -> Option<InflatedBlock> {
+    let most = usize::try_from(most).map_or(bytes.len(), |most| most.min(bytes.len()));
+    let mut block = InflatedBlock { bytes, ..InflatedBlock::default() };
+    while block.len < most && !is_unwanted.load(Ordering::Relaxed) {
         let wait = if block.len == 0 { LONGEST_WAIT } else { Duration::ZERO };
-        match input.read(&mut block.bytes[block.len..], Some(wait)) {
+        match input.read(&mut block.bytes[block.len..most], Some(wait)) {
             Ok(ReadOutcome::Bytes(count)) => block.len += count,
             Ok(ReadOutcome::Nothing) if block.len == 0 => {}
             Ok(ReadOutcome::Nothing) => return Some(block),
@@ -190,6 +217,11 @@ impl InflatedBlocks {
         buf[..count].copy_from_slice(&rest[..count]);
         self.at += count;
         Ok(ReadOutcome::Bytes(count))
+    }
+
+    /// The input, if all bytes were read that the thread has read.
+    fn take_rest(&mut self) -> Option<Box<dyn Input>> {
+        if self.at == self.current.len { self.current.rest.take() } else { None }
     }
 
     /// Waits for the next block. False if it does not come within the time.
@@ -234,6 +266,8 @@ impl Drop for InflatedBlocks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -293,6 +327,7 @@ mod tests {
             pieces in prop::collection::vec(0..400_000usize, 0..12),
             most in 1000..300_000usize,
             after in 0..500_000u64,
+            ahead in prop::option::of(0..900_000u64),
             fails: bool,
         ) {
             let end = match fails {
@@ -302,7 +337,7 @@ mod tests {
             let pieces = || Pieces {
                 pieces: pieces.clone().into_iter(), left: 0, given: 0, end: end.clone(),
             };
-            let mut background = BackgroundInflate::after(after, Box::new(pieces()));
+            let mut background = BackgroundInflate::after(after, Box::new(pieces()), ahead);
             let (read, ended) = all(&mut background, most);
             let (expected, _) = all(&mut pieces(), most);
             prop_assert!(read == expected);
@@ -316,15 +351,57 @@ mod tests {
     fn an_input_that_is_dropped_in_the_middle_ends_its_thread() {
         let (pieces, end) = (vec![BLOCK_BYTES; 20].into_iter(), Ok(ReadOutcome::End));
         let pieces = Pieces { pieces, left: 0, given: 0, end };
-        let mut background = BackgroundInflate::after(1, Box::new(pieces));
+        let mut background = BackgroundInflate::after(1, Box::new(pieces), None);
         assert_eq!(background.read(&mut [0; 10], None).ok(), Some(ReadOutcome::Bytes(10)));
         assert_eq!(background.read(&mut [0; 10], None).ok(), Some(ReadOutcome::Bytes(10)));
     }
 
     #[test]
     fn stored_bytes_are_read_here() {
-        let mut background = BackgroundInflate::after(1, Box::new(NoInput));
+        let mut background = BackgroundInflate::after(1, Box::new(NoInput), None);
         background.count(10);
         assert!(matches!(background.0, InflateState::Here { left: None, .. }));
+    }
+
+    /// An input that counts the bytes that were read of it.
+    struct Counted(Pieces, Arc<AtomicUsize>);
+
+    impl Input for Counted {
+        fn read(
+            &mut self,
+            buf: &mut [u8],
+            wait: Option<Duration>,
+        ) -> Result<ReadOutcome, SourceError> {
+            let outcome = self.0.read(buf, wait)?;
+            if let ReadOutcome::Bytes(count) = outcome {
+                self.1.fetch_add(count, Ordering::Relaxed);
+            }
+            Ok(outcome)
+        }
+
+        fn is_inflated(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn bytes_after_a_block_are_read_only_when_they_are_asked_for() {
+        let (pieces, end) = (vec![BLOCK_BYTES; 20].into_iter(), Ok(ReadOutcome::End));
+        let (pieces, counted) = (Pieces { pieces, left: 0, given: 0, end }, Arc::default());
+        let input = Counted(pieces, Arc::clone(&counted));
+        let most = 2 * BLOCK_BYTES + 100;
+        let mut background = BackgroundInflate::after(1, Box::new(input), Some(most as u64));
+        let (mut read, mut buf) = (0, vec![0; 10_000]);
+        while read < most {
+            let left = (most - read).min(buf.len());
+            let outcome = background.read(&mut buf[..left], Some(LONGEST_WAIT));
+            if let Ok(ReadOutcome::Bytes(count)) = outcome {
+                read += count;
+            }
+            assert!(counted.load(Ordering::Relaxed) <= most);
+        }
+        assert_eq!(counted.load(Ordering::Relaxed), most);
+        assert_eq!(background.read(&mut buf[..7], None).ok(), Some(ReadOutcome::Bytes(7)));
+        assert_eq!(counted.load(Ordering::Relaxed), most + 7);
     }
 }

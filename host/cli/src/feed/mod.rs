@@ -169,6 +169,7 @@ fn named(args: &Args, stop: Stop) -> Result<Channel, ExitCode> {
         })?;
     }
     let reading = ReadSettings {
+        inventory: None,
         epochs: args.epochs.unwrap_or(u32::MAX),
         // Objects are fed as they are stored, as SageMaker does.
         compression: Compression::None,

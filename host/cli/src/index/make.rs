@@ -16,7 +16,7 @@ use pipemill_index::{BuildSettings, Index, Storage, Version, build};
 use pipemill_lock::LOCK_FILE;
 use pipemill_planned::read_for;
 use pipemill_run::Machine;
-use pipemill_source::s3::Address;
+use pipemill_source::s3::{Address, Settings};
 use pipemill_source::{Compression, ListPart, Location, Paths, ReadSettings, Source, Stop};
 use pipemill_telemetry::progress::{Progress, ProgressSnapshot, ShownChannel, is_watched};
 use pipemill_types::{AddedField, printable};
@@ -68,6 +68,9 @@ pub(super) struct MakeArgs {
         "decoder", "options", "part", "skip_errors", "max_record", "distance", "workers",
     ])]
     objects_only: bool,
+    /// Take the lists of prefixes in S3 from this inventory: the address of its manifest.json
+    #[arg(long, value_name = "ADDRESS", value_parser = inventory)]
+    inventory: Option<Address>,
     /// Save what was read in this file every so often, and go on from there if the command was
     /// killed. It is removed at the end [default: `.NAME.progress` in the folder of the index; for
     /// an index in S3, nothing is saved]
@@ -90,6 +93,19 @@ pub(super) struct MakeArgs {
     pub(super) distance: u64,
     #[command(flatten)]
     pub(super) s3: s3::S3Args,
+}
+
+fn inventory(address: &str) -> Result<Address, &'static str> {
+    let address: Address = address.parse()?;
+    if address.key.is_empty() { Err("it has no key") } else { Ok(address) }
+}
+
+impl MakeArgs {
+    /// How the sources are listed.
+    fn reading(&self) -> ReadSettings {
+        let inventory = self.inventory.clone().map(Box::new);
+        ReadSettings { inventory, ..ReadSettings::default() }
+    }
 }
 
 /// The name of the channel in messages.
@@ -127,7 +143,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let stop = Stop::new().map_err(system)?;
     let first = sources.clone();
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), ReadSettings::default());
+    let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), args.reading());
     let source: Box<dyn Source> =
         Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
     let found = match plugin {
@@ -162,7 +178,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let mut channel = channel(&args, found);
     if args.part.is_some() {
         // All parts learn from the same objects.
-        let first = Paths::new(first, ReadSettings::default(), args.s3.access(), stop);
+        let first = Paths::new(first, args.reading(), args.s3.access(), stop);
         channel.learning = Learning::From { source: Box::new(first), lists_all: false };
     }
     if let Some(older) = older.iter().find(|older| !older.header.fields.is_empty()) {
@@ -247,8 +263,8 @@ fn objects_alone(args: &MakeArgs, sources: &[OsString]) -> Result<Index, ExitCod
         })?;
         names.push(name.to_owned());
     }
-    Index::of_objects(names, &settings(&args.s3), &args.add_fields)
-        .map_err(|error| unlisted(&error))
+    let settings = Settings { reading: args.reading(), ..settings(&args.s3) };
+    Index::of_objects(names, &settings, &args.add_fields).map_err(|error| unlisted(&error))
 }
 
 /// An index has the records of one decoder.

@@ -253,7 +253,7 @@ pub(crate) static BLOCKS: Number<&str> = Number::new(
 .doc(
     "With an [`index`](the-index.md): the objects are divided into blocks of at least this size, \
          and the blocks of all objects are shuffled, not the objects. `\"8MiB\"` is a good size. A \
-         compressed object is one block. Does not go with `batch_across = \"object\"`.",
+         Zstandard object of one frame is one block. Does not go with `batch_across = \"object\"`.",
 );
 
 pub(crate) static SHARDS: Number<&str> = Number::new(
@@ -267,7 +267,7 @@ pub(crate) static SHARDS: Number<&str> = Number::new(
              of which each of `part`'s hosts reads its share, so that [any number of hosts that \
              divides it](the-index.md#with-any-number-of-hosts) gets the same batches together, \
              and can go on with the others' state. Does not go with `window`, `order = \"any\"`, \
-             more than one of `workers`, and `tail = \"pad\"`.",
+             and more than one of `workers`.",
 );
 
 /// A window has one of two units: see [`WINDOW_BYTES`] and [`WINDOW_RECORDS`].

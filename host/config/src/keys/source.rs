@@ -223,6 +223,13 @@ pub(crate) static LIST: Choice<bool> = Choice {
           may change between two epochs, and a manifest is read again for each.",
 };
 
+pub(crate) static INVENTORY: FreeForm =
+    free_form("inventory", "an s3:// address", "none", Shape::Texts(S3_ADDRESS, Some(1))).doc(
+        "With `s3`: the manifest of an [S3 Inventory](s3.md#an-inventory-in-place-of-lists), \
+         `\"s3://bucket/path/manifest.json\"`. The objects below the prefixes are those of the \
+         inventory, and the bucket is not asked for lists.",
+    );
+
 pub(crate) static PART_INDEX: Number<&str> =
     Number::new("index", Unit::Count, (0, 1_000_000), "required")
         .doc("The number of this part, from 0.");
@@ -310,6 +317,9 @@ pub(crate) const SIZE_KEYS: KeyGroup = &[&BALANCE];
 /// Keys of sources that look for files in folders, or for objects below prefixes.
 pub(crate) const FOLDER_KEYS: KeyGroup = &[&HIDDEN, &LIST];
 
+/// Keys of sources that look for objects below prefixes.
+pub(crate) const PREFIX_KEYS: KeyGroup = &[&INVENTORY];
+
 /// Keys of sources beside which an index may lie.
 pub(crate) const INDEXED_KEYS: KeyGroup = &[&INDEXED];
 
@@ -337,6 +347,7 @@ pub(crate) static SOURCE_TABLE: Table = Table {
         OBJECT_KEYS,
         FIFO_KEYS,
         FOLDER_KEYS,
+        PREFIX_KEYS,
         AUGMENTED_KEYS,
         S3_KEYS,
         INDEXED_KEYS,

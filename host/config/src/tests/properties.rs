@@ -170,6 +170,7 @@ fn reading() -> impl Strategy<Value = ReadSettings> {
             wrap,
             hidden: false,
             relist,
+            inventory: None,
             on_demand: None,
             companions: Companions::default(),
         },
@@ -209,11 +210,13 @@ fn s3() -> impl Strategy<Value = Source> {
         millis(&keys::RETRY_TIMEOUT),
         any::<(bool, bool)>(),
     );
+    let inventory = option::of(address(KEY).prop_map(Box::new)).boxed();
     let cache = option::of((text(), any_in_range(&keys::CACHE_SIZE)));
     let cache =
         cache.prop_map(|cache| cache.map(|(path, size)| CacheSettings { path: path.into(), size }));
-    (what, words, access, (numbers, cache), reading()).prop_map(
-        |(what, (addressing, on_change), access, (numbers, cache), mut reading)| {
+    let numbers = (numbers, cache, inventory).boxed();
+    (what, words, access, numbers, reading()).prop_map(
+        |(what, (addressing, on_change), access, (numbers, cache, inventory), mut reading)| {
             if let (false, Some(part)) =
                 (matches!(what, s3::Selection::Prefixes(_)), &mut reading.order.part)
             {
@@ -223,6 +226,7 @@ fn s3() -> impl Strategy<Value = Source> {
             let is_listed = matches!(what, s3::Selection::Prefixes(_));
             reading.hidden = numbers.4.0 && is_listed;
             reading.relist &= is_listed;
+            reading.inventory = inventory.filter(|_| is_listed);
             let (region, endpoint, profile, (anonymous, requester_pays)) = access;
             let (part_size, concurrency, stall_timeout, retry_timeout, (verify, allow_empty)) =
                 numbers;
@@ -347,7 +351,7 @@ fn channel() -> impl Strategy<Value = Channel> {
             let has_window = shuffle.is_some_and(|shuffle| shuffle.window.is_some());
             let is_of_objects = batch.is_some_and(|size| size.across == BatchAcross::Object);
             let is_strict = workers == WorkerCount::Exactly(1) || has_window || is_of_objects;
-            let divides = |size: BatchSize| size.tail != Tail::Pad && max_record % 2 == 0;
+            let divides = |_: BatchSize| max_record % 2 == 0;
             let shuffle = shuffle.map(|shuffle| match source.reading() {
                 Some(reading) if shuffle.blocks.is_some() && is_strict && !has_window => {
                     let part = reading.order.part;

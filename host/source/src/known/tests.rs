@@ -47,6 +47,10 @@ impl KnownObjects for Fake {
         Ok(None)
     }
 
+    fn seek_point_after(&self, _: u64, _: u64) -> Result<Option<SeekPoint>, String> {
+        Ok(None)
+    }
+
     fn records(&self, number: u64) -> Option<u64> {
         Some(self.size(number))
     }

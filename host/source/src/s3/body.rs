@@ -22,7 +22,8 @@ use super::target::{Target, head};
 use super::wait::wait;
 use crate::{Input, ReadOutcome, SourceError, Stop};
 
-/// Bytes that are requested first of an object whose bytes are requested when they are read.
+/// Bytes that are requested first of an object, or of bytes after a block, which are requested when
+/// they are read.
 const FIRST_BYTES: u64 = 64 << 10;
 
 /// The bytes of one object.
@@ -41,8 +42,10 @@ pub(super) struct Body {
     failed: Option<SourceError>,
     reader: Reader,
     on_change: OnChange,
-    /// Whether its bytes are requested. If not, the first read requests them.
-    is_requested: bool,
+    /// Stored byte after the last one that was requested. When it is reached, more are.
+    requested: u64,
+    /// Number of bytes that are requested then. `None`: all.
+    step: Option<u64>,
     /// The task that fetches its bytes, if they were not prefetched.
     fetching: Option<Task<()>>,
 }
@@ -108,7 +111,8 @@ impl Body {
             failed: None,
             reader,
             on_change,
-            is_requested: true,
+            requested: bytes.end,
+            step: None,
             fetching: None,
         }
     }
@@ -118,14 +122,19 @@ impl Body {
         let (_, nothing) = unbounded_channel();
         let bytes = 0..target.size;
         let body = Self::new(target, bytes, nothing, reader, on_change);
-        Self { is_requested: false, ..body }
+        Self { requested: 0, ..body }
+    }
+
+    /// Requests the bytes after those that the parts have, too, when they are read: few at first.
+    pub(super) fn go_on(&mut self) {
+        (self.last, self.step) = (self.target.size, Some(FIRST_BYTES));
     }
 
     /// Copies from the current frame into `buf`, and returns the number of bytes.
     fn copy_frame(&mut self, buf: &mut [u8]) -> usize {
         let count = self.frame.len().min(buf.len());
         buf[..count].copy_from_slice(&self.frame[..count]);
-        if self.offset == 0 && self.last == self.target.size {
+        if self.offset == 0 && self.last == self.target.size && self.step.is_none() {
             self.hasher = self.target.checksum.get().map(|checksum| checksum.hasher());
         }
         if let Some(hasher) = &mut self.hasher {
@@ -191,18 +200,34 @@ impl Body {
 
     /// The next part; `None` at the end of the object.
     fn next_part(&mut self, blocking: Blocking) -> Result<Option<Part>, ReadOutcome> {
-        if !self.is_requested {
-            // Often, only the first bytes are read.
-            let first = self.last.min(self.offset + FIRST_BYTES);
-            self.fetch(vec![self.offset..first, first..self.last]);
-        }
+        let has_more = self.offset == self.requested && self.requested < self.last;
         match self.parts.try_recv() {
             Ok(part) => return Ok(Some(part)),
-            Err(TryRecvError::Disconnected) => return Ok(None),
-            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) if !has_more => return Ok(None),
+            Err(_) => {}
         }
         let Blocking::Yes(timeout) = blocking else { return Err(ReadOutcome::Nothing) };
+        if has_more {
+            self.request_more();
+        }
         self.reader.wait(timeout, |cx| self.parts.poll_recv(cx))
+    }
+
+    /// Requests the bytes after those that were requested.
+    fn request_more(&mut self) {
+        let up_to = |bytes| self.last.min(self.offset.saturating_add(bytes));
+        match self.step {
+            Some(step) => {
+                let next = self.offset..up_to(step);
+                self.step = Some((2 * step).min(self.reader.planner.settings.part_size.max(step)));
+                self.fetch(vec![next]);
+            }
+            None => {
+                // Often, only the first bytes are read.
+                let first = up_to(FIRST_BYTES);
+                self.fetch(vec![self.offset..first, first..self.last]);
+            }
+        }
     }
 
     /// Waits for the first frame, with which the target's encoding is known. Returns `None` if it
@@ -243,13 +268,13 @@ impl Body {
     pub(super) fn fetch_again(&mut self, target: Arc<Target>) {
         let bytes = 0..target.size;
         (self.target, self.part, self.frame) = (target, None, Bytes::new());
+        (self.last, self.step) = (bytes.end, None);
         self.fetch(vec![bytes]);
     }
 
     /// Requests these bytes, which are read next: ranges that follow each other.
     fn fetch(&mut self, bytes: Vec<Range<u64>>) {
-        (self.offset, self.last) = (bytes[0].start, bytes[bytes.len() - 1].end);
-        self.is_requested = true;
+        (self.offset, self.requested) = (bytes[0].start, bytes[bytes.len() - 1].end);
         let (sender, parts) = unbounded_channel();
         let fetch = fetch(self.reader.planner.clone(), self.target.clone(), bytes, sender);
         self.fetching = Some(Task(self.reader.handle.spawn(fetch)));
@@ -315,6 +340,7 @@ impl Input for Body {
     fn range(&self, range: Range<u64>) -> Option<Result<Box<dyn Input>, SourceError>> {
         let reader = self.reader.clone();
         let mut body = Self::on_demand(self.target.clone(), reader, OnChange::Fail);
+        body.last = range.end;
         body.fetch(vec![range]);
         Some(Ok(Box::new(body)))
     }

@@ -31,6 +31,8 @@ pub(super) struct FoundObject {
 
 /// What an index knows of an object.
 pub(super) struct Known {
+    /// Its number there.
+    pub(super) number: u64,
     pub(super) records: KnownRecords,
     /// The content of each companion.
     pub(super) companions: Vec<String>,

@@ -29,6 +29,7 @@ struct Listed {
     access: Access,
     hidden: bool,
     allow_empty: bool,
+    inventory: Option<Box<Address>>,
 }
 
 impl KeptLists {
@@ -40,7 +41,8 @@ impl KeptLists {
         }
         let (prefixes, access) = (prefixes.clone(), settings.access.clone());
         let (hidden, allow_empty) = (settings.reading.hidden, settings.allow_empty);
-        let listed = Listed { prefixes, access, hidden, allow_empty };
+        let inventory = settings.reading.inventory.clone();
+        let listed = Listed { prefixes, access, hidden, allow_empty, inventory };
         Some(
             self.0
                 .lock()

@@ -53,7 +53,7 @@ pub(super) async fn list_prefix(
 }
 
 /// Adds the objects of a page, and returns their number.
-async fn add_page(
+pub(super) async fn add_page(
     address: &Address,
     mut page: Vec<FoundObject>,
     is_whole: bool,
@@ -273,7 +273,7 @@ async fn list_page(
 }
 
 /// Whether the object only marks a folder. Consoles and tools for file systems create such objects.
-fn is_folder_marker(key: &str, size: u64) -> bool {
+pub(super) fn is_folder_marker(key: &str, size: u64) -> bool {
     size == 0 && key.ends_with('/')
 }
 
@@ -308,7 +308,8 @@ fn decoded(address: &Address, key: &str) -> Result<String, SourceError> {
     })
 }
 
-fn unescape(key: &str) -> Option<String> {
+/// As [`decoded`]; `None` if the key is no URL.
+pub(super) fn unescape(key: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(key.len());
     let mut rest = key.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -13,6 +13,7 @@
 //!
 //! - `address`: addresses of objects in S3, written as `s3://bucket/key`.
 //! - `cached`: reads ranges of objects through the cache on a local disk.
+//! - `inventory`: lists objects by an S3 Inventory.
 //! - `kept_list`: the list of a channel's prefixes, kept for its later epochs.
 //! - `limit`: limits the bodies of responses that the SDK reads into memory as a whole: lists,
 //!   errors, and credentials.
@@ -31,6 +32,7 @@ mod entry;
 mod error;
 mod fetch;
 mod http;
+mod inventory;
 mod kept_list;
 mod limit;
 mod list;

@@ -22,14 +22,15 @@ use super::wait::wait;
 use super::window::ReadWindow;
 use crate::cache::CacheCounters;
 use crate::chain::Chain;
+use crate::header_and_rest::HeaderAndRest;
 use crate::inflate::Failed;
 use crate::skip::{ended, skip};
 use crate::start::ObjectStart;
 use crate::wait::WaitOutcome;
 use crate::wrap::Wrapped;
 use crate::{
-    Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent, Start,
-    Stop, TotalSize,
+    Block, Companion, Compression, Input, Object, ReadOutcome, Source, SourceError, SourceEvent,
+    Start, Stop, TotalSize,
 };
 
 /// A source of objects in S3.
@@ -99,20 +100,30 @@ impl Objects {
         }
     }
 
-    /// The input of an object, which begins at `start`.
+    /// The input of an object, or of a block of it, which begins at `start`.
     fn object_input(
         &self,
         name: &str,
-        pieces: Vec<PrefetchedPiece>,
+        mut pieces: Vec<PrefetchedPiece>,
         start: ObjectStart,
+        block: Option<Block>,
     ) -> Box<dyn Input> {
+        if let Some(block) = block.filter(|_| start.point().is_some())
+            && let Some(rest) = pieces.pop()
+        {
+            let rest = self.input(rest, start, OnChange::Fail);
+            let Some(header) = pieces.pop() else { return rest };
+            let header = self.input(header, ObjectStart::default(), OnChange::Fail);
+            return Box::new(HeaderAndRest::new(header, block.header.into(), rest));
+        }
         let offset = start.offset;
         // With several pieces, it is not known which one contains the byte.
         let is_single = matches!(pieces[..], [PrefetchedPiece::Object { .. }]);
         let can_seek = is_single && !self.settings.reading.wrap;
         let begin = if can_seek { start } else { ObjectStart::default() };
-        // The bytes before `offset` were decoded by an earlier process.
-        let is_begun = offset > 0 || begin.point().is_some();
+        // The bytes before `offset` were decoded by an earlier process. A block is one of a state
+        // that an index knows.
+        let is_begun = offset > 0 || begin.point().is_some() || block.is_some();
         let on_change = if is_begun { OnChange::Fail } else { self.settings.on_change };
         let inputs = pieces.into_iter().map(|piece| self.input(piece, begin, on_change)).collect();
         skip(name, Chain::of(inputs), begin.offset, offset)
@@ -141,7 +152,7 @@ impl Objects {
                 let body = Body::on_demand(target, self.reader.clone(), on_change);
                 self.body_input(body, 0, ObjectStart::default())
             }
-            PrefetchedPiece::Object { target, bytes, parts } => {
+            PrefetchedPiece::Object { target, bytes, goes_on, parts } => {
                 let size = target.size;
                 // At least one byte is after each point.
                 if let Some(point) = start.point().filter(|point| point.compressed() >= size) {
@@ -154,7 +165,10 @@ impl Objects {
                     None => ObjectStart::at(start.offset.max(first_byte)),
                     Some(_) => start,
                 };
-                let body = Body::new(target, bytes, parts, self.reader.clone(), on_change);
+                let mut body = Body::new(target, bytes, parts, self.reader.clone(), on_change);
+                if goes_on {
+                    body.go_on();
+                }
                 self.body_input(body, first_byte, start)
             }
         };
@@ -245,6 +259,7 @@ impl Source for Objects {
                     identity,
                     facts,
                     block,
+                    number,
                     known,
                     offset,
                     point,
@@ -252,8 +267,16 @@ impl Source for Objects {
                     companions,
                 } = *object;
                 self.epoch = epoch;
-                let start = ObjectStart::after(point.as_deref(), offset);
-                let input = self.object_input(&name, pieces, start);
+                let byte = block.map_or(offset, |block| block.offset);
+                let of_index = match &point {
+                    None => self.reader.planner.seek_point(number, byte)?,
+                    Some(_) => None,
+                };
+                let start = match point.as_deref().or(of_index.as_ref()) {
+                    None => ObjectStart::at(offset),
+                    point => ObjectStart::after(point, byte),
+                };
+                let input = self.object_input(&name, pieces, start, block);
                 let companions = companions.into_iter().map(|one| self.companion(one)).collect();
                 Ok(SourceEvent::Object(Object {
                     epoch,

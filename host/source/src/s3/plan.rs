@@ -11,6 +11,7 @@ use tokio::task::JoinError;
 
 use super::address::Address;
 use super::entry::{Entry, EntryList, FoundObject, Known, ListError, ObjectInfo, Piece};
+use super::inventory::list_inventory;
 use super::kept_list::{ListSlot, ListWriter};
 use super::list::list_prefix;
 use super::list_progress::ListProgress;
@@ -21,8 +22,10 @@ use super::target::{Target, head};
 use super::whole::read_manifest;
 use super::window::ReadWindow;
 use crate::companions::{missing_companion, not_an_object};
-use crate::known::{Item, changed};
-use crate::{Block, KnownList, KnownObject, KnownRecords, SourceError, Start, TotalSize};
+use crate::known::{CompressedBlock, Item, changed};
+use crate::{
+    Block, KnownList, KnownObject, KnownRecords, SeekPoint, SourceError, Start, TotalSize,
+};
 
 /// Objects that are listed ahead: two pages of a list, so that one is requested while the other is
 /// planned.
@@ -36,6 +39,8 @@ pub(super) struct PlannedObject {
     pub(super) name: String,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
+    /// Its number in the list of an index.
+    pub(super) number: Option<u64>,
     /// What an index knows of its records.
     pub(super) known: Option<KnownRecords>,
     pub(super) pieces: Vec<PlannedPiece>,
@@ -231,9 +236,7 @@ impl Planner {
         is_last: bool,
         entries: &mut EntryList,
     ) -> Result<(), ListError> {
-        if list_prefix(&self.s3, address, is_last, entries).await? == 0
-            && !self.settings.allow_empty
-        {
+        if self.list_below(address, is_last, entries).await? == 0 && !self.settings.allow_empty {
             let reason = "no key begins with this prefix";
             let error = SourceError::no_objects(address.to_string(), reason);
             let remedy = entries.left_out().describe().unwrap_or_else(|| {
@@ -245,13 +248,31 @@ impl Planner {
         Ok(())
     }
 
+    /// Adds all objects whose keys begin with the address's key, from the bucket's list or from an
+    /// inventory. Returns their number.
+    async fn list_below(
+        &self,
+        address: &Address,
+        is_last: bool,
+        entries: &mut EntryList,
+    ) -> Result<u64, ListError> {
+        match &self.settings.reading.inventory {
+            Some(inventory) => {
+                let is_name = matches!(self.settings.selection, Selection::Named(_));
+                list_inventory(self, inventory, address, (is_name, is_last), entries).await
+            }
+            None => list_prefix(&self.s3, address, is_last, entries).await,
+        }
+    }
+
     /// Adds the object with exactly this key. If there is none, adds all whose keys begin with it.
     async fn list_named(
         &self,
         address: &Address,
         entries: &mut EntryList,
     ) -> Result<(), ListError> {
-        if !address.key.is_empty() && !address.key.ends_with('/') {
+        let by_name = self.settings.reading.inventory.is_none() || address.version.is_some();
+        if !address.key.is_empty() && !address.key.ends_with('/') && by_name {
             match head(&self.s3, address, self.settings.verify).await {
                 Ok(target) => {
                     let info = ObjectInfo::Head(Arc::new(target));
@@ -267,6 +288,48 @@ impl Planner {
     }
 }
 
+/// Seek points of an index.
+impl Planner {
+    /// The index that is read, and its name.
+    fn index(&self) -> Option<(&KnownList, &str)> {
+        match &self.settings.selection {
+            Selection::Known { list, index } if !self.settings.reading.wrap => Some((list, index)),
+            _ => None,
+        }
+    }
+
+    /// The point from which the object with this number in the index is inflated, to be read from
+    /// this byte on.
+    pub(super) fn seek_point(
+        &self,
+        number: Option<u64>,
+        offset: u64,
+    ) -> Result<Option<SeekPoint>, SourceError> {
+        match (self.index(), number) {
+            (Some((list, index)), Some(number)) if offset > 0 => {
+                list.seek_point(index, number, offset)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The stored bytes of a block of the object with this number in the index, if the object is
+    /// compressed and the block is not all of it.
+    pub(super) fn compressed_block(
+        &self,
+        number: Option<u64>,
+        block: &Block,
+        size: u64,
+    ) -> Result<Option<CompressedBlock>, SourceError> {
+        match (self.index(), number) {
+            (Some((list, index)), Some(number)) => {
+                list.compressed_block(index, number, block, size)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 /// The entry of an object that an index knows.
 fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError> {
     let Item { object: number, block } = item;
@@ -279,7 +342,8 @@ fn known(list: &KnownList, index: &str, item: Item) -> Result<Entry, SourceError
     let etag = content.strip_prefix("etag:").map(str::to_owned);
     let companions = companions.map(str::to_owned).collect();
     let info = ObjectInfo::Listed { size: object.size, etag, has_checksum: false };
-    let known = Some(Box::new(Known { records: list.known_records(number), companions }));
+    let records = list.known_records(number);
+    let known = Some(Box::new(Known { number, records, companions }));
     Ok(Entry::Object(FoundObject { address, info, block, known }))
 }
 
@@ -337,10 +401,10 @@ impl Planner {
                 if let Some(known) = &known {
                     self.check_companions(&target, &known.companions, &companions)?;
                 }
-                let known = known.map(|known| known.records);
+                let (number, known) = known.map(|known| (known.number, known.records)).unzip();
                 let name = target.address.to_string();
                 let pieces = vec![PlannedPiece::Object(target)];
-                Ok(PlannedObject { name, block, known, pieces, companions })
+                Ok(PlannedObject { name, block, number, known, pieces, companions })
             }
             Entry::Line { number, pieces: found } => {
                 let name = format!("{} line {number}", self.settings.selection);
@@ -354,8 +418,8 @@ impl Planner {
                         }
                     });
                 }
-                let companions = Vec::new();
-                Ok(PlannedObject { name, block: None, known: None, pieces, companions })
+                let (block, number, known, companions) = (None, None, None, Vec::new());
+                Ok(PlannedObject { name, block, number, known, pieces, companions })
             }
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pipemill_codecs::SeekPoint;
+use pipemill_codecs::{Codec, SeekPoint};
 use pipemill_types::{ListIdentity, ObjectFacts, ObjectIdentity};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,6 +19,7 @@ use super::settings::Settings;
 use super::target::Target;
 use super::window::{RequestPermit, Reservation};
 use crate::cache::BLOCK;
+use crate::known::CompressedBlock;
 use crate::start::ObjectStart;
 use crate::{Block, Compression, KnownRecords, SourceError, Start};
 
@@ -47,11 +48,14 @@ pub(super) struct PrefetchedObject {
     pub(super) facts: ObjectFacts,
     /// The block of it that is read, if it is not all of it.
     pub(super) block: Option<Block>,
+    /// Its number in the list of an index.
+    pub(super) number: Option<u64>,
     /// What an index knows of its records.
     pub(super) known: Option<KnownRecords>,
     /// Byte at which its reader begins.
     pub(super) offset: u64,
-    /// The point from which it is inflated.
+    /// The point of a state from which it is inflated. Points of an index are not held here,
+    /// because many objects wait, and a point takes 13 KiB.
     pub(super) point: Option<Arc<SeekPoint>>,
     pub(super) pieces: Vec<PrefetchedPiece>,
     /// Its companions, of which nothing is requested.
@@ -68,6 +72,8 @@ pub(super) enum PrefetchedPiece {
         target: Arc<Target>,
         /// Stored bytes that the parts have.
         bytes: Range<u64>,
+        /// Whether the bytes after them are requested when they are read.
+        goes_on: bool,
         parts: mpsc::UnboundedReceiver<Part>,
     },
 }
@@ -121,8 +127,14 @@ pub(super) async fn prefetch(
                 }
                 Ok(planned) => planned,
             };
-            if start_object(&planner, planned, next, point.take(), &list, &events).await.is_err() {
-                return;
+            match start_object(&planner, planned, next, point.take(), &list, &events).await {
+                Ok(()) => {}
+                Err(StartError::ReceiverClosed) => return,
+                Err(StartError::Failed(error)) => {
+                    // The task ends here, whether or not the error is received.
+                    let _ = events.send(PrefetchEvent::Failed(error)).await;
+                    return;
+                }
             }
             next = Start { ordinal: next.ordinal + 1, offset: 0, ..next };
         }
@@ -134,8 +146,19 @@ pub(super) async fn prefetch(
     let _ = events.send(PrefetchEvent::End).await;
 }
 
-/// The channel's thread has closed its receiver.
-struct ReceiverClosed;
+/// Why no further object is started.
+enum StartError {
+    /// The channel's thread has closed its receiver.
+    ReceiverClosed,
+    /// What the index knows of the object is wrong.
+    Failed(SourceError),
+}
+
+impl From<SourceError> for StartError {
+    fn from(error: SourceError) -> Self {
+        Self::Failed(error)
+    }
+}
 
 /// Sends the object at `place`, and starts the requests for its parts as the window allows.
 async fn start_object(
@@ -145,7 +168,7 @@ async fn start_object(
     point: Option<Arc<SeekPoint>>,
     list: &Arc<ListProgress>,
     events: &mpsc::Sender<PrefetchEvent>,
-) -> Result<(), ReceiverClosed> {
+) -> Result<(), StartError> {
     let facts = match &planned.pieces[..] {
         [PlannedPiece::Object(target)] => target.facts(),
         _ => ObjectFacts::default(),
@@ -154,10 +177,15 @@ async fn start_object(
     let identity = ObjectIdentity::later(move || format!("{};{content}", list.known()));
     let is_whole = planner.settings.reading.wrap || planned.pieces.len() > 1;
     let point = point.filter(|point| !is_whole && point.inflated() <= place.offset);
-    let start = if is_whole || planned.block.is_some() {
-        ObjectStart::default()
+    let is_inside = !is_whole && planned.block.is_none();
+    let of_index = match &point {
+        None if is_inside => planner.seek_point(planned.number, place.offset)?,
+        _ => None,
+    };
+    let start = if is_inside {
+        ObjectStart::after(point.as_deref().or(of_index.as_ref()), place.offset)
     } else {
-        ObjectStart::after(point.as_deref(), place.offset)
+        ObjectStart::default()
     };
     let mut requests = Vec::new();
     let mut pieces = Vec::with_capacity(planned.pieces.len());
@@ -170,19 +198,29 @@ async fn start_object(
             PlannedPiece::Object(target) => target,
         };
         let whole = first_byte(&planner.settings, &target, start)..target.size;
+        let compressed = match &planned.block {
+            Some(block) => planner.compressed_block(planned.number, block, target.size)?,
+            None => None,
+        };
         let (reading, is_block) = (&planner.settings.reading, planned.block.is_some());
-        if reading.is_on_demand(&target.address.key, target.size, is_block) {
+        let is_on_demand = reading.is_on_demand(&target.address.key, target.size, is_block);
+        if is_on_demand && compressed.is_none() {
             pieces.push(PrefetchedPiece::OnDemand(target));
             continue;
         }
-        let ranges = planned.block.map_or(vec![whole], |block| ranges(block, target.size));
-        for bytes in ranges {
+        let ranges = match planned.block {
+            None => vec![(whole, false)],
+            Some(block) => ranges(block, compressed.as_ref(), target.size),
+        };
+        for (bytes, goes_on) in ranges {
             let (sender, parts) = mpsc::unbounded_channel();
             requests.push((target.clone(), bytes.clone(), sender));
-            pieces.push(PrefetchedPiece::Object { target: target.clone(), bytes, parts });
+            let target = target.clone();
+            pieces.push(PrefetchedPiece::Object { target, bytes, goes_on, parts });
         }
     }
-    let (Start { epoch, ordinal, offset }, name, block) = (place, planned.name, planned.block);
+    let (Start { epoch, ordinal, offset }, name) = (place, planned.name);
+    let (block, number) = (planned.block, planned.number);
     // A block is always decoded from its start.
     let offset = if block.is_some() { 0 } else { offset };
     let object = PrefetchedObject {
@@ -192,6 +230,7 @@ async fn start_object(
         identity,
         facts,
         block,
+        number,
         known,
         offset,
         point,
@@ -199,7 +238,7 @@ async fn start_object(
         companions: planned.companions,
     };
     let object = Box::new(object);
-    events.send(PrefetchEvent::Object(object)).await.map_err(|_| ReceiverClosed)?;
+    events.send(PrefetchEvent::Object(object)).await.map_err(|_| StartError::ReceiverClosed)?;
     for (target, bytes, parts) in requests {
         for range in planner.part_ranges(bytes) {
             let (reservation, permit) = planner.window.reserve(range.end - range.start).await;
@@ -216,12 +255,31 @@ async fn start_object(
 /// whole.
 const BEYOND_BLOCK: u64 = 64 << 10;
 
-/// The bytes of an object of `size` bytes that a block needs: its header, and the block itself.
-fn ranges(block: Block, size: u64) -> Vec<Range<u64>> {
-    let header = 0..u64::from(block.header).min(size);
-    let end = block.end.map_or(size, |end| end.saturating_add(BEYOND_BLOCK).min(size));
-    let own = block.offset.min(end)..end;
-    if header.is_empty() { vec![own] } else { vec![header, own] }
+/// Compressed bytes that are fetched for the header of a block, in addition to as many as it has:
+/// what a gzip member begins with, or the block of a zstd frame.
+const HEADER_MARGIN: u64 = 8 << 10;
+const ZSTD_HEADER_MARGIN: u64 = 64 << 10;
+
+/// The bytes of an object of `size` bytes that a block most likely needs: its header, and the block
+/// itself. Also returns whether the bytes after them are requested when they are read.
+fn ranges(
+    block: Block,
+    compressed: Option<&CompressedBlock>,
+    size: u64,
+) -> Vec<(Range<u64>, bool)> {
+    let mut header = u64::from(block.header);
+    let (begin, end) = match compressed {
+        None => (block.offset, block.end.map_or(size, |end| end.saturating_add(BEYOND_BLOCK))),
+        Some(CompressedBlock { point, end }) => {
+            let is_zstd = point.as_ref().is_some_and(|point| point.codec() == Codec::Zstd);
+            let margin = if is_zstd { ZSTD_HEADER_MARGIN } else { HEADER_MARGIN };
+            header = if header > 0 { header + margin } else { 0 };
+            (point.as_ref().map_or(0, SeekPoint::compressed), *end)
+        }
+    };
+    let (header, end) = (0..header.min(size), end.min(size));
+    let own = (begin.min(end)..end, true);
+    if header.is_empty() { vec![own] } else { vec![(header, compressed.is_some()), own] }
 }
 
 /// The stored byte from which an object is fetched, so that it can be read from this place on. It

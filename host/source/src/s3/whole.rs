@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::address::Address;
 use super::error::RequestError;
 use super::fetch::Fetch;
+use super::plan::Planner;
 use super::prefetch::part_ranges;
 use super::runtime::{S3Handle, S3Runtime, Task};
 use super::settings::Settings;
@@ -90,6 +91,24 @@ pub(super) async fn read_manifest(
         return Err(SourceError::new(address.to_string(), message, "split it, or use a prefix"));
     }
     let reading = Reading { s3, window, part_size: max_bytes, requests: 1 };
+    reading.read(&target).await.map_err(|error| error.into_source_error(address))
+}
+
+/// Reads a file of an inventory, which must have `size` bytes.
+pub(super) async fn read_list_file(
+    planner: &Planner,
+    address: &Address,
+    size: u64,
+) -> Result<Vec<u8>, SourceError> {
+    let (s3, window) = (planner.s3.clone(), planner.window.clone());
+    let target = Arc::new(head(&s3, address, true).await?);
+    if target.size != size {
+        let message = format!("has {} bytes, and its manifest says {size}", target.size);
+        let remedy = "it was replaced: take the newest inventory";
+        return Err(SourceError::new(address.to_string(), message, remedy));
+    }
+    let Settings { part_size, concurrency: requests, .. } = *planner.settings;
+    let reading = Reading { s3, window, part_size, requests };
     reading.read(&target).await.map_err(|error| error.into_source_error(address))
 }
 

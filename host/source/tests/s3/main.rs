@@ -1,6 +1,7 @@
 //! S3 as a source, against real servers, behind a proxy that makes them slow or lets them fail.
 //! Those of the command are in tests/sources/s3.
 
+mod blocks;
 mod cache;
 mod changes;
 mod faults;

@@ -30,17 +30,26 @@ impl<S: Sink> BatchWriter<'_, S> {
                 self.batch.restart();
                 Ok(())
             }
-            Some(size) => self.grant_of_size(size),
+            Some(size) => self.grant_of_size(size, false),
             None => self.grant(),
         }
     }
 
+    /// Lets a batch of one record leave as copies of it, none of which is real. Only with a fixed
+    /// number of records.
+    pub(crate) fn leave_as_copies(&mut self) -> Result<(), StopReason> {
+        self.size.map_or(Ok(()), |size| self.grant_of_size(size, true))
+    }
+
     /// Hands over a batch of a fixed size. Pads it if necessary, and makes arrays of values of a
     /// fixed size.
-    fn grant_of_size(&mut self, size: BatchSize) -> Result<(), StopReason> {
+    fn grant_of_size(&mut self, size: BatchSize, are_copies: bool) -> Result<(), StopReason> {
         if size.tail == Tail::Pad {
             self.count_index(size.records)?;
             self.batch.pad(size.records);
+        }
+        if are_copies {
+            self.batch.padding = self.batch.records;
         }
         let (fields, payload) = self.batch.scattered(&self.row_sizes);
         let room = self.room_from(&self.batch.start, self.batch.records);
