@@ -166,6 +166,13 @@ fn works(language: &str, file: &str, source: &str, prepares: &Prepares, cases: &
     run(&place, &["cat", "-d", FILE, "-o", "names=names", "damaged.shelf"])
         .with_code(65)
         .says(&["expected a directory that names the blocks"]);
+    // The first block has 3 records, and the directory says 4.
+    let mut counts = whole.clone();
+    counts[blocks.len() + 5 + 12] += 1;
+    place.write("counts.shelf", counts);
+    run(&place, &["cat", "-d", FILE, "-o", "names=names", "counts.shelf"])
+        .with_code(65)
+        .says(&["of its plan has 4 records, and has found 3"]);
     run(&place, &["cat", "-d", FILE, "-o", "names=names", "-o", "beside=true", "whole.shelf"])
         .with_code(66)
         .says(&["whole.idx"]);
@@ -179,6 +186,7 @@ fn works(language: &str, file: &str, source: &str, prepares: &Prepares, cases: &
         "decoding can go on with what the decoder saves",
         "a copy of the prepared memory has the same records",
         "the parts of its plan have the same records",
+        "the parts of its plan have as many records as it says",
         "decoding can begin again where the decoder says",
     ] {
         assert!(of_whole.contains(check), "{check}: {of_whole}");

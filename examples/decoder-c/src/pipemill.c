@@ -623,8 +623,11 @@ pm_step pm_no_plan(const char *why) {
 
 typedef struct {
     lowered_list context, ranges;
+    struct { uint8_t given; uint64_t value; } records;
 } lowered_part;
-_Static_assert(sizeof(lowered_part) == 16, "part");
+_Static_assert(sizeof(lowered_part) == 32 && offsetof(lowered_part, records) == 16 &&
+                   offsetof(lowered_part, records.value) == 24,
+               "part");
 _Static_assert(sizeof(pm_range) == 24 && offsetof(pm_range, offset) == 8 &&
                    offsetof(pm_range, length) == 16,
                "range");
@@ -647,7 +650,8 @@ pm_step pm_parts(const pm_part *parts, size_t count) {
         const pm_range *ranges = copy(part->ranges, part->range_count * sizeof *ranges, 8);
         lowered[i] = (lowered_part){
             {copy(part->context, part->context_length, 1), part->context_length},
-            {ranges, part->range_count}};
+            {ranges, part->range_count},
+            {part->has_records, part->records}};
     }
     return (pm_step){PARTS, lowered, count, NULL};
 }

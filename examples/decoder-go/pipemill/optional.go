@@ -183,12 +183,14 @@ func lowerRanges(ranges []Range) (uint32, uint32) {
 }
 
 func lowerParts(parts []Part) (uint32, uint32) {
-	const size = 4
+	const size = 8
 	lowered := words(size * len(parts))
 	for i, part := range parts {
 		at := lowered[i*size:]
 		at[0], at[1] = lower(unsafe.String(unsafe.SliceData(part.Context), len(part.Context)))
 		at[2], at[3] = lowerRanges(part.Ranges)
+		at[4] = asBool(part.HasRecords)
+		at[6], at[7] = uint32(part.Records), uint32(part.Records>>32)
 	}
 	return address(lowered), uint32(len(parts))
 }

@@ -169,7 +169,7 @@ class Plan(exports.Plan):
             return wit_plan.Next_Whole()
         if isinstance(step, api.Read):
             return wit_plan.Next_Read(ranges(step.ranges))
-        parts = [wit_plan.Part(part.context, ranges(part.ranges)) for part in step.parts]
+        parts = [wit_plan.Part(it.context, ranges(it.ranges), it.records) for it in step.parts]
         return wit_plan.Next_Parts(parts)
 
 
