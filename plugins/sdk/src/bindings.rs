@@ -2317,6 +2317,12 @@ pub mod exports {
                     pub context: _rt::Vec<u8>,
                     /// Bytes of the object and its companions, in the order in which they are shown.
                     pub ranges: _rt::Vec<Range>,
+                    /// How many records a stream emits of the bytes of this part, if the decoder knows: from the
+                    /// directory, for example. None: it is not known before they are decoded. The host counts them:
+                    /// another number is an error, unless errors in the part were skipped. So that it can count, it
+                    /// shows a stream all bytes before such a part, and all bytes up to its end, without one after
+                    /// them; the stream consumes them, unless it reports an error.
+                    pub records: Option<u64>,
                 }
                 impl ::core::fmt::Debug for Part {
                     fn fmt(
@@ -2326,6 +2332,7 @@ pub mod exports {
                         f.debug_struct("Part")
                             .field("context", &self.context)
                             .field("ranges", &self.ranges)
+                            .field("records", &self.records)
                             .finish()
                     }
                 }
@@ -2815,8 +2822,9 @@ pub mod exports {
                                         let vec51 = e;
                                         let len51 = vec51.len();
                                         let layout51 = _rt::alloc::Layout::from_size_align(
-                                                vec51.len() * (4 * ::core::mem::size_of::<*const u8>()),
-                                                ::core::mem::size_of::<*const u8>(),
+                                                vec51.len()
+                                                    * (16 + 4 * ::core::mem::size_of::<*const u8>()),
+                                                8,
                                             )
                                             .unwrap();
                                         let (result51, _cleanup51) = wit_bindgen::rt::Cleanup::new(
@@ -2827,9 +2835,13 @@ pub mod exports {
                                         }
                                         for (i, e) in vec51.into_iter().enumerate() {
                                             let base = result51
-                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                                .add(i * (16 + 4 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                let Part { context: context48, ranges: ranges48 } = e;
+                                                let Part {
+                                                    context: context48,
+                                                    ranges: ranges48,
+                                                    records: records48,
+                                                } = e;
                                                 let vec49 = <_ as Into<_rt::Vec<_>>>::into(context48)
                                                     .into_boxed_slice();
                                                 let ptr49 = vec49.as_ptr().cast::<u8>();
@@ -2850,6 +2862,21 @@ pub mod exports {
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>() = ptr50.cast_mut();
+                                                match records48 {
+                                                    Some(e) => {
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (1i32) as u8;
+                                                        *base
+                                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<i64>() = _rt::as_i64(e);
+                                                    }
+                                                    None => {
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (0i32) as u8;
+                                                    }
+                                                };
                                             }
                                         }
                                         *ptr46
@@ -2916,7 +2943,7 @@ pub mod exports {
                                         let len13 = l6;
                                         for i in 0..len13 {
                                             let base = base13
-                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                                .add(i * (16 + 4 * ::core::mem::size_of::<*const u8>()));
                                             {
                                                 let l7 = *base.add(0).cast::<*mut u8>();
                                                 let l8 = *base
@@ -2938,8 +2965,8 @@ pub mod exports {
                                         }
                                         _rt::cabi_dealloc(
                                             base13,
-                                            len13 * (4 * ::core::mem::size_of::<*const u8>()),
-                                            ::core::mem::size_of::<*const u8>(),
+                                            len13 * (16 + 4 * ::core::mem::size_of::<*const u8>()),
+                                            8,
                                         );
                                     }
                                     _ => {}
@@ -4054,9 +4081,9 @@ macro_rules! __export_decoder_plugin_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pipemill:decoder@0.3.0:decoder-plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2644] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2656] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x13\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xdb\x13\x01A\x02\x01\
 A\x1a\x01B\x08\x01p}\x01o\x02\0\x7f\x01j\x01\x01\x01s\x01@\x04\x05codecs\x04span\
 w\x04skipw\x03maxy\0\x02\x04\0\x04read\x01\x03\x01pw\x01@\x04\x05codecs\x06piece\
 s\x04\x04skipw\x03maxy\0\x02\x04\0\x0bread-pieces\x01\x05\x03\0\x1dpipemill:deco\
@@ -4090,35 +4117,35 @@ ound\x7f\x04\0\x08resynced\x03\0\x0e\x04\0\x06stream\x03\x01\x01i\x10\x01j\x01\x
 d-of-input\x7f\0\x16\x04\0\x15[method]stream.decode\x01\x17\x01@\x03\x04self\x14\
 \x05chunk\x15\x0cend-of-input\x7f\0\x0f\x04\0\x15[method]stream.resync\x01\x18\x01\
 p\x02\x01@\0\0\x19\x04\0\x07options\x01\x1a\x04\0\x1epipemill:decoder/decoder@0.\
-1.0\x05\x06\x02\x03\0\x04\x0bstream-info\x01B\x1b\x02\x03\x02\x01\x07\x04\0\x0bs\
+1.0\x05\x06\x02\x03\0\x04\x0bstream-info\x01B\x1c\x02\x03\x02\x01\x07\x04\0\x0bs\
 tream-info\x03\0\0\x01r\x03\x02ofy\x06offsetw\x06lengthw\x04\0\x05range\x03\0\x02\
 \x01p}\x01r\x03\x02ofy\x06offsetw\x05bytes\x04\x04\0\x05piece\x03\0\x05\x01r\x02\
-\x06objects\x09companions\x04\0\x09companion\x03\0\x07\x01p\x03\x01r\x02\x07cont\
-ext\x04\x06ranges\x09\x04\0\x04part\x03\0\x0a\x01p\x0b\x01q\x03\x04read\x01\x09\0\
-\x05parts\x01\x0c\0\x05whole\0\0\x04\0\x04next\x03\0\x0d\x01@\0\0\x7f\x04\0\x05p\
-lans\x01\x0f\x01o\x02ss\x01p\x10\x01p\x08\x01j\x01\x12\x01s\x01@\x01\x07options\x11\
-\0\x13\x04\0\x0acompanions\x01\x14\x01p\x06\x01j\x01\x0e\x01s\x01@\x03\x07option\
-s\x11\x04info\x01\x04seen\x15\0\x16\x04\0\x04step\x01\x17\x04\0\x1bpipemill:deco\
-der/plan@0.3.0\x05\x08\x01B\x0a\x01@\0\0\x7f\x04\0\x08prepares\x01\0\x01o\x02ss\x01\
-p\x01\x01p}\x01o\x02s\x03\x01p\x04\x01j\0\x01s\x01@\x02\x07options\x02\x05files\x05\
-\0\x06\x04\0\x07prepare\x01\x07\x04\0\x20pipemill:decoder/preparing@0.3.0\x05\x09\
-\x02\x03\0\x04\x06stream\x02\x03\0\x04\x08progress\x02\x03\0\x04\x0cdecode-error\
-\x01B\x0a\x02\x03\x02\x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08\
-progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\0\x0cdecode-error\x03\0\x04\x01h\x01\x01\
-j\x01\x03\x01\x05\x01@\x02\x06stream\x06\x0cend-of-input\x7f\0\x07\x04\0\x06deco\
-de\x01\x08\x04\0\x1bpipemill:decoder/rest@0.3.0\x05\x0d\x01B\x11\x02\x03\x02\x01\
-\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x07\x04\0\x0bstream-info\x03\0\x02\x01\
-@\0\0\x7f\x04\0\x07carries\x01\x04\x01h\x01\x01p}\x01k\x06\x01@\x01\x06stream\x05\
-\0\x07\x04\0\x04save\x01\x08\x01o\x02ss\x01p\x09\x01i\x01\x01j\x01\x0b\x01s\x01@\
-\x03\x07options\x0a\x04info\x03\x05saved\x06\0\x0c\x04\0\x04load\x01\x0d\x04\0\x1c\
-pipemill:decoder/carry@0.3.0\x05\x0e\x01B\x0c\x02\x03\x02\x01\x0a\x04\0\x06strea\
-m\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\
-\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09set-aside\x01\x06\x01\
-h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06lengthy\x0cend-of-in\
-put\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:decoder/window@0.2.0\x05\
-\x0f\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\x01\0\x0edecoder-\
-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254\
-.2\x10wit-bindgen-rust\x060.60.0";
+\x06objects\x09companions\x04\0\x09companion\x03\0\x07\x01p\x03\x01kw\x01r\x03\x07\
+context\x04\x06ranges\x09\x07records\x0a\x04\0\x04part\x03\0\x0b\x01p\x0c\x01q\x03\
+\x04read\x01\x09\0\x05parts\x01\x0d\0\x05whole\0\0\x04\0\x04next\x03\0\x0e\x01@\0\
+\0\x7f\x04\0\x05plans\x01\x10\x01o\x02ss\x01p\x11\x01p\x08\x01j\x01\x13\x01s\x01\
+@\x01\x07options\x12\0\x14\x04\0\x0acompanions\x01\x15\x01p\x06\x01j\x01\x0f\x01\
+s\x01@\x03\x07options\x12\x04info\x01\x04seen\x16\0\x17\x04\0\x04step\x01\x18\x04\
+\0\x1bpipemill:decoder/plan@0.3.0\x05\x08\x01B\x0a\x01@\0\0\x7f\x04\0\x08prepare\
+s\x01\0\x01o\x02ss\x01p\x01\x01p}\x01o\x02s\x03\x01p\x04\x01j\0\x01s\x01@\x02\x07\
+options\x02\x05files\x05\0\x06\x04\0\x07prepare\x01\x07\x04\0\x20pipemill:decode\
+r/preparing@0.3.0\x05\x09\x02\x03\0\x04\x06stream\x02\x03\0\x04\x08progress\x02\x03\
+\0\x04\x0cdecode-error\x01B\x0a\x02\x03\x02\x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\
+\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\x03\x02\x01\x0c\x04\0\x0cdecode-err\
+or\x03\0\x04\x01h\x01\x01j\x01\x03\x01\x05\x01@\x02\x06stream\x06\x0cend-of-inpu\
+t\x7f\0\x07\x04\0\x06decode\x01\x08\x04\0\x1bpipemill:decoder/rest@0.3.0\x05\x0d\
+\x01B\x11\x02\x03\x02\x01\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x07\x04\0\x0b\
+stream-info\x03\0\x02\x01@\0\0\x7f\x04\0\x07carries\x01\x04\x01h\x01\x01p}\x01k\x06\
+\x01@\x01\x06stream\x05\0\x07\x04\0\x04save\x01\x08\x01o\x02ss\x01p\x09\x01i\x01\
+\x01j\x01\x0b\x01s\x01@\x03\x07options\x0a\x04info\x03\x05saved\x06\0\x0c\x04\0\x04\
+load\x01\x0d\x04\0\x1cpipemill:decoder/carry@0.3.0\x05\x0e\x01B\x0c\x02\x03\x02\x01\
+\x0a\x04\0\x06stream\x03\0\0\x02\x03\x02\x01\x0b\x04\0\x08progress\x03\0\x02\x02\
+\x03\x02\x01\x0c\x04\0\x0cdecode-error\x03\0\x04\x01@\x01\x04sizey\0y\x04\0\x09s\
+et-aside\x01\x06\x01h\x01\x01j\x01\x03\x01\x05\x01@\x04\x06stream\x07\x02aty\x06\
+lengthy\x0cend-of-input\x7f\0\x08\x04\0\x06decode\x01\x09\x04\0\x1dpipemill:deco\
+der/window@0.2.0\x05\x0f\x04\0%pipemill:decoder/decoder-plugin@0.3.0\x04\0\x0b\x14\
+\x01\0\x0edecoder-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-\
+component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
