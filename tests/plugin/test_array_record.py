@@ -26,7 +26,7 @@ def wanted(name):
 
 
 def payloads(records):
-    return [bytes(one["payload"]) for one in records]
+    return [bytes(one["data"]) for one in records]
 
 
 @pytest.fixture(params=["none-1", "zstd-1", "zstd-7", "brotli-65536", "snappy-7", "padded", *LONG])
@@ -50,7 +50,7 @@ def test_records_are_given_by_number(file, tmp_path):
     with pipemill.Dataset(tmp_path / "one.index") as dataset:
         assert len(dataset) == len(expected)
         for at in (len(expected) - 1, 0, 2):
-            assert bytes(dataset[at]["payload"]) == expected[at]
+            assert bytes(dataset[at]["data"]) == expected[at]
 
 
 def test_workers_divide_a_long_file(tmp_path):
@@ -62,16 +62,16 @@ def test_workers_divide_a_long_file(tmp_path):
     expected = [one for name in names for one in wanted(name)]
     for workers in (1, 2):
         with pipemill.open(path, batch=16, workers=workers, timeout=PATIENCE) as stream:
-            assert [bytes(one) for batch in stream for one in batch["payload"]] == expected
+            assert [bytes(one) for batch in stream for one in batch["data"]] == expected
 
 
 def test_a_state_inside_of_a_file_is_taken_up(tmp_path):
     path, expected = FIXTURES / "zstd.riegeli", wanted("zstd")
     with pipemill.open(path, batch=5, timeout=PATIENCE) as stream:
-        found = [bytes(one) for _, batch in zip(range(2), stream) for one in batch["payload"]]
+        found = [bytes(one) for _, batch in zip(range(2), stream) for one in batch["data"]]
         state = stream.state_dict()
     with pipemill.open(path, batch=5, state=state, timeout=PATIENCE) as stream:
-        found += [bytes(one) for batch in stream for one in batch["payload"]]
+        found += [bytes(one) for batch in stream for one in batch["data"]]
     assert found == expected
 
 

@@ -78,7 +78,7 @@ impl Decoder for ArrayRecord {
     }
 
     fn schema(&self) -> Option<Vec<Field>> {
-        Some(vec![Field::bytes("payload")])
+        Some(vec![Field::bytes("data")])
     }
 
     fn restart(&self) -> Option<u64> {
