@@ -459,11 +459,7 @@ fn folders_and_names_that_can_not_be_used_are_refused() {
     plugin(&place, &no_rust).with_code(64).says(&["--sdk is for Rust"]);
     for (lang, wrap, says) in [
         ("c", "lines", "--wrap is for Rust"),
-        (
-            "rust",
-            "orc",
-            "there is no built-in decoder `orc`; there are array-record, arrow, ",
-        ),
+        ("rust", "orc", "there is no built-in decoder `orc`; there are array-record, arrow, "),
     ] {
         let new = ["new", "mine", "--lang", lang, "--wrap", wrap];
         plugin(&place, &new).with_code(64).says(&[says]);
