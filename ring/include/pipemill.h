@@ -320,16 +320,17 @@ ptrdiff_t pipemill_find_field(const pipemill_batch *batch,
 pipemill_bytes pipemill_batch_value(const pipemill_batch *batch, size_t record, size_t field);
 
 // One field of all records, in the shared memory, if they are evenly spaced: always so for
-// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It examines each
-// record: call it once per batch.
+// non-nullable numbers of a fixed size when `batch` is set; usually so otherwise. It may examine
+// each record: call it once per batch.
 pipemill_column pipemill_batch_column(const pipemill_batch *batch, size_t field);
 
 // An array with the start of one field in the payload, in bytes, for each record;
-// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field.
+// `PIPEMILL_ABSENT` if a record does not have the field. Null if there is no such field. The first
+// call may make the array.
 const uint32_t *pipemill_batch_offsets(const pipemill_batch *batch, size_t field);
 
 // An array with the length of one field, in bytes, for each record. Null if there is no such
-// field.
+// field. The first call may make the array.
 const uint32_t *pipemill_batch_lengths(const pipemill_batch *batch, size_t field);
 
 // All bytes of the batch, to which the offsets refer: the fields, and the bytes between them in
