@@ -14,15 +14,15 @@ pub(crate) type Next = Result<SourceEvent, SourceError>;
 /// A thread that gets a planner, and gives it back with its next event. It ends when this value is
 /// dropped, after the event that it looks for.
 pub(crate) struct AheadThread {
-    planners: Sender<Planner>,
-    events: Receiver<(Planner, Next)>,
+    planners: Sender<Box<Planner>>,
+    events: Receiver<(Box<Planner>, Next)>,
     thread: JoinHandle<()>,
 }
 
 impl AheadThread {
     /// `None` if the system has no more threads.
     pub(crate) fn new(channel_name: &str) -> Option<Self> {
-        let (planners, taken) = channel::<Planner>();
+        let (planners, taken) = channel::<Box<Planner>>();
         let (given, events) = channel();
         let work = move || {
             for mut planner in taken {
@@ -40,13 +40,13 @@ impl AheadThread {
     ///
     /// # Errors
     /// The thread has ended. The planner comes back.
-    pub(crate) fn begin(&self, planner: Planner) -> Result<(), Planner> {
+    pub(crate) fn begin(&self, planner: Box<Planner>) -> Result<(), Box<Planner>> {
         self.planners.send(planner).map_err(|unsent| unsent.0)
     }
 
     /// Waits for the planner and its next event, after [`begin`](Self::begin). The thread is there
     /// again for the next one.
-    pub(crate) fn end(self) -> Option<(Self, Planner, Next)> {
+    pub(crate) fn end(self) -> Option<(Self, Box<Planner>, Next)> {
         if let Ok((planner, next)) = self.events.recv() {
             return Some((self, planner, next));
         }

@@ -100,8 +100,7 @@ impl Plan {
 
     /// Bytes that it takes in memory.
     pub(crate) fn memory(&self) -> usize {
-        let runs = self.runs.len() * size_of::<Run>();
-        self.contexts.len() + runs + self.parts.all().len() * size_of::<PlannedPart>()
+        self.contexts.len() + size_of_val(&self.runs[..]) + size_of_val(self.parts.all())
     }
 
     /// The run that has this byte; `None` at the end.

@@ -17,7 +17,7 @@ use crate::planner::{PlanMaker, Planner};
 /// are requested, as far as there is room for them.
 pub struct Planned {
     /// `None` while the thread has it.
-    planner: Option<Planner>,
+    planner: Option<Box<Planner>>,
     /// The thread that plans the next object, once there was one in a store.
     thread: Option<AheadThread>,
     /// The event that was found ahead.
@@ -39,7 +39,7 @@ impl Planned {
             can_reread: inner.can_reread(),
             cache: inner.cache(),
             awaited: inner.awaited(),
-            planner: Some(Planner::new(inner, maker)),
+            planner: Some(Box::new(Planner::new(inner, maker))),
             thread: None,
             found: None,
             start: None,
@@ -53,7 +53,7 @@ impl Planned {
         {
             (self.thread, self.planner, self.found) = (Some(thread), Some(planner), Some(found));
         }
-        self.planner.as_mut()
+        self.planner.as_deref_mut()
     }
 
     /// Begins to plan the next object, if the last one was in a store: others can be read while it

@@ -1,4 +1,5 @@
-//! The parts of an object's plan: where each of them begins in the plan, and how many records it has.
+//! The parts of an object's plan: where each of them begins in the plan, and how many records it
+//! has.
 
 /// A part that has bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -285,8 +285,8 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
         self.failure(0, changed_object(message))
     }
 
-    /// Reads once, at most `most` bytes, also beyond the end of the section. A failure of the source
-    /// ends the channel.
+    /// Reads once, at most `most` bytes, also beyond the end of the section. A failure of the
+    /// source ends the channel.
     fn read(&mut self, most: usize) -> Result<ReadOutcome, StopReason> {
         while self.room() == 0
             && let Some(section) = &mut self.section

@@ -1,7 +1,7 @@
 //! Compares the records of the parts of a plan with the numbers that the plan gives.
 //!
-//! A decoder is shown all bytes before a part with a number of records, and all bytes up to its end,
-//! before it is shown the next one. So the records between both are those of the part.
+//! A decoder is shown all bytes before a part with a number of records, and all bytes up to its
+//! end, before it is shown the next one. So the records between both are those of the part.
 
 use std::sync::Arc;
 
