@@ -441,7 +441,7 @@ mod tests {
 
     /// Memory that starts at a multiple of 64, as every slot does.
     #[repr(align(64))]
-    struct Aligned([u8; 1024]);
+    struct Aligned([u8; 2048]);
 
     fn header() -> impl Strategy<Value = Header> {
         (any::<u64>(), any::<u32>(), any::<bool>(), 0..20u32, 0..4u32, 0..300u64, 0..40u32)
@@ -488,7 +488,7 @@ mod tests {
             let table = table_bytes(header.fields as usize);
             let at = header.index_at as usize;
             let end = at + table + 2 * listed * stride(header.records);
-            let mut memory = Aligned([0; 1024]);
+            let mut memory = Aligned([0; 2048]);
             memory.0[..HEADER_BYTES].copy_from_slice(&header.encode());
             let mut lists = 0;
             for (field, is_listed) in is_listed.iter().take(header.fields as usize).enumerate() {
@@ -522,7 +522,7 @@ mod tests {
         fn a_damaged_header_is_an_error_or_names_parts_within_the_memory(
             header in header(), at in 0usize..32, garbage in prop_oneof![any::<u32>(), 0..1100u32]
         ) {
-            let mut memory = Aligned([0; 1024]);
+            let mut memory = Aligned([0; 2048]);
             memory.0[..HEADER_BYTES].copy_from_slice(&header.encode());
             memory.0[at * 4..at * 4 + 4].copy_from_slice(&garbage.to_le_bytes());
             if let Ok(read) = Header::decode(&memory.0) {

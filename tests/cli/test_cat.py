@@ -155,7 +155,7 @@ def test_exit_codes_and_remedies(tmp_path):
     empty.write_bytes(b"")
     cases = [
         (["cat", "-d", "tfrecord", tmp_path / "none"], 66, b"check the path"),
-        (["cat", "-d", "tfrecrd", empty], 64, b"built in are arrow, augmented-manifest, avro, csv, fixed, jsonl"),
+        (["cat", "-d", "tfrecrd", empty], 64, b"built in are array-record, arrow, augmented-manifest, avro, csv"),
         (["cat", "-d", tmp_path / "none.wasm", empty], 64, b"can't be read"),
         (["cat", "-d", empty, empty], 64, b"not WebAssembly"),
         (["cat", "-d", "tfrecord", "-o", "verfy=true", empty], 64, b"did you mean `verify`"),

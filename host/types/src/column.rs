@@ -362,9 +362,9 @@ mod tests {
                     }
                     Step::Remove(from, to) => {
                         let (from, to) = (from.min(lists.len()), to.min(lists.len()));
-                        let ranges = [from.min(to)..from.max(to)];
-                        column.remove(&ranges);
-                        remove_ranges(&mut lists, &ranges);
+                        let range = from.min(to)..from.max(to);
+                        column.remove(std::slice::from_ref(&range));
+                        remove_ranges(&mut lists, std::slice::from_ref(&range));
                     }
                     Step::Moved(from, bytes) => {
                         let from = from.min(lists.len());
