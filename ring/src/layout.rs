@@ -300,8 +300,8 @@ impl Header {
 /// Where the values of a field lie. Offsets count from the start of the payload.
 ///
 /// The table has two `u32` for each field. The second one is the size of each value of even values,
-/// which is not 0, and the first one the offset of the first of them. If the second one is 0xFFFFFFFF, the first
-/// one is the number of the field's two lists, counted in pairs.
+/// which is not 0, and the first one the offset of the first of them. If the second one is
+/// 0xFFFFFFFF, the first one is the number of the field's two lists, counted in pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'m> {
     /// They have one size and follow each other.
@@ -363,7 +363,8 @@ impl Plan {
 }
 
 /// Most bytes that the object's name and the index need after a payload of `payload` bytes: those of
-/// a batch whose fields all have lists. A batch fits if `payload + index_room(…)` is at most the length of the writer's payload area.
+/// a batch whose fields all have lists. A batch fits if `payload + index_room(…)` is at most the
+/// length of the writer's payload area.
 /// `usize::MAX` if no memory could hold the batch.
 ///
 /// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are
@@ -533,7 +534,8 @@ mod tests {
                 let identity = read.identity(&memory.0).unwrap();
                 prop_assert_eq!(identity.len(), read.identity_bytes as usize);
                 for field in 0..(read.fields as usize).min(1000) {
-                    if let Place::Listed { offsets, lengths } = read.place(&memory.0, field).unwrap() {
+                    let place = read.place(&memory.0, field).unwrap();
+                    if let Place::Listed { offsets, lengths } = place {
                         prop_assert_eq!(offsets.len(), read.records as usize);
                         prop_assert_eq!(lengths.len(), read.records as usize);
                     }

@@ -72,12 +72,12 @@ def index_array(view: memoryview | bytes) -> Any:
 
 def numbers_of(numbers: range) -> Any:
     """These numbers as an array of u32."""
-    return _frozen(np.arange(numbers.start, numbers.stop, numbers.step, "<u4"))
+    return _frozen(np.arange(numbers.start, numbers.stop, numbers.step).astype(np.uint32))
 
 
 def same_numbers(number: int, count: int) -> Any:
     """An array of u32 that has a number `count` times."""
-    return np.broadcast_to(np.uint32(number), count)
+    return np.broadcast_to(np.array(number, np.uint32), count)
 
 
 def invalid_rows(
