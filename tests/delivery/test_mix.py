@@ -86,6 +86,32 @@ def test_fifos_are_mixed_and_read_over(tmp_path):
     check(tmp_path, config, range(1), feed)
 
 
+@pytest.mark.parametrize("until", ['"first"', '"all"'])
+def test_an_epoch_without_records_does_not_end_the_next_one(tmp_path, host, until):
+    """The fields of `web` are learned, so its first item is the end of an epoch without records."""
+    fifos = tmp_path / "fifos"
+    fifos.mkdir()
+    rows = {("web", 0): 0, ("web", 1): 60, ("code", 0): 30, ("code", 1): 30}
+    for (name, epoch), count in rows.items():
+        path = fifos / f"{name}_{epoch}"
+        os.mkfifo(path)
+        text = "".join(f"{epoch},{number}\n" for number in range(count))
+        in_background(path.write_text, text)
+    channel = f'source = {{ fifo = "{fifos}" }}\ndecoder = "csv"\noptions = {{ types = "auto" }}\n'
+    channels = "".join(f'[[channel]]\nname = "{name}"\n{channel}' for name in ("web", "code"))
+    body = (
+        'for batch in pipemill.connect("train"):\n'
+        "    for row in batch:\n"
+        "        print(batch.epoch, row[0], row[1])\n"
+    )
+    code, out, log = finish(host(mix(until) + channels, body))
+    assert code == 0, log
+    read = [tuple(map(int, line.split())) for line in out.splitlines()]
+    assert all(epoch == of for epoch, of, _ in read)
+    second = [number for epoch, _, number in read if epoch == 1]
+    assert len(second) == 90 if until == '"all"' else max(second) > 30, second
+
+
 def test_ranks_share_a_mix(start, tmp_path):  # noqa: F811
     config = mix('"all"', 'tail = "pad"\nmode = "rank"\nconsumers = 2', epochs=1) + files(tmp_path)
     host = start(config)

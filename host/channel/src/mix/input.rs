@@ -224,6 +224,11 @@ impl InputReader {
     /// Drops the rest of an epoch that is not wanted any more.
     pub(super) fn skip_epoch(&mut self, epoch: u32) -> Result<Option<Outcome>, StopReason> {
         self.orders.first_epoch.fetch_max(epoch + 1, Ordering::AcqRel);
+        // Else the end of an epoch without records, which came before the first record of the mix,
+        // would end the next epoch.
+        if matches!(self.put_back, Some(Next::EpochEnd(ended)) if ended <= epoch) {
+            self.put_back = None;
+        }
         while self.epoch <= epoch {
             // No picked record is needed any more.
             self.parts.clear(|memory| give_back(&self.give_back, memory));
