@@ -362,10 +362,9 @@ impl Plan {
     }
 }
 
-/// Most bytes that the object's name and the index need after a payload of `payload` bytes: those of
-/// a batch whose fields all have lists. A batch fits if `payload + index_room(…)` is at most the
-/// length of the writer's payload area.
-/// `usize::MAX` if no memory could hold the batch.
+/// Most bytes that the object's name and the index need after a payload of `payload` bytes: as many
+/// as if all fields had lists. A batch fits if `payload + index_room(…)` is at most the length of
+/// the writer's payload area. `usize::MAX` if no memory could hold the batch.
 ///
 /// `object` is the length of name, metadata and identity in bytes, `fields` and `records` are
 /// numbers of them.
