@@ -11,7 +11,7 @@ use crate::varint;
 
 /// The number by which the postscript is known.
 const MAGIC: u64 = 0x7193_0e70_4fda_e05e;
-/// The postscript is stored so many times.
+/// Number of copies of the postscript that a file has, one after the other.
 const COPIES: usize = 3;
 /// Largest size of the message that describes the others, in bytes.
 const MAX_DESCRIPTION: u64 = 4 << 10;

@@ -72,34 +72,15 @@ impl Batch {
     }
 
     fn column(&self, field: usize) -> Option<Column> {
-        let (offsets, lengths) = match self.ring.place(field)? {
-            Place::Listed { offsets, lengths } => (offsets, lengths),
-            Place::Even(even) => {
-                let data = self.ring.field(0, field)?.as_ptr();
-                let unit = self.schema.fields.get(field)?.element_bytes;
-                let bytes = even.size as usize;
-                let aligned = data.addr().is_multiple_of(unit) && bytes.is_multiple_of(unit);
-                return Some(Column { data, stride: bytes, bytes, aligned });
-            }
+        let (stride, bytes) = match self.ring.place(field)? {
+            Place::Even(even) => (even.size, even.size),
+            Place::Listed { offsets, lengths } => spacing(offsets, lengths)?,
         };
-        let (&first, &bytes) = (offsets.first()?, lengths.first()?);
-        let stride = match offsets.get(1) {
-            Some(second) => second.checked_sub(first)?,
-            None => bytes,
-        };
-        if first == ABSENT || stride < bytes {
-            return None;
-        }
-        // Neither returns early, so that the compiler can vectorize them.
-        let even = offsets.windows(2).fold(true, |even, pair| {
-            even & (pair[1].wrapping_sub(pair[0]) == stride) & (pair[1] != ABSENT)
-        });
-        let same = lengths.iter().fold(true, |same, length| same & (*length == bytes));
         let data = self.ring.field(0, field)?.as_ptr();
         let (stride, bytes) = (stride as usize, bytes as usize);
         let unit = self.schema.fields.get(field)?.element_bytes;
         let aligned = data.addr().is_multiple_of(unit) && stride.is_multiple_of(unit);
-        (even && same).then_some(Column { data, stride, bytes, aligned })
+        Some(Column { data, stride, bytes, aligned })
     }
 
     fn find(&self, name: &str) -> Result<isize, Error> {
@@ -113,6 +94,24 @@ impl Batch {
             known.join(", ")
         )))
     }
+}
+
+/// The distance from one value to the next, and their size, if both are the same for all of them.
+fn spacing(offsets: &[u32], lengths: &[u32]) -> Option<(u32, u32)> {
+    let (&first, &bytes) = (offsets.first()?, lengths.first()?);
+    let stride = match offsets.get(1) {
+        Some(second) => second.checked_sub(first)?,
+        None => bytes,
+    };
+    if first == ABSENT || stride < bytes {
+        return None;
+    }
+    // Neither returns early, so that the compiler can vectorize them.
+    let even = offsets.windows(2).fold(true, |even, pair| {
+        even & (pair[1].wrapping_sub(pair[0]) == stride) & (pair[1] != ABSENT)
+    });
+    let same = lengths.iter().fold(true, |same, length| same & (*length == bytes));
+    (even && same).then_some((stride, bytes))
 }
 
 impl Drop for Batch {

@@ -63,29 +63,25 @@ impl ValueSpan {
         if first > end || end - first > i32::MAX as u32 || end == ABSENT {
             return None;
         }
+        // The highest bit is set if a difference is negative, or 2 GiB or more.
+        let outside_by = |(offset, length): (u32, u32)| {
+            let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(offset));
+            before | after.wrapping_sub(length) | length
+        };
         let mut values = 0;
         for column in columns {
-            if column.even().is_some() {
-                // Those between its first value and its last one are between their places.
-                let ends = [column.get(records.start), column.get(last)];
-                let is_inside = |(offset, length): (u32, u32)| {
-                    let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(offset));
-                    (before | after.wrapping_sub(length) | length) >> 31 == 0
-                };
-                if !ends.into_iter().all(is_inside) {
-                    return None;
-                }
-                values += column.bytes(records.clone());
-                continue;
-            }
-            let offsets = &column.offsets()[records.clone()];
-            let lengths = &column.lengths()[records.clone()];
-            // The highest bit is set if a difference is negative, or 2 GiB or more.
             let mut outside = 0;
-            for (offset, length) in offsets.iter().zip(lengths) {
-                let (before, after) = (offset.wrapping_sub(first), end.wrapping_sub(*offset));
-                outside |= before | after.wrapping_sub(*length) | length;
-                values += u64::from(*length);
+            if column.even().is_some() {
+                // Even values lie between the first one and the last one.
+                outside = outside_by(column.get(records.start)) | outside_by(column.get(last));
+                values += column.bytes(records.clone());
+            } else {
+                let offsets = &column.offsets()[records.clone()];
+                let lengths = &column.lengths()[records.clone()];
+                for (offset, length) in offsets.iter().zip(lengths) {
+                    outside |= outside_by((*offset, *length));
+                    values += u64::from(*length);
+                }
             }
             if outside >> 31 != 0 {
                 return None;
