@@ -170,6 +170,9 @@ impl Parquet {
         if !end {
             return self.wait(chunk);
         }
+        if chunk.len() as u64 > self.max_record {
+            return Err(self.too_large());
+        }
         let directory = Directory::of_file(chunk, self.wanted.as_deref())?;
         self.decode_file(directory, 0, chunk, out)
     }
@@ -238,23 +241,30 @@ impl Parquet {
 
     /// Asks for the rest of the file.
     fn wait(&self, chunk: &[u8]) -> Result<Progress, DecodeError> {
-        let known = self.size.filter(|size| *size > chunk.len() as u64);
-        let size = known.unwrap_or(chunk.len() as u64 + 1);
-        if size > self.max_record {
-            let least = if known.is_some() { "" } else { "at least " };
-            return Err(DecodeError::refused(
-                0,
-                format!(
-                    "the file has {least}{size} bytes, more than max_record ({} bytes), and a \
-                     Parquet file is decoded as a whole; raise max_record",
-                    self.max_record
-                ),
-            ));
+        let seen = chunk.len() as u64;
+        let size = self.size.unwrap_or(0);
+        if seen.max(size) > self.max_record {
+            return Err(self.too_large());
         }
-        let more = (chunk.len() as u64 * 2).clamp(size, self.max_record);
-        Ok(Progress::wants(
-            usize::try_from(if known.is_some() { size } else { more }).unwrap_or(usize::MAX),
-        ))
+        let wanted = match size > seen {
+            true => size,
+            // One byte more than max_record shows that the file is too large.
+            false => (seen * 2).clamp(seen + 1, self.max_record.saturating_add(1)),
+        };
+        Ok(Progress::wants(usize::try_from(wanted).unwrap_or(usize::MAX)))
+    }
+
+    /// The refusal of a file. It does not say how much has been seen, which depends on the host.
+    fn too_large(&self) -> DecodeError {
+        let most = self.max_record;
+        let has = match self.size.filter(|size| *size > most) {
+            Some(size) => format!("{size} bytes, more than max_record ({most} bytes)"),
+            None => format!("more bytes than max_record ({most} bytes)"),
+        };
+        let message = format!(
+            "the file has {has}, and a Parquet file is decoded as a whole; raise max_record"
+        );
+        DecodeError::refused(0, message)
     }
 }
 

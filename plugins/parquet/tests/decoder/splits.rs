@@ -3,6 +3,7 @@
 use pipemill_parquet::Parquet;
 use pipemill_plugin::testing::{decode_split, decode_whole};
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -15,6 +16,7 @@ proptest! {
         sizes in vec(prop_oneof![1usize..20, 1usize..9000], 0..40),
         damage in vec((any::<Index>(), any::<u8>()), 0..3),
         skips in any::<bool>(),
+        room in option::weighted(0.3, -30i64..30),
     ) {
         let (options, file) = match FILES.get(file) {
             Some(file) => (&[][..], *file),
@@ -25,7 +27,10 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] ^= byte;
         }
-        let setup = if skips { setup(options).skipping() } else { setup(options) };
+        let mut setup = if skips { setup(options).skipping() } else { setup(options) };
+        if let Some(room) = room {
+            setup.max_record = bytes.len().saturating_add_signed(room as isize) as u64;
+        }
         let whole = decode_whole::<Parquet>(&setup, &bytes);
         prop_assert_eq!(whole, decode_split::<Parquet>(&setup, &bytes, &sizes));
     }
