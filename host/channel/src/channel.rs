@@ -8,11 +8,12 @@ use pipemill_planned::{PlanMaker, Planned};
 use pipemill_source::{NoSource, Source, SourceEvent};
 use pipemill_types::{AddedField, BatchSize, ErrorKind, Fault, Position, schema_extension};
 
-use crate::batch::builder::BatchBuilder;
+use crate::batch::builder::{BatchBuilder, KeptInput};
 use crate::batch::cut::CutPoint;
 use crate::batch::writer::BatchWriter;
 use crate::epoch_end::end_epoch;
 use crate::pump::background_inflate::BackgroundInflate;
+use crate::pump::decode_loop::max_chunk;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
 use crate::run_context::RunContext;
 use crate::shuffle::{WindowSink, with_window};
@@ -217,7 +218,8 @@ impl Channel {
         let (parts, mut resume) = self.parts();
         let decoding = parts.decoding;
         let mut decoder = Decoder::new(decoding);
-        let mut builder = BatchBuilder::new(writer);
+        let mut input = KeptInput::new(max_chunk(decoding.max_record));
+        let mut builder = BatchBuilder::new(writer, &mut input);
         let (mut epoch, mut early, mut left_early) = (0, false, false);
         let state_schema = resume.as_ref().and_then(Resume::schema_extension);
         if let Some(resume) = &resume {

@@ -14,8 +14,9 @@ use pipemill_source::cache::CACHE_BYTES_OF_REQUEST;
 use pipemill_source::container::memory_limit;
 use pipemill_source::{Pattern, SMALL_OBJECT, s3};
 use pipemill_telemetry::{QUEUED_LOG_BYTES, REQUEST_BYTES};
-use pipemill_types::{MemoryLimits, MemoryPart};
+use pipemill_types::{HUGE_PAGE, MemoryLimits, MemoryPart};
 
+const HUGE: u64 = HUGE_PAGE as u64;
 /// Smallest number of bytes that the host needs without the rings and the windows of shuffles: for
 /// its code, decoders and threads.
 const MIN_HOST_BYTES: u64 = 16 << 20;
@@ -232,7 +233,10 @@ impl ChannelResources {
         let chunk = |one: &Channel| 2 * (one.max_record + MAX_FRAMING as u64);
         // An input of a mix has its own memory instead of the ring.
         let seen = if is_mix(channel) { MIX_INPUT_BYTES } else { self.fitted_ring };
-        let copies = |one: &Channel| if is_users(one, builtins) { seen } else { 0 };
+        // All that a window shows.
+        let long = |one: &Channel| (one.max_record + MAX_FRAMING as u64).div_ceil(HUGE);
+        let seen = |one: &Channel| seen.max(long(one) * HUGE);
+        let copies = |one: &Channel| if is_users(one, builtins) { seen(one) } else { 0 };
         let prepared = decoded().filter(|(_, one)| is_users(one, builtins));
         let prepared: u64 = prepared.map(|(_, one)| one.limits.memory).sum();
         let mixed = |one: &Channel| MIX_INPUT_BYTES + 2 * one.max_record;

@@ -32,6 +32,8 @@ pub struct SharedFile {
     pub fd: OwnedFd,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Bytes up to which its owner will enlarge it, as far as is known.
+    pub most: u64,
 }
 
 impl ChunkMemory for Vec<u8> {}

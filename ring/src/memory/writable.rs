@@ -67,7 +67,8 @@ impl RingMemory {
         if huge_end < bytes {
             populate_in_background(&map, huge_end);
         }
-        Ok(RingMemory { file: Arc::new(SharedFile { fd, bytes: bytes as u64 }), map })
+        let bytes = bytes as u64;
+        Ok(RingMemory { file: Arc::new(SharedFile { fd, bytes, most: bytes }), map })
     }
 
     /// The descriptor to hand out. It is sealed, so it gives read access only.

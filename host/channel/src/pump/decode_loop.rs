@@ -36,6 +36,11 @@ const EPOCH_END_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of framing that a record may have beyond `max_record`.
 pub const MAX_FRAMING: usize = 1 << 20;
 
+/// Bytes that a record may take in the input, its framing included.
+pub(crate) fn max_chunk(max_record: u64) -> usize {
+    usize::try_from(max_record.saturating_add(MAX_FRAMING as u64)).unwrap_or(usize::MAX)
+}
+
 /// Parts shared by all objects of a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
@@ -670,8 +675,7 @@ impl<S: Sink> DecodeLoop<'_, '_, '_, S> {
 
     /// Bytes that a record may take in the input, its framing included.
     fn max_chunk(&self) -> usize {
-        let max = self.context.max_record.saturating_add(MAX_FRAMING as u64);
-        usize::try_from(max).unwrap_or(usize::MAX)
+        max_chunk(self.context.max_record)
     }
 
     /// A failure `offset` bytes into the chunk.

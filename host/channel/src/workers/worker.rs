@@ -17,10 +17,11 @@ use super::sections::SectionPart;
 use crate::batch::Batch;
 use crate::batch::block_memory::BlockMemory;
 use crate::batch::block_source::BlockSource;
-use crate::batch::builder::BatchBuilder;
+use crate::batch::builder::{BatchBuilder, KeptInput};
 use crate::batch::cut::CutPoint;
 use crate::batch::writer::BatchWriter;
 use crate::errors::policy::SkippedError;
+use crate::pump::decode_loop::max_chunk;
 use crate::pump::object::{Begin, Decoder, Decoding, Reading};
 use crate::pump::section_end::SectionEnd;
 use crate::stats::monitor::Monitor;
@@ -42,6 +43,7 @@ struct Kept<'a> {
     decoder: Decoder<'a>,
     /// Columns whose memory is used again.
     columns: Vec<Column>,
+    input: KeptInput,
 }
 
 /// Memory that is used again and again.
@@ -117,7 +119,11 @@ impl Worker<'_> {
     pub(super) fn work(&self) {
         // If this panics, nobody waits for its result.
         let end = self.limiter.end_at_drop();
-        let mut kept = Kept { decoder: Decoder::new(self.decoding), columns: Vec::new() };
+        let mut kept = Kept {
+            decoder: Decoder::new(self.decoding),
+            columns: Vec::new(),
+            input: KeptInput::new(max_chunk(self.decoding.max_record)),
+        };
         let monitor = Monitor::new(&self.stats, &[]);
         while let Some(mut job) = self.jobs.next(self.copies, monitor) {
             // Only this thread sets it.
@@ -191,7 +197,7 @@ impl Worker<'_> {
         if let Some(fields) = &job.fields {
             writer.expect_schema(fields);
         }
-        let mut builder = BatchBuilder::new(&mut writer);
+        let mut builder = BatchBuilder::new(&mut writer, &mut kept.input);
         builder.begin_object(&job.object);
         monitor.enter(Activity::Decoder);
         let mut result = kept.decoder.decode(

@@ -57,7 +57,7 @@ impl Slots {
             Place { bytes: Some(unsafe { options.map_mut(&fd) }.expect("a mapping")), number }
         };
         let free = Mutex::new((0..SLOTS).map(place).collect());
-        Arc::new(Self { file: Arc::new(SharedFile { fd, bytes }), len, free })
+        Arc::new(Self { file: Arc::new(SharedFile { fd, bytes, most: bytes }), len, free })
     }
 
     /// The slot that was freed last; private memory if none is free.

@@ -1,10 +1,11 @@
 //! The window of a decoder's memory through which it sees chunks without a copy, if the decoder
 //! exports one (`wit/0.2`) and the chunks are in memory that can be shared.
 //!
-//! The host maps all of the channel's memory into the window once for each instance. From then on,
-//! a chunk is in the decoder's memory as soon as it is read. Everything else works as for a decoder
-//! that gets copies: it emits spans of the chunk, which the host checks against its own mapping of
-//! the memory.
+//! The host maps a file into the window: the channel's ring, or the buffer of its long chunks. From
+//! then on, a chunk is in the decoder's memory as soon as it is read. Everything else works as for
+//! a decoder that gets copies: it emits spans of the chunk, which the host checks against its own
+//! mapping of the memory. A file that has grown, or another one that fits, is mapped in its place
+//! once a long chunk lies in it.
 
 use std::sync::Arc;
 
@@ -54,8 +55,9 @@ pub(crate) enum Window {
     None,
     /// The instance has been passed few bytes so far, which were `copied`.
     Unused { set_aside: SetAside, decode: Decode, memory: Arc<GuestMemory>, copied: usize },
-    /// The file is mapped at this address.
-    Shown { decode: Decode, file: Arc<SharedFile>, at: u32 },
+    /// The file is mapped at the address `at`, from which on the decoder has set aside `size`
+    /// bytes.
+    Shown { decode: Decode, memory: Arc<GuestMemory>, file: Arc<SharedFile>, at: u32, size: u64 },
 }
 
 /// The address of a chunk in the decoder's memory.
@@ -113,7 +115,10 @@ impl Window {
                 *self = std::mem::replace(self, Self::None).show(store, part.file)?;
             }
         }
-        let Self::Shown { decode, file, at } = self else { return Ok(None) };
+        if length >= window_from {
+            self.replace(part.file);
+        }
+        let Self::Shown { decode, file, at, .. } = self else { return Ok(None) };
         if !Arc::ptr_eq(file, part.file) {
             return Ok(None);
         }
@@ -128,11 +133,11 @@ impl Window {
     /// Asks the decoder for memory, and maps the file there.
     fn show(self, store: &mut Store<HostState>, file: &Arc<SharedFile>) -> Result<Self, NoWindow> {
         let Self::Unused { set_aside, decode, memory, .. } = self else { return Ok(self) };
-        let size = file.bytes.next_multiple_of(WASM_PAGE as u64);
-        if size > MAX_BYTES {
+        if file.bytes > MAX_BYTES {
             log::debug!("chunks are copied: {} bytes are too many to be mapped", file.bytes);
             return Ok(Self::None);
         }
+        let size = file.most.min(MAX_BYTES).next_multiple_of(WASM_PAGE as u64);
         let (size, align) = match size < HUGE_PAGE as u64 {
             true => (size, WASM_PAGE),
             // The request includes the bytes that are needed to begin at a huge page.
@@ -152,13 +157,37 @@ impl Window {
                  with all bytes inside of its memory"
             ))));
         }
+        let end = u64::from(at) + size;
         let at = at.checked_next_multiple_of(align as u32).unwrap_or(at);
         // SAFETY: the call has returned, and the store is this function's alone.
         match unsafe { memory.show(at, file) } {
-            Ok(()) => Ok(Self::Shown { decode, file: file.clone(), at }),
+            Ok(()) => {
+                let size = end - u64::from(at);
+                Ok(Self::Shown { decode, memory, file: file.clone(), at, size })
+            }
             Err(error) => {
                 log::debug!("chunks are copied: their memory can't be mapped: {error}");
                 Ok(Self::None)
+            }
+        }
+    }
+
+    /// Maps another file in place of the one that is shown, if it fits there.
+    fn replace(&mut self, other: &Arc<SharedFile>) {
+        let Self::Shown { memory, file, at, size, .. } = self else { return };
+        if Arc::ptr_eq(file, other) || other.bytes > *size {
+            return;
+        }
+        // SAFETY: no call of the decoder is running, and the store is the caller's alone.
+        let shown = unsafe {
+            let shown = memory.show(*at, other);
+            shown.and_then(|()| memory.hide(*at, other.bytes, file.bytes))
+        };
+        match shown {
+            Ok(()) => *file = other.clone(),
+            Err(error) => {
+                log::debug!("chunks are copied: their memory can't be mapped: {error}");
+                *self = Self::None;
             }
         }
     }

@@ -237,6 +237,27 @@ impl GuestMemory {
         }
         Ok(())
     }
+
+    /// Replaces the part of a file that was mapped at the address `at`, between these of its bytes,
+    /// by zeroed memory.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    ///
+    /// # Safety
+    /// No code of the decoder runs, and nobody has a reference into its memory.
+    pub(crate) unsafe fn hide(&self, at: u32, from: u64, to: u64) -> Result<(), Errno> {
+        let page = |byte: u64| (at as usize + byte as usize).next_multiple_of(PAGE);
+        let (from, to) = (page(from), page(to).min(self.size()));
+        let length = to.checked_sub(from).and_then(NonZeroUsize::new);
+        let Some(length) = length else { return Ok(()) };
+        let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED | MapFlags::MAP_NORESERVE;
+        // SAFETY: the range is within memory that the decoder has, and the caller vouches that
+        // nobody uses it now.
+        unsafe { mmap_anonymous(Some(self.start.byte_add(from).addr()), length, prot, flags)? };
+        Ok(())
+    }
 }
 
 impl Drop for GuestMemory {
@@ -425,7 +446,7 @@ mod tests {
         let fd = memfd_create("test", flags).unwrap();
         write(fd.as_fd(), &[7; PAGE]).unwrap();
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
-        SharedFile { fd, bytes: PAGE as u64 }
+        SharedFile { fd, bytes: PAGE as u64, most: PAGE as u64 }
     }
 
     #[test]

@@ -38,7 +38,8 @@ impl MemoryImage {
         }
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-        Ok(Self { file: SharedFile { fd: file.into(), bytes: content.len() as u64 } })
+        let bytes = content.len() as u64;
+        Ok(Self { file: SharedFile { fd: file.into(), bytes, most: bytes } })
     }
 
     /// Size of the memory.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
-use pipemill_decode::{Bytes, Engine, Plugin, Stream};
+use pipemill_decode::{Bytes, Engine, InputBuffer, Plugin, Stream};
 use pipemill_ring::host::{Ring, RingConfig};
 use pipemill_testing::tiny::tiny_with_window;
 use pipemill_types::{ChunkMemory, Fault, Mode, SharedFile, SharedPart, StreamInfo};
@@ -118,6 +118,79 @@ fn a_decoder_sees_what_was_written_to_a_slot_last() {
         // The slot is free again after each round.
         let shown = decode(&mut stream, &slot(&ring, byte), CHUNK);
         assert_eq!(shown, Ok(1), "{byte}");
+    }
+}
+
+/// A buffer with this many bytes, which may grow to 16 MiB.
+fn buffer(bytes: usize) -> Arc<InputBuffer> {
+    let mut buffer = InputBuffer::new(16 << 20);
+    buffer.hold(bytes, 0);
+    Arc::new(buffer)
+}
+
+/// The first and the last byte of each chunk are one larger than those of the chunk before.
+fn counts(place: &str) -> String {
+    format!(
+        "{place}
+        (i32.store8 (i32.const 1000) (i32.add (i32.load8_u (i32.const 1000)) (i32.const 1)))
+        (if (i32.ne (i32.load8_u (local.get $chunk)) (i32.load8_u (i32.const 1000)))
+            (then unreachable))
+        (if (i32.ne (i32.load8_u (i32.sub (i32.add (local.get $chunk) (local.get $size))
+                (i32.const 1)))
+            (i32.load8_u (i32.const 1000))) (then unreachable))"
+    )
+}
+
+/// Decodes the first `length` bytes of the buffer, all of them this byte.
+fn decode_buffer(
+    stream: &mut Stream,
+    buffer: &mut Arc<InputBuffer>,
+    length: usize,
+    byte: u8,
+) -> Result<usize, Fault> {
+    let writable = Arc::get_mut(buffer).expect("a call keeps no clone");
+    writable.hold(length, 0);
+    writable.as_mut()[..length].fill(byte);
+    let bytes: Bytes = buffer.clone();
+    let decoded = decode(stream, &bytes, 0..length);
+    assert!((*bytes).as_ref()[..length].iter().all(|found| *found == byte), "{length} bytes");
+    decoded
+}
+
+#[test]
+fn a_long_chunk_in_a_buffer_that_grows_lies_in_the_window() {
+    let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, &counts(IN_WINDOW)));
+    let (mut stream, mut buffer) = (open(&plugin).expect("opens"), buffer(0));
+    let mut byte = 0;
+    for mebibytes in [1, 1, 3, 2, 9, 10, 16, 5] {
+        byte += 1;
+        let shown = decode_buffer(&mut stream, &mut buffer, mebibytes << 20, byte);
+        assert_eq!(shown, Ok(1), "{mebibytes} MiB");
+    }
+    let larger = decode_buffer(&mut stream, &mut buffer, 17 << 20, byte + 1);
+    larger.expect_err("more bytes than were announced are copied");
+}
+
+/// Beside a decoder that checks its chunks, one writes to all of them: only it sees that.
+#[test]
+fn a_buffer_and_the_slots_of_a_ring_take_turns_in_the_window() {
+    let engine = engine();
+    let fills = "(memory.fill (local.get $chunk) (i32.const 0xff) (local.get $size))";
+    let plugins = [counts(""), fills.to_owned()]
+        .map(|instructions| loaded(&engine, &tiny_with_window(SET_ASIDE, &instructions)));
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (ring, mut buffer) = (ring(), buffer(random.usize(0..8 << 20)));
+        let mut streams = plugins.each_ref().map(|plugin| open(plugin).expect("opens"));
+        for byte in 1..=20_u8 {
+            for stream in &mut streams {
+                let decoded = match random.usize(..3) {
+                    0 => decode(stream, &slot(&ring, byte), CHUNK),
+                    _ => decode_buffer(stream, &mut buffer, random.usize(1..3 << 20), byte),
+                };
+                assert_eq!(decoded, Ok(1), "seed {seed}: call {byte}");
+            }
+        }
     }
 }
 
@@ -288,7 +361,10 @@ impl FileMemory {
         let fd: OwnedFd = memfd_create("a test", MFdFlags::MFD_ALLOW_SEALING).expect("a file");
         ftruncate(&fd, has).expect("a size");
         fcntl(&fd, FcntlArg::F_ADD_SEALS(seals)).expect("seals");
-        Arc::new(Self { bytes: vec![0; 1 << 20], file: Arc::new(SharedFile { fd, bytes: says }) })
+        Arc::new(Self {
+            bytes: vec![0; 1 << 20],
+            file: Arc::new(SharedFile { fd, bytes: says, most: says }),
+        })
     }
 }
 
@@ -329,14 +405,16 @@ fn a_file_that_may_shrink_is_not_mapped() {
 }
 
 #[test]
-fn a_stream_shows_its_decoder_one_file_and_copies_from_others() {
+fn a_file_that_does_not_fit_the_window_is_copied() {
     let fails_in_window =
         "(if (i32.gt_u (local.get $chunk) (i32.const 0x400000)) (then unreachable))";
     let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, IN_WINDOW));
     let (own, other) = (ring(), ring());
     let mut stream = open(&plugin).expect("opens");
     assert_eq!(decode(&mut stream, &slot(&own, b'x'), CHUNK), Ok(1));
-    decode(&mut stream, &slot(&other, b'x'), CHUNK).expect_err("it was copied");
+    assert_eq!(decode(&mut stream, &slot(&other, b'x'), CHUNK), Ok(1), "it has the same size");
+    let larger: Bytes = buffer(9 << 20);
+    decode(&mut stream, &larger, CHUNK).expect_err("it was copied");
     let plugin = loaded(&engine(), &tiny_with_window(SET_ASIDE, fails_in_window));
     let mut stream = open(&plugin).expect("opens");
     let private: Bytes = Arc::new(vec![b'x'; 200_000]);

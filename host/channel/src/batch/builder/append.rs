@@ -27,7 +27,8 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         }
         // The chunk of records that do not lie in their order may have those of several batches.
         let may_be_cut = decoded.in_columns && self.writer.size().is_some();
-        self.prefers_copying = decoded.payload.len() as u64 > decoded.end || may_be_cut;
+        let makes_values = decoded.payload.len() as u64 > decoded.end;
+        self.input.prefers_copying = Some(makes_values || may_be_cut);
         let unwanted = self.wanted.start.saturating_sub(self.records).min(records as u64);
         let skipped = self.writer.take_to_skip(records as u64 - unwanted);
         let mut from = (unwanted + skipped) as usize;
@@ -152,7 +153,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         let bytes: usize = decoded.columns.iter().map(|c| c.get(record).1 as usize).sum();
         self.ensure_room(bytes)?;
         self.begin_batch(number);
-        let chunk = &self.input[self.at..self.at + self.len];
+        let chunk = self.input.bytes(self.at..self.at + self.len);
         let (batch, memory) = self.writer.batch_and_memory();
         batch.add_copied(memory, decoded, record, chunk, self.position);
         Ok(())
@@ -178,7 +179,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         let bytes = start..start + place.span.len();
         let source = match decoded.has_payload {
             true => &decoded.payload[bytes],
-            false => &self.input[self.at..self.at + self.len][bytes],
+            false => &self.input.bytes(self.at..self.at + self.len)[bytes],
         };
         self.writer.memory_mut()[from..to].copy_from_slice(source);
         let source_at = from.wrapping_sub(start);
@@ -198,7 +199,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
         if !self.writer.make_room_for(to, part.len())? {
             return Ok(false);
         }
-        let chunk = &self.input[self.at..self.at + self.len];
+        let chunk = self.input.bytes(self.at..self.at + self.len);
         let (batch, memory) = self.writer.batch_and_memory();
         batch.add_by_field(memory, decoded, part, chunk, self.position);
         Ok(true)

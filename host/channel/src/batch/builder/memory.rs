@@ -1,7 +1,5 @@
 //! Finds memory for the next bytes of input, and makes room for records.
 
-use std::sync::Arc;
-
 use pipemill_types::{BatchMemory, VIEW_BYTES};
 
 use super::{BatchBuilder, MIN_READ};
@@ -13,28 +11,26 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
     /// Free memory right after the chunk: at least one byte and at most `want`. The batch leaves if
     /// there is no room.
     pub(crate) fn read_buffer(&mut self, want: usize) -> Result<&mut [u8], StopReason> {
-        if self.in_place && self.prefers_copying {
+        let prefers_copying = self.input.prefers_copying();
+        if self.in_place && prefers_copying {
             self.leave_batch_memory();
-        } else if !self.in_place && !self.prefers_copying {
+        } else if !self.in_place && !prefers_copying {
             self.enter_batch_memory()?;
         }
         let (from, to) =
             if self.in_place { self.room_in_place(want)? } else { self.room_while_copying(want) };
-        let bytes = if self.in_place {
-            self.writer.memory_mut()
-        } else {
-            private(&mut self.input).as_mut_slice()
-        };
+        let bytes =
+            if self.in_place { self.writer.memory_mut() } else { self.input.buffer_mut().as_mut() };
         Ok(&mut bytes[from..to])
     }
 
     /// Moves the chunk to the private buffer.
     pub(super) fn leave_batch_memory(&mut self) {
         let range = self.at..self.at + self.len;
-        let buffer = private(&mut self.input);
-        buffer.clear();
+        let buffer = self.input.buffer_mut();
+        buffer.hold(self.len, 0);
         if let Some(memory) = self.writer.memory() {
-            buffer.extend_from_slice(&(**memory).as_ref()[range]);
+            buffer.as_mut()[..self.len].copy_from_slice(&(**memory).as_ref()[range]);
         }
         self.at = 0;
         self.in_place = false;
@@ -48,7 +44,7 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             let room = self.room(records).unwrap_or(0);
             let to = self.writer.batch.payload.next_multiple_of(ALIGN);
             if to + self.len <= room {
-                let chunk = &self.input[self.at..self.at + self.len];
+                let chunk = self.input.bytes(self.at..self.at + self.len);
                 self.writer.memory_mut()[to..to + chunk.len()].copy_from_slice(chunk);
                 self.at = to;
                 self.in_place = true;
@@ -144,13 +140,11 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
     /// The range of the private buffer into which the next bytes can be read.
     fn room_while_copying(&mut self, want: usize) -> (usize, usize) {
         let (at, len) = (self.at, self.len);
-        let input = private(&mut self.input);
+        let input = self.input.buffer_mut();
         if at > 0 {
-            input.copy_within(at..at + len, 0);
+            input.move_to_start(at..at + len);
         }
-        if input.len() < len + want {
-            input.resize(len + want, 0);
-        }
+        input.hold(len + want, len);
         self.at = 0;
         (len, len + want)
     }
@@ -174,10 +168,4 @@ impl<S: Sink> BatchBuilder<'_, '_, S> {
             }
         }
     }
-}
-
-/// The private buffer, for writing.
-fn private(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
-    // Clones live only as long as a call of the decoder.
-    Arc::get_mut(input).expect("the input buffer is not shared")
 }

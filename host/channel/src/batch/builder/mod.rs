@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pipemill_decode::Bytes;
+use pipemill_decode::{Bytes, InputBuffer};
 use pipemill_source::Object;
 use pipemill_types::{BatchPosition, ObjectIdentity, with_saved};
 
@@ -34,17 +34,43 @@ use crate::{Sink, StopReason};
 /// A smaller read, in bytes, is not worth a system call: the batch leaves instead.
 pub(crate) const MIN_READ: usize = 4 << 10;
 
+/// What a thread keeps from one object to the next: the private buffer, which holds the chunk while
+/// copying.
+pub(crate) struct KeptInput {
+    buffer: Arc<InputBuffer>,
+    /// Whether the next bytes are read into the buffer. Otherwise they are read into the batch's
+    /// memory. `None` before the first object.
+    prefers_copying: Option<bool>,
+}
+
+impl KeptInput {
+    /// Without memory. A chunk will have at most about `max_chunk` bytes.
+    pub(crate) fn new(max_chunk: usize) -> Self {
+        Self { buffer: Arc::new(InputBuffer::new(max_chunk as u64)), prefers_copying: None }
+    }
+
+    fn prefers_copying(&self) -> bool {
+        self.prefers_copying.unwrap_or(false)
+    }
+
+    /// The buffer, for writing.
+    fn buffer_mut(&mut self) -> &mut InputBuffer {
+        // Clones live only as long as a call of the decoder.
+        Arc::get_mut(&mut self.buffer).expect("the input buffer is not shared")
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &(*self.buffer).as_ref()[range]
+    }
+}
+
 /// The chunk of an object that its decoder sees, and the batch that its records go into.
 pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
     writer: &'w mut BatchWriter<'s, S>,
-    /// The private buffer. It holds the chunk while copying.
-    input: Arc<Vec<u8>>,
-    /// Whether the chunk lies in the batch's memory. Otherwise it lies in `input`.
+    input: &'w mut KeptInput,
+    /// Whether the chunk lies in the batch's memory. Otherwise it lies in the private buffer.
     in_place: bool,
-    /// Whether the next bytes are read into `input`. Otherwise they are read into the batch's
-    /// memory.
-    prefers_copying: bool,
-    /// Offset of the chunk in the batch's memory or in `input`.
+    /// Offset of the chunk in the batch's memory or in the private buffer.
     at: usize,
     /// Bytes of the chunk.
     len: usize,
@@ -73,12 +99,11 @@ pub(crate) struct BatchBuilder<'w, 's, S: Sink> {
 
 impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
     /// A builder without a chunk.
-    pub(crate) fn new(writer: &'w mut BatchWriter<'s, S>) -> Self {
+    pub(crate) fn new(writer: &'w mut BatchWriter<'s, S>, input: &'w mut KeptInput) -> Self {
         Self {
             writer,
-            input: Arc::default(),
+            input,
             in_place: true,
-            prefers_copying: false,
             at: 0,
             len: 0,
             object: BatchStart::default(),
@@ -120,6 +145,8 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         self.is_block = object.block.is_some();
         self.object.metadata.clear();
         self.writer.begin_object(object.epoch);
+        // Parts of a plan are long, and most decoders make values of them.
+        self.input.prefers_copying.get_or_insert(object.facts.is_planned);
         self.place_empty_chunk();
     }
 
@@ -255,7 +282,7 @@ impl<'w, 's, S: Sink> BatchBuilder<'w, 's, S> {
         let range = self.at..self.at + self.len;
         match self.writer.memory() {
             Some(memory) if self.in_place => (memory.clone(), range),
-            _ => (self.input.clone(), range),
+            _ => (self.input.buffer.clone(), range),
         }
     }
 
