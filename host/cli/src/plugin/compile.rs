@@ -66,7 +66,8 @@ pub(super) fn main(args: &Args, engine: &Engine) -> Result<ExitCode, ExitCode> {
 }
 
 /// Writes each built-in decoder with its machine code, in the form that `host/builtin/build.rs`
-/// reads. Files that are up to date stay as they are.
+/// reads. Files that are up to date stay as they are. All others depend on the first one, whose
+/// machine code is their dictionary.
 fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode> {
     let failed = |path: &Path, why: io::Error| {
         exit::because(exit::SYSTEM, format!("{} can't be written: {why}", path.display()))
@@ -74,11 +75,13 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
     fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
     let compiler = Precompiler::new().map_err(|why| exit::because(exit::SYSTEM, why))?;
     let version = folder.join("compiler");
-    let is_current = fs::read(&version).is_ok_and(|found| found == compiler.version().as_bytes());
-    for builtin in engine.builtins() {
+    let mut is_current =
+        fs::read(&version).is_ok_and(|found| found == compiler.version().as_bytes());
+    let code_of = |name: &str| folder.join(format!("{name}.code.zst"));
+    for (number, builtin) in engine.builtins().iter().enumerate() {
         let source = folder.join(format!("{}.wasm", builtin.name));
         let packed = folder.join(format!("{}.wasm.zst", builtin.name));
-        let code = folder.join(format!("{}.code.zst", builtin.name));
+        let code = code_of(builtin.name);
         let module = builtin.module();
         if is_current
             && code.exists()
@@ -89,8 +92,18 @@ fn compile_builtins(folder: &Path, engine: &Engine) -> Result<ExitCode, ExitCode
         }
         let unusable = |why| exit::because(exit::DATA, format!("{}: {why}", builtin.name));
         let compiled = compiler.compile(&module).map_err(unusable)?;
-        fs::write(&code, compiled).map_err(|why| failed(&code, why))?;
-        let compressed = Precompiler::compress(&module).map_err(unusable)?;
+        let dictionary = if number == 0 {
+            is_current = false;
+            Vec::new()
+        } else {
+            let first = code_of(engine.builtins()[0].name);
+            let packed =
+                fs::read(&first).map_err(|why| unusable(format!("{}: {why}", first.display())))?;
+            Precompiler::decompress(&packed).map_err(unusable)?
+        };
+        let packed_code = Precompiler::compress(&compiled, &dictionary).map_err(unusable)?;
+        fs::write(&code, packed_code).map_err(|why| failed(&code, why))?;
+        let compressed = Precompiler::compress(&module, &[]).map_err(unusable)?;
         fs::write(&packed, compressed).map_err(|why| failed(&packed, why))?;
         // This file is written last: if it exists, the three are complete.
         fs::write(&source, &*module).map_err(|why| failed(&source, why))?;

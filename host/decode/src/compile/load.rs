@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use pipemill_types::nearest;
 use wasmtime::component::Component;
 
-use crate::compile::builtin::Builtin;
+use crate::compile::builtin::{Builtin, machine_code_of};
 use crate::compile::compiler_process;
 use crate::compile::digest::Digest;
 use crate::compile::machine_code::machine_code;
@@ -198,7 +198,7 @@ fn load_precompiled(engine: &Engine, builtin: &Builtin) -> Option<Component> {
         return None;
     }
     let name = builtin.name;
-    let code = zstd::decode_all(builtin.code)
+    let code = machine_code_of(builtin, engine.builtins)
         .inspect_err(|error| log::debug!("{name} is compiled at start: {error}"))
         .ok()?;
     // SAFETY: `Precompiler` made these bytes, and they are part of this binary. The engine checks

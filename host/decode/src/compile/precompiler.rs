@@ -1,5 +1,6 @@
 //! Compiles plugins to machine code that a binary can embed.
 
+use crate::compile::builtin::{pack, unpack};
 use crate::compile::cache::compatibility;
 use crate::compile::machine_code::machine_code;
 use crate::sandbox::settings::settings;
@@ -60,24 +61,29 @@ impl Precompiler {
         compatibility(&self.0)
     }
 
-    /// The machine code of a plugin, compressed in the form of
-    /// [`Builtin::code`](crate::Builtin::code).
+    /// The machine code of a plugin.
     ///
     /// # Errors
     /// The bytes are not a plugin, or can't be compiled.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
-        Self::compress(&machine_code(&self.0, wasm)?)
+        machine_code(&self.0, wasm)
     }
 
-    /// Compresses a module in the form of [`Builtin::wasm`](crate::Builtin::wasm).
+    /// Compresses machine code in the form of [`Builtin::code`](crate::Builtin::code). The
+    /// dictionary is the code of the first built-in decoder; empty for that one itself. A module in
+    /// the form of [`Builtin::wasm`](crate::Builtin::wasm) has none.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn compress(wasm: &[u8]) -> Result<Vec<u8>, String> {
-        zstd::encode_all(wasm, COMPRESSION_LEVEL).map_err(|why| why.to_string())
+    pub fn compress(bytes: &[u8], dictionary: &[u8]) -> Result<Vec<u8>, String> {
+        pack(bytes, dictionary).map_err(|why| why.to_string())
+    }
+
+    /// What [`compress`](Self::compress) has compressed without a dictionary.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
+        unpack(packed, &[]).map_err(|why| why.to_string())
     }
 }
-
-/// The highest level of zstd that needs no more memory for decompressing. Modules and machine code
-/// shrink to a third; decompressing the largest takes about a millisecond.
-const COMPRESSION_LEVEL: i32 = 19;
