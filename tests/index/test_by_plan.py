@@ -129,6 +129,27 @@ def test_nearly_nothing_of_objects_in_s3_is_read(counted, tmp_path):  # noqa: F8
     assert b"all 3 objects are as they were" in run("index", "check", index).stdout
 
 
+def test_a_number_that_is_wrong_is_found_by_reading(tmp_path):
+    path, index = tmp_path / "a.parquet", tmp_path / "a.index"
+    noise = random.Random(9)
+    pq.write_table(pa.table({"noise": pa.array([noise.randbytes(20) for _ in range(5000)], pa.binary())}), path)
+    data = bytearray(path.read_bytes())
+    # The footer says it of the file and of the row group, as a signed varint.
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    before, after = b"\x90\x4e", b"\x92\x4e"
+    for at in data.index(before, footer), data.rindex(before):
+        data[at : at + 2] = after
+    path.write_bytes(data)
+    pipemill.index(path, index, by_plan=True)
+    assert pq.read_table(index)["records"].to_pylist() == [5001]
+    with pytest.raises(pipemill.DecodeError, match="in row group 0: expected 1 more rows"):
+        with pipemill.open(index) as stream:
+            for _ in stream:
+                pass
+    with pytest.raises(pipemill.DecodeError):
+        pipemill.index(path, index)
+
+
 def test_what_has_no_counts_is_read(tmp_path):
     source = tmp_path / "in"
     source.mkdir()

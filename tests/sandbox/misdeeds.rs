@@ -464,35 +464,6 @@ fn odd_plans_are_followed_as_far_as_they_go() {
     cat("plan-much", "large").with_code(65).says(&["wants to see", "expected at most 33554432"]);
 }
 
-/// An index that is made of plans has what they say; reading finds out.
-#[test]
-fn an_index_of_a_plan_that_lies_is_found_when_it_is_read() {
-    let place = TestDir::new();
-    place.write("input", INPUT);
-    let index = |misdeed: &str| {
-        let (option, out) = (format!("do={misdeed}"), format!("{misdeed}.index"));
-        let mut command = Command::new(pipemill!());
-        command.current_dir(place.folder()).args(["index", "--by-plan", "-d", BAD_PLUGIN]);
-        finish(command.args(["-o", &option, "--out", &out, "input"]))
-    };
-    let cat = |misdeed: &str| {
-        let mut command = Command::new(pipemill!());
-        let index = format!("{misdeed}.index");
-        finish(command.current_dir(place.folder()).args(["cat", "--output", "raw", &index]))
-    };
-    index("plan-count").with_code(0).says(&[" 9 records in 1 object"]);
-    assert_eq!(cat("plan-count").with_code(0).stdout, b"<01234567");
-    for (misdeed, records, found) in [
-        ("plan-count-more", " 10 records", "part 0 of its plan has 6 records, and has found 5"),
-        ("plan-count-last", " 10 records", "part 1 of its plan has 5 records, and has found 4"),
-    ] {
-        index(misdeed).with_code(0).says(&[records]);
-        cat(misdeed).with_code(65).says(&[found]);
-    }
-    // Without a number for each part, the object is read, and the lie is found at once.
-    index("plan-count-fewer").with_code(65).says(&["part 1 of its plan has 3 records"]);
-}
-
 /// Companions lie beside their object, whatever a decoder wants, and its plan has nothing else.
 #[test]
 fn companions_have_the_limits_of_plans() {
