@@ -33,6 +33,7 @@ pub struct PlanMaker {
 pub type TakeCounted = Box<dyn FnMut(&StreamInfo, u64) -> bool + Send>;
 
 /// What becomes of an object.
+#[expect(clippy::large_enum_variant, reason = "most objects are shown")]
 enum Shown {
     Object(Object),
     /// It was taken by its plan.
