@@ -227,6 +227,19 @@ def test_an_index_knows_both_files(tmp_path):
         list(pipemill.cat(index))
 
 
+def test_each_part_of_an_index_knows_both_files(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    count = sum(len(expected(large(data / f"{name}.bin", seed))) for seed, name in enumerate("abc"))
+    parts = [tmp_path / f"{number}.index" for number in range(2)]
+    for number, part in enumerate(parts):
+        pipemill.index(data, part, decoder="megatron", part=(number, 2))
+    done = run("index", "merge", *parts, "--out", tmp_path / "all.index")
+    assert done.returncode == 0, done.stderr
+    with pipemill.Dataset(tmp_path / "all.index") as dataset:
+        assert len(dataset) == count
+
+
 def test_a_restart_notices_another_index(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

@@ -104,22 +104,28 @@ impl Channel {
         if !self.plugin.plans() {
             return;
         }
-        let maker = || PlanMaker {
+        let (of_first, of_own) = (self.plan_maker(), self.plan_maker());
+        let first = match &mut self.learning {
+            Learning::From { source, .. } => Some(source),
+            Learning::FromOwn | Learning::Known(_) => None,
+        };
+        let first = first.map(|source| (source, of_first));
+        for (source, maker) in first.into_iter().chain([(&mut self.source, of_own)]) {
+            if !source.is_planned() {
+                let inner = std::mem::replace(source, Box::new(NoSource));
+                *source = Box::new(Planned::new(inner, maker));
+            }
+        }
+    }
+
+    /// What makes the plans of its objects.
+    pub fn plan_maker(&self) -> PlanMaker {
+        PlanMaker {
             channel: self.name.clone(),
             plugin: self.plugin.clone(),
             options: self.options.clone(),
             limits: self.limits.clone(),
             max_record: self.max_record,
-        };
-        let first = match &mut self.learning {
-            Learning::From { source, .. } => Some(source),
-            Learning::FromOwn | Learning::Known(_) => None,
-        };
-        for source in first.into_iter().chain([&mut self.source]) {
-            if !source.is_planned() {
-                let inner = std::mem::replace(source, Box::new(NoSource));
-                *source = Box::new(Planned::new(inner, maker()));
-            }
         }
     }
 

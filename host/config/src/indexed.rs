@@ -19,8 +19,8 @@ pub struct Indexed {
     /// The fields of the records, with those that are added. Empty if there is no record.
     pub fields: Vec<Field>,
     /// Bytes of all values of all records, with those that are added, and with those of records
-    /// that are skipped.
-    pub value_bytes: u64,
+    /// that are skipped. `None` if the index does not know them.
+    pub value_bytes: Option<u64>,
     /// Identifies the places of the index, on which blocks depend.
     pub places: String,
     /// The objects, without the records that are skipped.

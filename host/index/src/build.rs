@@ -10,6 +10,7 @@ use pipemill_channel::{Channel, ChannelStats, Event, Failure, Observer, Outcome}
 use pipemill_source::{Compression, ListPart, NoSource};
 use pipemill_types::{AddedField, ErrorKind, Fault, Position};
 
+use crate::by_plan::CountedByPlan;
 use crate::noting::{Noting, Older, Reading, Seen};
 use crate::places::{FoundPlaces, Places};
 use crate::root::Root;
@@ -43,6 +44,9 @@ pub struct BuildSettings {
     /// Fields that the index adds to the records, unless a channel names its own. Each object must
     /// have their values.
     pub add_fields: Vec<AddedField>,
+    /// Whether objects are counted by their plans, and not read, if these say how many records each
+    /// part has. Nothing is saved in `progress` then, which is `None`.
+    pub by_plan: bool,
     /// The part of the objects that is read: every `count`-th one, from number `index` on.
     pub part: Option<ListPart>,
 }
@@ -60,7 +64,7 @@ pub fn build(
     let seen = Arc::<Mutex<Vec<Seen>>>::default();
     let errors = Arc::<ErrorCounts>::default();
     channel.observers.push(Box::new(ErrorCounter(errors.clone())));
-    channel.source = Box::new(Noting {
+    let noting = Box::new(Noting {
         inner: std::mem::replace(&mut channel.source, Box::new(NoSource)),
         distance: settings.distance,
         older: Older::of(&settings.older),
@@ -72,6 +76,11 @@ pub fn build(
         added: settings.add_fields.clone(),
         seen: seen.clone(),
     });
+    let counted = CountedByPlan::default();
+    channel.source = match settings.by_plan {
+        true => counted.without(noting, &channel, settings.distance),
+        false => noting,
+    };
     let header = header(&channel, &settings);
     let progress = settings.progress.take();
     let saver =
@@ -90,7 +99,12 @@ pub fn build(
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
     let mut found = sink.looker;
     let progress = found.take_progress();
-    let fields = found.fields.clone().unwrap_or_default();
+    let counts_plans = counted.add_to(&mut found.objects);
+    let by_plan = counts_plans || settings.older.iter().any(|older| older.header.by_plan);
+    // Without a record, no fields have come.
+    let fields = found.fields.clone();
+    let fields = fields.or_else(|| channel.declared_fields().filter(|_| counts_plans));
+    let fields = fields.unwrap_or_default();
     if let Err(fault) = AddedField::after(&fields, &settings.add_fields) {
         let (name, position) = (channel.plugin.name(), Position::epoch(0));
         return Err(Box::new(Failure::new(&channel.name, name, position, fault)));
@@ -107,7 +121,9 @@ pub fn build(
     });
     let header = Header {
         fields: fields.to_vec(),
-        lengths: found.lengths(&settings.older),
+        // Nobody has seen the values.
+        lengths: if by_plan { Vec::new() } else { found.lengths(&settings.older) },
+        by_plan,
         part,
         root: root.0,
         ..header

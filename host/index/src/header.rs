@@ -39,9 +39,14 @@ pub struct Header {
     pub add_fields: Vec<String>,
     /// The fields of the records, with all that was learned.
     pub fields: Vec<Field>,
-    /// The lengths of the values of each field, in the order of the fields. After an update, those
+    /// The lengths of the values of each field, in the order of the fields; empty if they are not
+    /// known. After an update, those
     /// of objects that were replaced or removed are among them.
     pub lengths: Vec<ValueLengths>,
+    /// Whether records of at least one object were counted by its plan: none of them was read, and
+    /// `lengths` is empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_plan: bool,
     /// How the objects are compressed.
     pub compression: Compression,
     /// Whether errors of objects were skipped. Otherwise the index has none.

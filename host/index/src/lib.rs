@@ -2,6 +2,7 @@
 //! of them has, and at which places decoding can begin.
 //!
 //! - `build`: reads all objects of a channel once, and makes their index.
+//! - `by_plan`: objects that are counted by their plans.
 //! - `columns`: reads and writes the columns of the file.
 //! - `error`: errors of index files.
 //! - `file`: the file: Parquet, with a seal that shows damage.
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod by_plan;
 mod columns;
 mod error;
 mod file;

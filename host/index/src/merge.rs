@@ -30,6 +30,10 @@ impl Index {
             add_lengths(&mut header.lengths, &part.header.open_lengths());
         }
         header.lengths.iter_mut().for_each(|one| *one = one.finished());
+        header.by_plan = parts.iter().any(|part| part.header.by_plan);
+        if header.by_plan {
+            header.lengths.clear();
+        }
         Ok(Index::new(header, objects))
     }
 }

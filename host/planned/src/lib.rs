@@ -28,6 +28,6 @@ mod source;
 
 pub use ask::{MAX_PLAN_BYTES, MAX_READ_BYTES};
 pub use plan_cache::KEPT_PLAN_BYTES;
-pub use planner::PlanMaker;
+pub use planner::{PlanMaker, TakeCounted};
 pub use reading::read_for;
 pub use source::Planned;

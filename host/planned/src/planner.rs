@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use pipemill_decode::{Limits, PlanInstance, Plugin};
 use pipemill_source::{Object, SMALL_OBJECT, Source, SourceError, SourceEvent, skip};
-use pipemill_types::{Fault, ObjectFacts, StreamInfo, companions_extension, split_identity};
+use pipemill_types::{
+    Fault, ObjectFacts, StreamInfo, companions_extension, planned_extension, split_identity,
+};
 
 use crate::ask::{Asked, NoPlan, ask};
 use crate::input::{PlannedInput, PlannedObject, Stored};
@@ -25,10 +27,26 @@ pub struct PlanMaker {
     pub max_record: u64,
 }
 
+/// Is told of each object whose plan says how many records each part has: what its stream would be
+/// told, and the number of the object. Returns whether it has taken the object: then no byte of the
+/// parts is read, and the source gives the next one.
+pub type TakeCounted = Box<dyn FnMut(&StreamInfo, u64) -> bool + Send>;
+
+/// What becomes of an object.
+#[expect(clippy::large_enum_variant, reason = "most objects are shown")]
+enum Shown {
+    Object(Object),
+    /// It was taken by its plan.
+    Taken,
+    /// A stop was requested.
+    Stopped,
+}
+
 /// A source, and the decoder that makes the plans of its objects.
 pub(crate) struct Planner {
     pub(crate) inner: Box<dyn Source>,
     maker: PlanMaker,
+    pub(crate) takes: Option<TakeCounted>,
     plans: PlanCache,
     /// Whether the last object was in a store, where reading takes a while.
     pub(crate) is_store: bool,
@@ -36,25 +54,29 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn new(inner: Box<dyn Source>, maker: PlanMaker) -> Self {
-        Self { inner, maker, plans: PlanCache::default(), is_store: false }
+        Self { inner, maker, takes: None, plans: PlanCache::default(), is_store: false }
     }
 
     /// The source's next event. An object is shown as its plan has it, from this byte on.
     pub(crate) fn next(&mut self, offset: u64) -> Result<SourceEvent, SourceError> {
-        match self.inner.next()? {
-            SourceEvent::Object(object) => {
-                self.is_store = object.input.room_ahead().is_some();
-                let planned = self.planned(object, offset)?;
-                Ok(planned.map_or(SourceEvent::End, SourceEvent::Object))
+        loop {
+            let object = match self.inner.next()? {
+                SourceEvent::Object(object) => object,
+                event => return Ok(event),
+            };
+            self.is_store = object.input.room_ahead().is_some();
+            match self.planned(object, offset)? {
+                Shown::Object(object) => return Ok(SourceEvent::Object(object)),
+                Shown::Stopped => return Ok(SourceEvent::End),
+                Shown::Taken => {}
             }
-            event => Ok(event),
         }
     }
 
-    /// The object as its plan has it, from this byte on. `None` if a stop was requested.
-    fn planned(&mut self, object: Object, offset: u64) -> Result<Option<Object>, SourceError> {
+    /// The object as its plan has it, from this byte on.
+    fn planned(&mut self, object: Object, offset: u64) -> Result<Shown, SourceError> {
         let Some(size) = object.facts.size.filter(|_| object.input.range(0..0).is_some()) else {
-            return self.whole(object, offset).map(Some);
+            return self.whole(object, offset).map(Shown::Object);
         };
         if object.companions.len() != self.maker.plugin.companions().rules().len() {
             return Err(self.without_companions(&object));
@@ -69,7 +91,7 @@ impl Planner {
         {
             // A store sends all of a small object at once.
             if input.room_ahead().is_some() && size <= room {
-                let Some(whole) = InMemory::read(input)? else { return Ok(None) };
+                let Some(whole) = InMemory::read(input)? else { return Ok(Shown::Stopped) };
                 size = whole.size();
                 room = room.saturating_sub(size);
                 input = Box::new(whole);
@@ -86,7 +108,7 @@ impl Planner {
                 let info = self.info(epoch, &name, &facts, &key.sizes[1..]);
                 let asked = self.ask(&info, &stored, &key.sizes);
                 let made = match asked.map_err(|why| error(&name, epoch, why))? {
-                    Asked::Stopped => return Ok(None),
+                    Asked::Stopped => return Ok(Shown::Stopped),
                     Asked::Whole => Made::Whole,
                     Asked::Plan(plan) => Made::Plan(Arc::new(plan)),
                 };
@@ -98,10 +120,13 @@ impl Planner {
         let Made::Plan(plan) = made else {
             let input = stored.swap_remove(0).input;
             let object = Object { name, facts, input, companions, ..object };
-            return self.whole(object, offset).map(Some);
+            return self.whole(object, offset).map(Shown::Object);
         };
         facts.size = Some(plan.size());
         (facts.is_planned, facts.parts) = (true, plan.parts().clone());
+        if block.is_none() && self.is_taken(epoch, &name, &facts, object.ordinal) {
+            return Ok(Shown::Taken);
+        }
         let planned = Arc::new(PlannedObject::new(plan, stored));
         let mut input = match block {
             Some(block) => PlannedInput::with_header(planned, block.header.into(), block.offset),
@@ -109,7 +134,17 @@ impl Planner {
         };
         let end = block.and_then(|block| block.end).unwrap_or(u64::MAX);
         input.begin(end).map_err(|error| SourceError { epoch: Some(epoch), ..error })?;
-        Ok(Some(Object { name, facts, input: Box::new(input), companions, ..object }))
+        Ok(Shown::Object(Object { name, facts, input: Box::new(input), companions, ..object }))
+    }
+
+    /// Whether an object is taken by its plan.
+    fn is_taken(&mut self, epoch: u32, name: &str, facts: &ObjectFacts, ordinal: u64) -> bool {
+        if self.takes.is_none() || facts.parts.records().is_none() {
+            return false;
+        }
+        let mut info = self.info(epoch, name, facts, &[]);
+        info.extensions.push(planned_extension());
+        self.takes.as_mut().is_some_and(|takes| takes(&info, ordinal))
     }
 
     /// What the decoder is told of an object that it plans.

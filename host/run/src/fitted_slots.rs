@@ -121,7 +121,7 @@ fn known_bytes(
     resources: &DecoderResources,
 ) -> Option<RecordBytes> {
     let indexed = channel.indexed.as_ref().filter(|_| are_copied(of, resources))?;
-    RecordBytes::known(&indexed.fields, indexed.all.total_records(), indexed.value_bytes)
+    RecordBytes::known(&indexed.fields, indexed.all.total_records(), indexed.value_bytes?)
 }
 
 /// A source of the first objects of another one, in the order of their list.

@@ -155,8 +155,12 @@ fn fields(channel: &config::Channel, header: &Header) -> Result<Vec<Field>, Wron
     all.map(|all| all.to_vec()).map_err(|fault| (fault.message, fault.remedy))
 }
 
-/// Bytes of all values of all of the channel's records, if each has a value of its own.
-fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
+/// Bytes of all values of all of the channel's records, if each has a value of its own. `None` if
+/// the index does not know them.
+fn value_bytes(channel: &config::Channel, index: &Index) -> Option<u64> {
+    if index.header.by_plan {
+        return None;
+    }
     let own: u64 = index.header.lengths.iter().map(|lengths| lengths.sum).sum();
     let added = |field: &AddedField| -> u64 {
         match field {
@@ -167,7 +171,7 @@ fn value_bytes(channel: &config::Channel, index: &Index) -> u64 {
             }
         }
     };
-    own + channel.added_fields.iter().map(added).sum::<u64>()
+    Some(own + channel.added_fields.iter().map(added).sum::<u64>())
 }
 
 /// Checks that the channel decodes as the index was made. Returns the decoder's options.

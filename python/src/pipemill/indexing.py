@@ -28,6 +28,7 @@ def index(
     update: _Path | None = None,
     part: tuple[int, int] | None = None,
     objects_only: bool = False,
+    by_plan: bool = False,
     inventory: str | None = None,
     progress: _Path | None = None,
     workers: int | None = None,
@@ -55,6 +56,9 @@ def index(
     :param part: ``(number, count)``: read one part of the objects, so that several machines share
         the work. ``pipemill index merge`` makes one index of all parts.
     :param objects_only: list the objects alone, and read none of them: the index knows no records.
+    :param by_plan: count the records of objects by the plans that their decoder makes of them, and
+        read none of their records. Objects whose plans don't say how many records they have are
+        read.
     :param inventory: the address of the ``manifest.json`` of an S3 Inventory, from which prefixes
         are listed.
     :param progress: the file in which what was read is saved every so often. If this call is
@@ -93,6 +97,8 @@ def index(
         words.append("--skip-errors")
     if objects_only:
         words.append("--objects-only")
+    if by_plan:
+        words.append("--by-plan")
     words += ["--", *(os.fspath(one) for one in sources)]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:

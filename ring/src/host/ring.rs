@@ -29,6 +29,10 @@ const MAX_UNSENT_ENDS: usize = 64;
 /// The name that a consumer sends is cut to this many characters.
 const MAX_CLIENT_CHARS: usize = 200;
 
+/// After so many batches, one more slot than were needed is reserved: a run that goes on for long
+/// has all of its memory soon, and does not find out late that it can't have it.
+const BATCHES_PER_RESERVED_SLOT: usize = 16;
+
 /// A channel's ring. One thread takes memory and grants it, other threads may fill what it took,
 /// and any thread may ask.
 ///
@@ -47,6 +51,8 @@ pub struct Ring {
     extra_slots: u32,
     /// Upper bound of the number of extra slots that are being filled.
     pub(super) extra_filled: AtomicU32,
+    /// How often a slot's memory was needed.
+    taken: AtomicUsize,
     /// The fields, and the encoded SCHEMA message. They are set once.
     schema: OnceLock<(Vec<Field>, Vec<u8>)>,
     /// Number of fields whose values are strings. It is set before the fields are.
@@ -89,7 +95,8 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Makes the ring and reserves all of its memory.
+    /// Makes the ring and reserves the memory of its first slot. That of others is reserved when
+    /// they are first filled.
     ///
     /// # Errors
     /// [`RingError::Config`] if a setting is outside of its range, [`RingError::Memory`] if the
@@ -125,6 +132,7 @@ impl Ring {
         let bytes = all.check()?;
         let slots_taken = budget.take(bytes as u64).map_err(MemoryError::from)?;
         let memory = RingMemory::create(&format!("pipemill:{}", config.channel), bytes)?;
+        memory.reserve(config.slot_bytes)?;
         Ok(Arc::new(Ring {
             state: Mutex::new(RingState::new(&all)),
             config,
@@ -134,6 +142,7 @@ impl Ring {
             slots,
             extra_slots,
             extra_filled: AtomicU32::new(0),
+            taken: AtomicUsize::new(0),
             schema: OnceLock::new(),
             strings: AtomicUsize::new(0),
             delivery: OnceLock::new(),
@@ -483,6 +492,14 @@ impl Ring {
         Some(slot)
     }
 
+    /// Reserves the memory of a slot that was taken, if it was not yet.
+    pub(super) fn reserve(&self, slot: SlotId) -> Result<(), RingError> {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let in_step = (taken / BATCHES_PER_RESERVED_SLOT).min(self.slots as usize);
+        let slots = in_step.max(slot as usize + 1);
+        Ok(self.memory.reserve(slots * self.config.slot_bytes)?)
+    }
+
     /// # Safety
     /// As for [`RingMemory::part`]: the caller has taken this slot from the table.
     #[expect(clippy::mut_from_ref, reason = "slots are lent apart from each other")]
@@ -785,4 +802,80 @@ pub(super) fn interrupt(state: &RingState) -> Option<Interrupt> {
 fn bytes_in_state(fields: &[Field]) -> usize {
     let text = schema_extension(fields).map(|(_, text)| text).unwrap_or_default();
     serde_json::to_string(&text).map_or(0, |text| text.len())
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use pipemill_types::HUGE_PAGE;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::host::BatchInfo;
+
+    const SLOTS: u32 = 6;
+
+    fn ring(slot_bytes: usize) -> Ring {
+        let ring = Ring::new(RingConfig {
+            channel: "test".into(),
+            slots: SLOTS,
+            slot_bytes,
+            dedicated: 1,
+            credits: 1,
+            mode: Mode::Share,
+            consumers: 1,
+        });
+        let ring = Arc::into_inner(ring.expect("there is memory")).expect("nobody else has it");
+        ring.set_schema(Vec::new()).expect("no field");
+        ring
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        /// No slot is written before its memory is there, and no memory is taken long before.
+        #[test]
+        fn memory_is_reserved_as_far_as_slots_were_filled(
+            pages in prop_oneof![Just(1_usize), Just(3), Just(600)],
+            holds in proptest::collection::vec(0_usize..SLOTS as usize, 1..40),
+        ) {
+            let slot_bytes = pages * 4096;
+            let ring = Arc::new(ring(slot_bytes));
+            let mut held = Vec::new();
+            let mut most = 1;
+            for (taken, hold) in holds.into_iter().enumerate() {
+                held.truncate(hold);
+                let mut writer = ring.acquire().unwrap();
+                writer.payload().fill(taken as u8);
+                held.push(writer);
+                most = most.max(held.len()).max(taken / BATCHES_PER_RESERVED_SLOT);
+                let (least, allocated) = (most * slot_bytes, ring.memory.allocated());
+                let limit = least.next_multiple_of(HUGE_PAGE).min(SLOTS as usize * slot_bytes);
+                prop_assert!((least..=limit).contains(&allocated), "{allocated} for {most} slots");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_run_has_all_of_its_memory() {
+        let ring = Arc::new(ring(HUGE_PAGE));
+        for _ in 0..=SLOTS as usize * BATCHES_PER_RESERVED_SLOT {
+            drop(ring.acquire().unwrap());
+        }
+        assert_eq!(ring.memory.allocated(), SLOTS as usize * HUGE_PAGE);
+    }
+
+    #[test]
+    fn a_slot_without_memory_is_an_error_and_stays_free() {
+        let mut ring = ring(HUGE_PAGE);
+        ring.memory.grant_nothing();
+        let ring = Arc::new(ring);
+        let first = ring.acquire().expect("it was reserved at the start");
+        for _ in 0..2 {
+            let error = ring.acquire().map(drop).unwrap_err();
+            assert!(error.to_string().contains("shared memory: reserving it failed"), "{error}");
+            assert!(ring.try_acquire().is_none());
+        }
+        first.grant(&BatchInfo::default(), &[]).expect("the ring still works");
+        let free = ring.lock().table.slot_counts().free;
+        assert_eq!(free, SLOTS - 1);
+    }
 }

@@ -90,20 +90,21 @@ impl Ring {
     /// [`Interrupt::Stop`](super::Interrupt::Stop) after [`stop`](Ring::stop).
     /// [`Interrupt::EndEpoch`](super::Interrupt::EndEpoch) if consumers have requested to skip the
     /// rest of the epoch; this also ends a wait at once, because these consumers may hold every
-    /// slot while they wait for the epoch's end.
+    /// slot while they wait for the epoch's end. [`WriteError::Failed`] if the slot is filled for
+    /// the first time, and the kernel does not grant its memory.
     pub fn acquire(self: &Arc<Ring>) -> Result<Writer, WriteError> {
         if self.has_fewer_slots() {
             return self.acquire_fitted();
         }
         let slot = self.take(Wanted::Slot)?;
-        Ok(self.writer(slot, Memory::Slot(slot), false))
+        Ok(self.slot_writer(slot, false)?)
     }
 
     /// As [`acquire`](Ring::acquire), without waiting. `None` where no slot is free, or where
     /// [`acquire`](Ring::acquire) would fail.
     pub fn try_acquire(self: &Arc<Ring>) -> Option<Writer> {
         let slot = self.try_take()?;
-        Some(self.writer(slot, Memory::Slot(slot), false))
+        self.slot_writer(slot, false).ok()
     }
 
     /// A free extra slot, for a batch that comes after those that are being filled. `None` where
@@ -112,7 +113,14 @@ impl Ring {
     /// of the next batch or of consumers.
     pub fn acquire_extra(self: &Arc<Ring>) -> Option<Writer> {
         let slot = self.take_extra()?;
-        Some(self.writer(slot, Memory::Slot(slot), true))
+        self.slot_writer(slot, true).ok()
+    }
+
+    fn slot_writer(self: &Arc<Ring>, slot: SlotId, is_extra: bool) -> Result<Writer, RingError> {
+        // If there is no memory, dropping this frees the slot.
+        let writer = self.writer(slot, Memory::Slot(slot), is_extra);
+        self.reserve(slot)?;
+        Ok(writer)
     }
 
     fn writer(self: &Arc<Ring>, slot: SlotId, memory: Memory, is_extra: bool) -> Writer {
@@ -145,7 +153,7 @@ impl Writer {
         payload_bytes: usize,
     ) -> Result<Writer, WriteError> {
         if !ring.is_dedicated(slot) {
-            return Ok(ring.writer(slot, Memory::Slot(slot), false));
+            return Ok(ring.slot_writer(slot, false)?);
         }
         // If the buffer can't be made, dropping this frees the slot.
         let mut writer = ring.writer(slot, Memory::None, false);

@@ -4,19 +4,18 @@
 //! The kernel writes the bytes of a pipe or a file through the host's mapping of a slot, a decoder
 //! reads them through its own, and a consumer through a third one. With pages of 4 KiB, each
 //! mapping of a slot of 4 MiB has 1,024 translations, and 64 page faults when it is new. A
-//! decoder's mapping is new for each object. With huge pages, it has two of both. They are cleared
-//! twice as fast, too.
+//! decoder's mapping is new for each object. With huge pages, it has two of both. To allocate,
+//! clear and free them takes a tenth of the processor's time, too.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::mman::{MmapAdvise, madvise};
+use nix::time::{ClockId, clock_gettime};
 use pipemill_types::HUGE_PAGE;
 
 use super::{Mapping, MemoryError, PAGE, failed};
@@ -26,10 +25,36 @@ use super::{Mapping, MemoryError, PAGE, failed};
 const POPULATE_STEP: usize = 128 << 10;
 /// From `linux/mman.h`, since Linux 6.1. The C library musl does not have it.
 const MADV_COLLAPSE: i32 = 25;
-/// Usual upper limit of the time for a huge page. The kernel clears it in a quarter of a
-/// millisecond. It takes many times that if the kernel must first make room in one piece, or if a
+/// Usual upper limit of the processor's time for a huge page. The kernel clears it in a quarter of
+/// a millisecond. It takes many times that if the kernel must first make room in one piece, or if a
 /// hypervisor must find the memory: pages of the usual size are faster then.
 const USUAL_TIME: Duration = Duration::from_micros(500);
+/// Extra time of the processor that the huge pages of one request may take.
+const MAX_DELAY: Duration = Duration::from_millis(1);
+/// A request that takes so many times as long by the clock, since it waits for the kernel or since
+/// other threads have the processor, is late, too.
+const MAX_WAITING: u32 = 16;
+
+/// The time that a request for huge pages takes.
+struct Stopwatch {
+    begun: Instant,
+    cpu: Duration,
+}
+
+/// The time that the processor has spent for this thread.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self { begun: Instant::now(), cpu: cpu_time() }
+    }
+
+    fn is_past(&self, limit: Duration) -> bool {
+        cpu_time().saturating_sub(self.cpu) > limit || self.begun.elapsed() > limit * MAX_WAITING
+    }
+}
 
 /// The part of a mapping whose pages are huge.
 pub(super) struct HugePart {
@@ -82,35 +107,36 @@ fn allocate(fd: impl AsFd, from: usize, to: usize) -> Result<(), Errno> {
 }
 
 impl Mapping {
-    /// Allocates the memory from `from` to the mapping's end: in huge pages, until they have taken
-    /// `max_delay` more than usual. `None` means without them. `fd` is the descriptor of the
+    /// Allocates the memory from `from` to `to`, in huge pages if `backoff` says so and the kernel
+    /// provides them in time. Returns the end of the huge pages. `fd` is the descriptor of the
     /// mapping's file, which is as long as the mapping, and has no memory there.
     pub(super) fn reserve(
         &self,
         fd: impl AsFd,
         from: usize,
-        max_delay: Option<Duration>,
-    ) -> Result<HugePart, MemoryError> {
-        let huge = match max_delay {
-            Some(max_delay) => self.reserve_huge(&fd, from, max_delay),
-            None => HugePart { end: from, was_late: false },
-        };
-        if huge.end < self.bytes {
-            allocate(&fd, huge.end, self.bytes).map_err(failed("reserving it", self.bytes))?;
+        to: usize,
+        backoff: &Backoff,
+    ) -> Result<usize, MemoryError> {
+        let mut huge = HugePart { end: from, was_late: false };
+        if backoff.is_due() {
+            huge = self.reserve_huge(&fd, from, to, MAX_DELAY);
+            if huge.end > from || huge.was_late {
+                backoff.tried(huge.was_late);
+            }
         }
-        Ok(huge)
+        if huge.end < to {
+            allocate(&fd, huge.end, to).map_err(failed("reserving it", self.bytes))?;
+        }
+        Ok(huge.end)
     }
 
-    /// Allocates as many huge pages as the kernel provides in time.
-    fn reserve_huge(&self, fd: impl AsFd, from: usize, max_delay: Duration) -> HugePart {
-        let begun = Instant::now();
+    /// Allocates as many huge pages as the kernel provides without more than `max_delay`.
+    fn reserve_huge(&self, fd: impl AsFd, from: usize, to: usize, max_delay: Duration) -> HugePart {
+        let watch = Stopwatch::start();
         let mut end = from;
         let mut in_time = max_delay;
         // Only a whole huge page of the file can be one.
-        while end.is_multiple_of(HUGE_PAGE)
-            && self.bytes - end >= HUGE_PAGE
-            && begun.elapsed() <= in_time
-        {
+        while end.is_multiple_of(HUGE_PAGE) && to - end >= HUGE_PAGE && !watch.is_past(in_time) {
             // The kernel makes no huge page from memory that has no page at all.
             let first_page = allocate(&fd, end, end + PAGE);
             if first_page.and_then(|()| self.collapse(end)).is_err() {
@@ -119,7 +145,7 @@ impl Mapping {
             end += HUGE_PAGE;
             in_time += USUAL_TIME;
         }
-        HugePart { end, was_late: begun.elapsed() > in_time }
+        HugePart { end, was_late: watch.is_past(in_time) }
     }
 
     /// Converts the memory at `from` to one huge page.
@@ -133,30 +159,21 @@ impl Mapping {
         Errno::result(done).map(drop)
     }
 
-    /// Makes the pages of this range present, so that writing to them causes no page faults. Linux
-    /// before 5.14 can't do this.
-    pub(super) fn populate(&self, from: usize, bytes: usize) -> Result<(), Errno> {
-        assert!(from <= self.bytes && bytes <= self.bytes - from);
-        // SAFETY: the range lies within the mapping, and its contents do not change.
-        unsafe { madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE) }
-    }
-}
-
-/// Makes the pages of a mapping present, from `from` on, in a thread: the mapping is in use
-/// meanwhile. A writer that is faster takes one page fault for each page, which costs it no more
-/// than waiting for this.
-pub(super) fn populate_in_background(map: &Arc<Mapping>, from: usize) {
-    let (map, bytes) = (Arc::downgrade(map), map.bytes);
-    let work = move || {
-        for from in (from..bytes).step_by(POPULATE_STEP) {
-            let Some(map) = map.upgrade() else { return };
-            if map.populate(from, POPULATE_STEP.min(bytes - from)).is_err() {
+    /// Makes the pages from `from` to `to` present, so that writing to them causes no page faults.
+    /// Linux before 5.14 can't do this: each page becomes present when it is first written.
+    pub(super) fn populate(&self, from: usize, to: usize) {
+        assert!(from <= to && to <= self.bytes);
+        for from in (from..to).step_by(POPULATE_STEP) {
+            let bytes = POPULATE_STEP.min(to - from);
+            // SAFETY: the range lies within the mapping, and its contents do not change.
+            let done = unsafe {
+                madvise(self.start.byte_add(from), bytes, MmapAdvise::MADV_POPULATE_WRITE)
+            };
+            if done.is_err() {
                 return;
             }
         }
-    };
-    // If no thread can be started, each page becomes present when it is first written.
-    let _ = thread::Builder::new().name("ring-pages".into()).spawn(work);
+    }
 }
 
 #[cfg(test)]
@@ -176,12 +193,10 @@ mod tests {
         fn all_memory_is_allocated_and_keeps_its_place_in_the_file(
             pages in 1..3 * HUGE_PAGE / PAGE,
             had in 0..2 * HUGE_PAGE / PAGE,
-            max_delay in prop_oneof![
-                Just(None),
-                Just(Some(Duration::ZERO)),
-                Just(Some(Duration::from_secs(60))),
-            ],
+            tries in any::<bool>(),
         ) {
+            let backoff = Backoff::new();
+            backoff.tried(!tries);
             let (bytes, had) = (pages * PAGE, had.min(pages - 1) * PAGE);
             let fd = memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap();
             allocate(&fd, 0, had.max(1)).unwrap();
@@ -189,9 +204,10 @@ mod tests {
             let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
             let map = Mapping::new(&fd, bytes, access).unwrap();
             prop_assert!(bytes < HUGE_PAGE || map.start.addr().get().is_multiple_of(HUGE_PAGE));
-            let huge = map.reserve(&fd, had, max_delay).unwrap();
-            prop_assert!((had..=bytes).contains(&huge.end));
-            prop_assert!(max_delay.is_some() || huge.end == had);
+            let huge_end = map.reserve(&fd, had, bytes, &backoff).unwrap();
+            prop_assert!((had..=bytes).contains(&huge_end));
+            prop_assert!(tries || huge_end == had);
+            map.populate(huge_end, bytes);
             let allocated = fstat(&fd).unwrap().st_blocks as usize * 512;
             prop_assert!(allocated >= bytes, "{} of {} bytes", allocated, bytes);
             let other = Mapping::new(&fd, bytes, ProtFlags::PROT_READ).unwrap();

@@ -2,26 +2,21 @@
 //! for everybody else.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::ProtFlags;
 use nix::unistd::ftruncate;
-use pipemill_types::{MemoryBudget, SharedFile, TakenMemory};
+use pipemill_types::{HUGE_PAGE, MemoryBudget, SharedFile, TakenMemory};
 
-use super::pages::{Backoff, populate_in_background};
+use super::pages::Backoff;
 use super::{Mapping, MemoryError, PAGE, failed};
 
 /// In bytes. A dedicated buffer grows by at least this much, and at least by a quarter of its size,
 /// because growing costs system calls.
 const MIN_GROWTH: usize = 1 << 20;
-/// Extra time that huge pages of a ring may take. A ring is made once.
-const RING_DELAY: Duration = Duration::from_millis(10);
-/// The same for a dedicated buffer. There is one for each batch that fits into no slot.
-const DEDICATED_DELAY: Duration = Duration::from_millis(1);
-
 /// Whether dedicated buffers get huge pages.
 static DEDICATED_BACKOFF: Backoff = Backoff::new();
 
@@ -49,26 +44,51 @@ fn seal(fd: impl AsFd, bytes: usize) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// The ring's memory in the host: writable here, sealed for everybody else.
+/// The ring's memory in the host: writable here, sealed for everybody else. It is reserved from its
+/// start on, as far as it has been needed: most of the time that a host takes to start would be for
+/// pages that a small input never needs.
 pub(crate) struct RingMemory {
     file: Arc<SharedFile>,
-    map: Arc<Mapping>,
+    map: Mapping,
+    /// The end of the reserved part.
+    reserved: AtomicUsize,
+    /// Whether the next pages are tried as huge ones. One thread reserves at a time.
+    backoff: Mutex<Backoff>,
 }
 
 impl RingMemory {
-    /// `bytes` bytes of zeroed memory, all of it reserved. Pages that are not huge become present
-    /// in the background.
+    /// `bytes` bytes of zeroed memory, none of it reserved.
     pub(crate) fn create(name: &str, bytes: usize) -> Result<RingMemory, MemoryError> {
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
-        let huge_end = map.reserve(&fd, 0, Some(RING_DELAY))?.end;
         seal(&fd, bytes)?;
-        let map = Arc::new(map);
-        if huge_end < bytes {
-            populate_in_background(&map, huge_end);
+        let file = Arc::new(SharedFile { fd, bytes: bytes as u64, most: bytes as u64 });
+        Ok(RingMemory {
+            file,
+            map,
+            reserved: AtomicUsize::new(0),
+            backoff: Mutex::new(Backoff::new()),
+        })
+    }
+
+    /// Reserves everything before `end`, and makes it present. Memory must be reserved before it is
+    /// written: a lack of memory is an error here, and would be SIGBUS there.
+    ///
+    /// # Errors
+    /// The kernel does not grant the memory. A later call tries again.
+    pub(crate) fn reserve(&self, end: usize) -> Result<(), MemoryError> {
+        if end <= self.reserved.load(Ordering::Acquire) {
+            return Ok(());
         }
-        let bytes = bytes as u64;
-        Ok(RingMemory { file: Arc::new(SharedFile { fd, bytes, most: bytes }), map })
+        let backoff = self.backoff.lock().expect("no code under this lock panics");
+        let from = self.reserved.load(Ordering::Relaxed);
+        if from < end {
+            let to = end.next_multiple_of(HUGE_PAGE).min(self.map.bytes);
+            let huge_end = self.map.reserve(self.fd(), from, to, &backoff)?;
+            self.map.populate(huge_end, to);
+            self.reserved.store(to, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// The descriptor to hand out. It is sealed, so it gives read access only.
@@ -81,7 +101,7 @@ impl RingMemory {
         &self.file
     }
 
-    /// A part of the memory, for writing.
+    /// A part of the memory, for writing. It is [reserved](RingMemory::reserve).
     ///
     /// # Panics
     /// If the part is not within the memory.
@@ -112,6 +132,23 @@ impl RingMemory {
     }
 }
 
+#[cfg(test)]
+impl RingMemory {
+    /// Bytes that the kernel has allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        let stat = nix::sys::stat::fstat(self.fd()).expect("it is open");
+        stat.st_blocks as usize * 512
+    }
+
+    /// From now on, the kernel grants no memory: the descriptor is one for reading.
+    pub(crate) fn grant_nothing(&mut self) {
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
+        let fd = std::fs::File::open(path).expect("it can be read").into();
+        self.file = Arc::new(SharedFile { fd, bytes: self.file.bytes });
+    }
+}
+
 /// A dedicated buffer: a memfd for a batch that fits into no slot. It grows while it is filled for
 /// the first time, and is sealed then. The host can still write to it, and does so when nobody
 /// reads the batch any more: new memory would cost several times as much as reused memory.
@@ -125,16 +162,6 @@ pub(crate) struct DedicatedBuffer {
     is_sealed: bool,
 }
 
-/// Allocates the memory from `from` on. Returns the end of its huge pages.
-fn reserve_dedicated(map: &Mapping, fd: impl AsFd, from: usize) -> Result<usize, MemoryError> {
-    let is_due = DEDICATED_BACKOFF.is_due();
-    let huge = map.reserve(fd, from, is_due.then_some(DEDICATED_DELAY))?;
-    if huge.end > from || huge.was_late {
-        DEDICATED_BACKOFF.tried(huge.was_late);
-    }
-    Ok(huge.end)
-}
-
 impl DedicatedBuffer {
     /// At least `bytes` bytes of zeroed memory, which count in this budget.
     pub(crate) fn create(
@@ -146,10 +173,8 @@ impl DedicatedBuffer {
         let taken = budget.take(bytes as u64)?;
         let fd = create(name)?;
         let map = map_whole(&fd, bytes)?;
-        let huge_end = reserve_dedicated(&map, &fd, 0)?;
-        // The pages are made present in the foreground, because all of them are written soon.
-        // Without it, each page becomes present when it is first written.
-        let _ = map.populate(huge_end, bytes - huge_end);
+        let huge_end = map.reserve(&fd, 0, bytes, &DEDICATED_BACKOFF)?;
+        map.populate(huge_end, bytes);
         Ok(DedicatedBuffer { fd: Arc::new(fd), map, taken, is_sealed: false })
     }
 
@@ -183,7 +208,7 @@ impl DedicatedBuffer {
         self.taken.resize(new as u64)?;
         // The old mapping is dropped only now, when nothing can fail any more.
         let map = map_whole(&*self.fd, new)?;
-        reserve_dedicated(&map, &*self.fd, old)?;
+        map.reserve(&*self.fd, old, new, &DEDICATED_BACKOFF)?;
         self.map = map;
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Channel {
     /// # Errors
     /// The first objects can't be read or decoded, or the run is being stopped.
     pub(crate) fn learn(&mut self) -> Result<Option<Arc<[Field]>>, StopReason> {
-        if matches!(self.learning, Learning::From { .. }) && self.declares_fields() {
+        if matches!(self.learning, Learning::From { .. }) && self.declared_fields().is_some() {
             self.learning = Learning::FromOwn;
         }
         self.expect_list_of_state()?;
@@ -93,16 +93,16 @@ impl Channel {
         })
     }
 
-    /// Whether the decoder declares the fields before it has seen a byte: then there is nothing to
-    /// learn.
-    fn declares_fields(&self) -> bool {
+    /// The fields that the decoder declares before it has seen a byte: then there is nothing to
+    /// learn. `None` if it declares none.
+    pub fn declared_fields(&self) -> Option<Arc<[Field]>> {
         let info = StreamInfo {
             channel: self.name.clone(),
             max_record: self.max_record,
             ..StreamInfo::default()
         };
         let opened = Stream::open(&self.plugin, &self.options, &info, &self.limits);
-        opened.is_ok_and(|stream| stream.schema().is_some())
+        opened.ok().and_then(|stream| stream.schema().cloned())
     }
 }
 

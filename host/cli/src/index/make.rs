@@ -68,6 +68,10 @@ pub(super) struct MakeArgs {
         "decoder", "options", "part", "skip_errors", "max_record", "distance", "workers",
     ])]
     objects_only: bool,
+    /// Count the records of objects by the plans that their decoder makes of them, and read none of
+    /// their records. Objects whose plans don't say how many records they have are read
+    #[arg(long, conflicts_with_all = ["objects_only", "skip_errors", "progress"])]
+    by_plan: bool,
     /// Take the lists of prefixes in S3 from this inventory: the address of its manifest.json
     #[arg(long, value_name = "ADDRESS", value_parser = inventory)]
     inventory: Option<Address>,
@@ -145,13 +149,15 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     let names: Vec<_> = sources.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let reading = read_for(plugin.as_ref().map(|ready| &ready.plugin), args.reading());
     let source: Box<dyn Source> =
-        Box::new(Paths::new(sources, reading, args.s3.access(), stop.clone()));
+        Box::new(Paths::new(sources, reading.clone(), args.s3.access(), stop.clone()));
     let found = match plugin {
         Some(ready) => DecodedSource::new(ready, source),
         None => find_decoder(&engine, source, &args.options, true)?,
     };
     let progress = match older {
         Some(_) => None,
+        // It is quick.
+        None if args.by_plan => None,
         None => progress::open(&args, &out, &found, &names),
     };
     let older = match (&older, &progress) {
@@ -167,6 +173,7 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
         distance: args.distance,
         older: older.clone(),
         progress,
+        by_plan: args.by_plan,
         part: args.part,
         add_fields: args.add_fields.clone(),
     };
@@ -176,9 +183,10 @@ pub(super) fn main(args: MakeArgs, builtins: Builtins) -> Result<(), ExitCode> {
     };
     args.max_errors = args.max_errors.saturating_sub(skipped);
     let mut channel = channel(&args, found);
-    if args.part.is_some() {
-        // All parts learn from the same objects.
-        let first = Paths::new(first, args.reading(), args.s3.access(), stop);
+    if args.part.is_some() || args.by_plan {
+        // All parts learn from the same objects. Those that are counted by their plans have no
+        // record from which to learn.
+        let first = Paths::new(first, reading, args.s3.access(), stop);
         channel.learning = Learning::From { source: Box::new(first), lists_all: false };
     }
     if let Some(older) = older.iter().find(|older| !older.header.fields.is_empty()) {
@@ -235,6 +243,11 @@ fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Olde
         let why = format!("the index adds the field `{word}`, which this version does not know");
         exit::because(exit::USAGE, why)
     })?;
+    if args.by_plan && header.skips_errors {
+        let why = "--by-plan reads no record, and the index was made with --skip-errors: leave \
+                   --by-plan out";
+        return Err(exit::because(exit::USAGE, why));
+    }
     let args = MakeArgs {
         add_fields,
         sources: header.sources.iter().map(OsString::from).collect(),
@@ -242,6 +255,7 @@ fn of_older(args: &MakeArgs, name: &OsStr, storage: &mut Storage) -> Result<Olde
         decoder: Some(header.decoder.clone()),
         options,
         skip_errors: header.skips_errors,
+        by_plan: args.by_plan || header.by_plan,
         max_record: header.max_record,
         ..args.clone()
     };

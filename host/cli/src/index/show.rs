@@ -63,7 +63,15 @@ fn summary(index: &Index) {
     for (name, value) in options {
         say!("option   {name} = {}", Printable::line(value));
     }
-    for (field, lengths) in fields.iter().zip(lengths) {
+    if header.by_plan {
+        say!("counted  by the plans of objects, whose records were not read");
+    }
+    for (number, field) in fields.iter().enumerate() {
+        let name = Printable::name(&field.name);
+        let Some(lengths) = lengths.get(number) else {
+            say!("field    {name}  {}", table::type_name(field));
+            continue;
+        };
         let sizes = match (lengths.min, lengths.max) {
             (min, max) if min == max => format!("{max} bytes"),
             (min, max) => format!("{min} to {max} bytes"),
@@ -72,7 +80,6 @@ fn summary(index: &Index) {
             0 => String::new(),
             count => format!(", null in {}", HumanCount(count)),
         };
-        let name = Printable::name(&field.name);
         say!("field    {name}  {}  {sizes}{absent}", table::type_name(field));
     }
     added(header);

@@ -151,6 +151,12 @@ impl Stream {
         self.restart
     }
 
+    /// As [`restart`](Self::restart), for the place at which the stream began: what the decoder has
+    /// said in `open`.
+    pub fn restart_at_start(&self) -> Option<u64> {
+        self.instance.store.data().metadata.restart()
+    }
+
     /// Asks the decoder what another stream must know to go on at the end of the bytes that the
     /// last call of [`decode`](Self::decode) consumed, without an error and without `more`. `None`
     /// if it can't go on there, or if the decoder saves no state.
