@@ -38,6 +38,9 @@ _SPAN = 1 << 30
 #: The whole payload is copied if it has at most this many times the bytes of a field's strings.
 _SMALL_MULTIPLE = 1.25
 
+#: Memory of Arrow's usual pool is cleared in huge pages first, which takes longer than the copies.
+_POOL = pa.system_memory_pool()
+
 
 def record_batch(batch: Batch, copies: Copies | None = None) -> Any:
     """The batch as a ``pyarrow.RecordBatch``. It holds the batch's memory as long as one of its
@@ -248,7 +251,8 @@ class _Columns:
         parts = self._parts(self._in_slot(0, len(self._raw)))
         kept = [valid, pa.py_buffer(views), *parts]
         strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, nulls)
-        packed = strings.cast(pa.binary()).cast(pa.binary_view())
+        joined = strings.cast(pa.binary(), memory_pool=_POOL)
+        packed = joined.cast(pa.binary_view(), memory_pool=_POOL)
         return pa.Array.from_buffers(kind, len(lengths), packed.buffers(), nulls)
 
     def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
