@@ -1,6 +1,7 @@
-"""The CPU time of a table for a library: ``tables.py LIBRARY FILE DECODER OPTIONS``, where the options are JSON. ``numpy``
-has the columns of each batch as arrays, and of text the places, and keeps nothing. The others take the stream as Arrow.
-The program and its host count, for the second of two readings. Prints the number of records and the seconds.
+"""The CPU time of a table for a library: ``tables.py LIBRARY FILE DECODER OPTIONS``, where the options are JSON.
+
+``numpy`` has the columns of each batch as arrays, and of text the places, and keeps nothing. The others take the stream as
+Arrow. The program and its host count, for the second of two readings. Prints the number of records and the seconds.
 """
 
 import json
