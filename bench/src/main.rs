@@ -2,7 +2,7 @@
 //! run, on data in the page cache.
 //!
 //! Prints a table, and writes it as JSON to `target/bench/report.json`. Arguments select the parts
-//! to run (`decode`, `fifo`, `python`, `s3`, `latency`, `shuffle`, `batches`, `resume`,
+//! to run (`decode`, `fifo`, `python`, `tables`, `s3`, `latency`, `shuffle`, `batches`, `resume`,
 //! `operate`, `loaders`). Without arguments, all except for `loaders` run.
 //!
 //! `pipemill-bench scaling` measures for `make bench-scaling`, `pipemill-bench read` is a reader of
@@ -27,6 +27,7 @@ mod s3;
 mod scaling;
 mod shuffle;
 mod stages;
+mod tables;
 
 use anyhow::Result;
 
@@ -56,6 +57,9 @@ fn main() -> Result<()> {
     }
     if wanted("python") {
         python::measure(&paths, &mut report)?;
+    }
+    if wanted("tables") {
+        tables::measure(&paths, &mut report)?;
     }
     if wanted("s3") {
         s3::measure(&paths, &mut report)?;

@@ -195,3 +195,39 @@ def test_bfloat16_has_the_type_of_ml_dtypes(path: str, monkeypatch: pytest.Monke
                 assert x[1]["bits"] == 0x3F80
                 assert list(batch) == list(range(20)), "single numbers are floats"
             del x
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_in_several_pieces_are_copied_as_row_by_row(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    size = int(random.choice([1, 2, 4, 8]))
+    raw = random.integers(0, 256, 60_000, "u1")
+    raw.flags.writeable = False
+    step, offsets = size + int(random.integers(0, 20)), []
+    for _ in range(int(random.integers(1, 90))):
+        rows = int(random.integers(1, 20))
+        first = int(random.integers(0, len(raw) - step * rows))
+        if random.random() < 0.1:
+            step = size + int(random.integers(0, 20))
+            first = min(first, len(raw) - step * rows)
+        offsets += range(first, first + step * rows, step)
+    offsets = np.array(offsets, "<u4")
+    pieces = arrays.pieces_of(offsets, size, len(raw))
+    if pieces is not None:
+        rows_of = [range(one[2], one[2] + one[3] * (one[1] - one[0]), one[3]) for one in pieces]
+        assert [row for one in rows_of for row in one] == offsets.tolist()
+    found = arrays.dense_array(raw, offsets, size, f"uint{8 * size}", ())
+    expected = [raw[at : at + size].tobytes() for at in offsets.tolist()]
+    assert [one.tobytes() for one in found] == expected and not found.flags.writeable
+
+
+def test_rows_outside_of_the_payload_are_no_pieces() -> None:
+    """Also where the steps of 32 bits look even."""
+    step = 1 << 26
+    rows = np.arange(200, dtype="u8") * step
+    assert arrays.pieces_of(rows.astype("<u4"), 8, 1 << 32) is None
+    series = np.arange(200, dtype="<u4") * 8
+    assert arrays.pieces_of(series, 8, 1600) == [(0, 200, 0, 8)]
+    assert arrays.pieces_of(series, 8, 1599) is None
+    series[150] = 0xFFFFFFFF
+    assert arrays.pieces_of(series, 8, 1600) is None

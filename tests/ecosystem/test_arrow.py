@@ -4,6 +4,7 @@ The values are compared with those that the package itself returns, and the type
 `pipemill cat --output arrow`.
 """
 
+import collections
 import gc
 import io
 import pathlib
@@ -28,6 +29,7 @@ from hypothesis import strategies as st
 import pipemill
 from pipemill.arrow import numpy_buffers, plain_buffers
 from pipemill.arrow.columns import record_batch
+from pipemill.arrow.copies import Copies
 from pipemill.arrow.host_views import host_views
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -137,7 +139,7 @@ def test_views_that_the_host_writes(table, more):
             found = []
             for batch in epoch:
                 assert has_views(batch) == strings or epoch.number <= filled_before
-                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                arrow, copied = batch.to_arrow(), record_batch(batch, Copies())
                 arrow.validate(full=True)
                 copied.validate(full=True)
                 rows = rows_of(arrow)
@@ -253,12 +255,13 @@ def test_values_stay_in_the_shared_memory():
                 del arrow, batch
 
 
-def serve(count):
+def serve(count, views=False):
     """A fake host, which overwrites each batch that is RELEASEd."""
+    has = {"views": (0, 1)} if views else {}
 
     def script(peer):
-        peer.welcome([("t", "utf8", []), ("b", "bytes", [])])
-        peer.epoch(0, [Rows([(text(number), text(-number))] * 3) for number in range(count)])
+        peer.welcome([("t", "utf8", []), ("b", "bytes", [])], views=views)
+        peer.epoch(0, [Rows([(text(number), text(-number))] * 3, **has) for number in range(count)])
         peer.stream_end()
         peer.linger()
 
@@ -367,6 +370,53 @@ def test_a_consumer_that_drops_each_gets_no_copies():
                 del chunk
             with pytest.raises(StopIteration):
                 reader.read_next_batch()
+
+
+def is_shared(array, stream):
+    """Whether all buffers of an array are in the ring, except for its validity."""
+    ring = stream._connection._ring
+    return all(ring._address <= one < ring._address + ring._size for one in addresses(array))
+
+
+def test_views_for_a_consumer_that_has_dropped_the_batches_before():
+    """As DuckDB, which has a batch until it gets the next one."""
+    for kept in range(4):
+        with socket_path() as path, FakeHost(path, serve(12, views=True), slots=6):
+            with pipemill.connect("train", path, credits=4, wait=PATIENCE) as stream:
+                reader = pa.RecordBatchReader.from_stream(stream)
+                held = collections.deque(maxlen=kept)
+                for number, chunk in enumerate(reader):
+                    assert shows(chunk, number)
+                    # The first two batches are copies: what becomes of them is not known yet.
+                    assert is_shared(chunk.column("b"), stream) == (number >= 2 and kept <= 1)
+                    held.append(chunk)
+                    del chunk
+                    assert all(shows(one, number - back) for back, one in enumerate(reversed(held)))
+                assert number == 11
+                held.clear()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["keep", "drop", "drop all"]), min_size=12, max_size=12), st.integers(2, 7))
+def test_a_consumer_that_keeps_some_gets_all_and_leaves_credits_for_a_loop(choices, credits):
+    with socket_path() as path, FakeHost(path, serve(12, views=True), slots=8) as host:
+        with pipemill.connect("train", path, credits=credits, wait=PATIENCE) as stream:
+            reader, held = pa.RecordBatchReader.from_stream(stream), {}
+            for number, choice in enumerate(choices):
+                alive = [one for one in stream._connection.open.values() if one() is not None]
+                assert len(alive) <= credits - 2
+                chunk = reader.read_next_batch()
+                assert shows(chunk, number)
+                held[number] = chunk
+                if choice == "drop":
+                    del held[number]
+                elif choice == "drop all":
+                    held.clear()
+                del chunk
+                assert all(shows(one, at) for at, one in held.items())
+            assert list(reader) == []
+            held.clear()
+    assert sorted(host.peers[0].released) == list(range(12))
 
 
 def test_arrays_may_be_released_in_any_thread():
@@ -508,7 +558,7 @@ def test_views_of_a_host_that_has_them():
             del first
             for _ in range(2):
                 batch = next(stream)
-                arrow, copied = batch.to_arrow(), record_batch(batch, copy=True)
+                arrow, copied = batch.to_arrow(), record_batch(batch, Copies())
                 del batch
                 gc.collect()
                 assert arrow.to_pydict() == copied.to_pydict() == shown

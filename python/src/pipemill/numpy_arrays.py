@@ -188,12 +188,46 @@ def dense_array(
     if view is not None:
         rows, dtype, first, strides = view
         return view_of(rows, dtype, raw, first, strides)
+    if (pieces := pieces_of(offsets, size, len(raw))) is not None:
+        array = np.empty((n, *shape), dtype)
+        inner = _strides(shape, dtype.itemsize)
+        for row, end, first, step in pieces:
+            array[row:end] = view_of((end - row, *shape), dtype, raw, first, (step, *inner))
+        return _frozen(array)
     if not shape and (rest := _common_rest(offsets, size)) is not None:
-        # Numbers that lie in several arrays, or among absent ones: an array of all of them.
+        # Numbers among absent ones: an array of all of them.
         numbers = np.ndarray((len(raw) - rest) // size, dtype, raw, rest)
         return _frozen(numbers[offsets // size])
     windows = np.ndarray((len(raw) - size + 1, size), "u1", raw, 0, (1, 1))
     return _frozen(windows[offsets].view(dtype).reshape((n, *shape)))
+
+
+def pieces_of(offsets: Any, size: int, limit: int) -> list[tuple[int, int, int, int]] | None:
+    """The pieces of rows that are evenly spaced, if there are few: the number of the first row, and
+    of the row after the last one, the first row's offset, and the bytes from one row to the next.
+    None if a row does not lie within `limit` bytes."""
+    n = len(offsets)
+    if n < 2 * _FEW_PIECES or int(offsets.max()) + size > limit:
+        return None
+    steps = offsets[1:] - offsets[:-1]
+    step = int(steps[0])
+    if step < size:
+        return None
+    breaks = np.flatnonzero(steps != step)
+    if len(breaks) > _FEW_PIECES:
+        return None
+    ends = (breaks + 1).tolist()
+    firsts = offsets[[0, *ends]].tolist()
+    lasts = offsets[[*breaks.tolist(), n - 1]].tolist()
+    pieces = [(*one, step) for one in zip([0, *ends], [*ends, n], firsts)]
+    # The steps are those modulo 2**32.
+    if any(one[2] + step * (one[1] - one[0] - 1) != last for one, last in zip(pieces, lasts)):
+        return None
+    return pieces
+
+
+#: A copy of at most this many pieces is faster than that of row by row.
+_FEW_PIECES = 64
 
 
 def _common_rest(offsets: Any, size: int) -> int | None:

@@ -20,6 +20,7 @@ from ray.data.extensions import ArrowTensorArray
 from .absent import AbsentValues
 from .arguments import answering
 from .arrow.columns import record_batch
+from .arrow.copies import Copies
 from .arrow.types import is_uuid, plain_scalar, plain_type
 from .batch import Batch
 from .restarting import RestartingBatches
@@ -194,7 +195,7 @@ def _blocks(
 def _table(batch: Batch, absent: Mapping[str, Any]) -> Any:
     """A table that has its own memory, of types that all of Ray Data knows. Numbers of one shape
     are Ray's tensors, so its batches have them as one array."""
-    table = pa.Table.from_batches([record_batch(batch, copy=True)])
+    table = pa.Table.from_batches([record_batch(batch, Copies())])
     for number, field in enumerate(batch.fields):
         value = absent.get(field.name, MISSING)
         if _is_tensor(field, value is not MISSING):

@@ -315,9 +315,9 @@ class Stream:
             duckdb.sql("select count(*) from stream")
 
         Each batch is ACKed when the next one is requested. The consumer may keep all arrays. So
-        they are copies, unless more than 4 credits are free: then they are views of the shared
-        memory, and hold the batch as long as they live. Errors are those of the consumer, with the
-        text of this package.
+        they are copies, unless more than 4 credits are free, or the consumer has dropped those of
+        the batches before: then they are views of the shared memory, and hold the batch as long as
+        they live. Errors are those of the consumer, with the text of this package.
         """
         return self._arrow_reader(self).__arrow_c_stream__(requested_schema)
 

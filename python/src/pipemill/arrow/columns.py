@@ -20,6 +20,7 @@ from .types import is_uuid, list_type, types_of
 
 if TYPE_CHECKING:
     from ..batch import Batch
+    from .copies import Copies
 
 buffers: ModuleType
 try:
@@ -27,6 +28,8 @@ try:
 except ImportError:
     from . import plain_buffers as buffers
 
+#: Strings of at most this many bytes lie in their views.
+INLINE = 12
 #: The largest value of a 32-bit offset or length of Arrow.
 _MAX = (1 << 31) - 1
 #: Bytes of the payload from one data buffer of strings to the next. An offset in a view has 31
@@ -35,15 +38,18 @@ _SPAN = 1 << 30
 #: The whole payload is copied if it has at most this many times the bytes of a field's strings.
 _SMALL_MULTIPLE = 1.25
 
+#: Memory of Arrow's usual pool is cleared in huge pages first, which takes longer than the copies.
+_POOL = pa.system_memory_pool()
 
-def record_batch(batch: Batch, copy: bool = False) -> Any:
+
+def record_batch(batch: Batch, copies: Copies | None = None) -> Any:
     """The batch as a ``pyarrow.RecordBatch``. It holds the batch's memory as long as one of its
-    buffers lives, unless all of them are a `copy`.
+    buffers lives, unless all of them are `copies`.
 
     Raises :class:`UnicodeDecodeError` if text is not UTF-8, :class:`ProtocolError` if the
     host's offsets or codes are wrong, and :class:`ValueError` if Arrow can't hold a value.
     """
-    columns = _Columns(batch, copy)
+    columns = _Columns(batch, copies)
     arrays = [columns.array(number) for number in range(len(batch.fields))]
     return pa.RecordBatch.from_arrays(arrays, schema=columns.types.schema)
 
@@ -51,14 +57,16 @@ def record_batch(batch: Batch, copy: bool = False) -> Any:
 class _Columns:
     """Makes the arrays of one batch."""
 
-    def __init__(self, batch: Batch, copy: bool) -> None:
+    def __init__(self, batch: Batch, copies: Copies | None) -> None:
         self.types = types_of(batch.fields)
         self._batch = batch
-        self._copy = copy
+        self._copies = copies
         self._payload = batch.payload
         self._raw = spans.payload_array(self._payload)
         self._texts = buffers.Texts(self._raw)
         self._views = host_views(batch)
+        self._payload_copy: Any = None
+        self._is_whole: bool | None = None
         window: Any = self._payload.obj
         self._memory_address = ctypes.addressof(window)
         self._address = self._memory_address + batch._layout.payload_at
@@ -142,9 +150,11 @@ class _Columns:
     def _data(self, column: Column, unit: int, alignment: int) -> Any:
         """The buffer of all values of a column, which are adjacent."""
         data, first = self._joined(column, unit)
+        if self._copies is not None:
+            return self._copies.wrap(data) if first is None else self._copies.add(data)
         if first is None:
             return pa.py_buffer(data)
-        if self._copy or (self._address + first) % alignment:
+        if (self._address + first) % alignment:
             return pa.py_buffer(_copied(data))
         return self._in_slot(first, len(data))
 
@@ -190,39 +200,60 @@ class _Columns:
     ) -> Any:
         """The array of strings whose views are of the payload."""
         parts = []
-        if buffers.some_long(lengths):  # otherwise all lie in their views
-            if len(self._raw) > _MAX and max(lengths) > _MAX:
-                self._refuse(field, f"has a value of {max(lengths)} bytes")
-            if not self._copy:
-                parts = self._parts(self._in_slot(0, len(self._raw)))
-            elif self._copies_whole(buffers.total(lengths)):
-                parts = self._parts(pa.py_buffer(bytes(self._payload)))
-            else:
-                views, data = self._packed(views, lengths)
-                parts = [data]
-        if self._copy and isinstance(views, pa.Buffer):  # those of the slot
-            views = views.to_pybytes()
-        return pa.Array.from_buffers(
-            kind, len(lengths), [valid, pa.py_buffer(views), *parts], nulls
-        )
+        longest = buffers.longest(lengths)
+        if longest > _MAX:
+            self._refuse(field, f"has a value of {longest} bytes")
+        if longest > INLINE:  # otherwise all lie in their views
+            if self._copies is not None and not self._copies_whole():
+                return self._packed(kind, views, lengths, nulls, valid)
+            parts = self._parts(self._whole())
+        if self._copies is None:
+            views = pa.py_buffer(views)
+        elif isinstance(views, pa.Buffer):  # those of the slot
+            views = self._copies.add(views)
+        else:
+            views = self._copies.wrap(views)
+        return pa.Array.from_buffers(kind, len(lengths), [valid, views, *parts], nulls)
 
     @staticmethod
     def _parts(data: Any) -> list[Any]:
         """The data buffers of strings, of a buffer with the payload."""
         return [data.slice(start) for start in range(0, data.size, _SPAN)]
 
-    def _copies_whole(self, total: int) -> bool:
-        """Whether a copy of the payload takes little more memory than `total` bytes of strings, or
-        these are more than one data buffer has."""
-        return total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
+    def _whole(self) -> Any:
+        """The whole payload, or a copy of it, as a buffer."""
+        if self._copies is None:
+            return self._in_slot(0, len(self._raw))
+        if self._payload_copy is None:
+            self._payload_copy = self._copies.add(self._payload)
+        return self._payload_copy
 
-    def _packed(self, views: Any, lengths: Any) -> tuple[Any, Any]:
-        """Other views of the strings, and the buffer of a copy that has nothing but them."""
+    def _copies_whole(self) -> bool:
+        """Whether a copy of the payload takes little more memory than the strings that do not fit
+        their views, or these are more than one data buffer has."""
+        if self._is_whole is None:
+            total = sum(self._long_bytes(number) for number in range(len(self.types.fields)))
+            self._is_whole = total > _MAX or len(self._raw) <= _SMALL_MULTIPLE * total
+        return self._is_whole
+
+    def _long_bytes(self, number: int) -> int:
+        """Bytes of the strings of a field, if some do not fit their views."""
+        if self.types.fields[number].scalar not in STRINGS:
+            return 0
+        place = self._batch._place(number)
+        if isinstance(place, Even):
+            return place.size * place.records if place.size > INLINE else 0
+        lengths = spans.index_array(place[1])
+        return buffers.total(lengths) if buffers.longest(lengths) > INLINE else 0
+
+    def _packed(self, kind: Any, views: Any, lengths: Any, nulls: int, valid: Any) -> Any:
+        """The array of the strings, with a copy that has nothing but them."""
         parts = self._parts(self._in_slot(0, len(self._raw)))
-        kept = [None, pa.py_buffer(views), *parts]
-        strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, 0)
-        _, starts, data = strings.cast(pa.binary()).buffers()
-        return buffers.moved(views, lengths, starts), data
+        kept = [valid, pa.py_buffer(views), *parts]
+        strings = pa.Array.from_buffers(pa.binary_view(), len(lengths), kept, nulls)
+        joined = strings.cast(pa.binary(), memory_pool=_POOL)
+        packed = joined.cast(pa.binary_view(), memory_pool=_POOL)
+        return pa.Array.from_buffers(kind, len(lengths), packed.buffers(), nulls)
 
     def _lists(self, column: Column, kind: Any, nulls: int, valid: Any) -> Any:
         size = column.field.shape[0]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..numpy_arrays import pieces_of
 from ..protocol import ABSENT
 
 #: Strings of at most this many bytes are in the view itself.
@@ -55,6 +56,13 @@ def gather_steps(raw: Any, first: int, step: int, count: int, size: int) -> Any:
 
 def gather_fixed(raw: Any, offsets: Any, size: int) -> Any:
     """The values of `size` bytes, adjacent. Absent ones are 0."""
+    pieces = pieces_of(offsets, size, len(raw))
+    if pieces is not None:
+        kind = f"<u{size}" if size in (1, 2, 4, 8) else f"V{size}"
+        gathered = np.empty(len(offsets), kind)
+        for row, end, first, step in pieces:
+            gathered[row:end] = np.ndarray(end - row, kind, raw, first, (step,))
+        return gathered.view("u1")
     is_present = offsets != ABSENT
     if len(offsets) and is_present.all():
         return _windows(raw, f"V{size}")[offsets].view("u1")
@@ -127,9 +135,9 @@ def narrow_int64(data: Any) -> tuple[Any, int | None]:
     return narrow, int(wrong[0]) if len(wrong) else None
 
 
-def some_long(lengths: Any) -> bool:
-    """Whether some strings do not fit into their views."""
-    return bool((lengths > _INLINE).any())
+def longest(lengths: Any) -> int:
+    """The largest length; 0 if there is none."""
+    return int(lengths.max()) if len(lengths) else 0
 
 
 class Texts:
@@ -233,15 +241,6 @@ def _views_of_ordered(raw: Any, offsets: Any, lengths: Any) -> Any:
     pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, parts, 0)
     views = np.frombuffer(pieces.cast(pa.binary_view()).buffers()[1], "V16")
     return np.ascontiguousarray(views[::2]).view("u1")
-
-
-def moved(views: Any, lengths: Any, starts: Any) -> Any:
-    """Views of the same strings, which begin at `starts` of one data buffer."""
-    out = np.frombuffer(views, "<u4").reshape(-1, 4).copy()
-    rows = np.flatnonzero(lengths > _INLINE)
-    out[rows, 2] = 0
-    out[rows, 3] = np.frombuffer(starts, "<u4")[rows]
-    return out.reshape(-1).view("u1")
 
 
 def _first_bytes(raw: Any, offsets: Any, lengths: Any) -> Any:

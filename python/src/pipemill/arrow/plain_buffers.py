@@ -18,7 +18,6 @@ from ..protocol import ABSENT
 _INLINE = 12
 _SHORT = struct.Struct("<I12s")
 _LONG = struct.Struct("<I4sII")
-_PLACE = struct.Struct("<II")
 
 
 def from_bytes(data: bytes | bytearray) -> Any:
@@ -96,9 +95,9 @@ def narrow_int64(data: Any) -> tuple[Any, int | None]:
     return from_bytes(array("i", numbers).tobytes()), None
 
 
-def some_long(lengths: Any) -> bool:
+def longest(lengths: Any) -> int:
     """As in `numpy_buffers`."""
-    return any(length > _INLINE for length in lengths)
+    return max(lengths, default=0)
 
 
 class Texts:
@@ -126,15 +125,6 @@ def views(raw: Any, offsets: Any, lengths: Any, span: int) -> Any:
             _LONG.pack_into(out, 16 * row, length, first, *divmod(offset, span))
         elif length:
             _SHORT.pack_into(out, 16 * row, length, bytes(raw[offset : offset + length]))
-    return memoryview(out)
-
-
-def moved(views: Any, lengths: Any, starts: Any) -> Any:
-    """As in `numpy_buffers`."""
-    out, places = bytearray(views), memoryview(starts).cast("B").cast("I")
-    for row, length in enumerate(lengths):
-        if length > _INLINE:
-            _PLACE.pack_into(out, 16 * row + 8, 0, places[row])
     return memoryview(out)
 
 

@@ -1,10 +1,10 @@
 """A stream of batches as a ``pyarrow.RecordBatchReader``.
 
-The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the next,
-as DuckDB does. A batch whose arrays live holds a credit. If a table could take all of them, it
-would never be whole; if it took all but one, no loop over batches would run at the same time. So a
-batch is copied, and given back, if it would otherwise leave fewer credits than a loop has by
-default.
+The consumer pulls. It may keep all arrays, as ``pyarrow.table`` does, or drop each before the one
+after the next, as DuckDB does. A batch whose arrays live holds a credit. If a table could take all
+of them, it would never be whole; if it took all but one, no loop over batches would run at the same
+time. So a batch is copied, and given back, if it would otherwise leave fewer credits than a loop
+has by default, unless the consumer has dropped the batches before.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow as pa
 
 from .columns import record_batch
+from .copies import Copies
 from .types import types_of
 
 if TYPE_CHECKING:
     from ..batch import Batch
+    from ..connection import Lease
     from ..schema import Field
 
 
 #: The default credits of a stream.
 _DEFAULT_CREDITS = 4
+#: The credits that a loop needs: for the batch that it has, and the next one.
+_LEAST_CREDITS = 2
 
 
 def reader(
@@ -33,10 +37,23 @@ def reader(
     batch is held."""
 
     def arrays() -> Iterator[Any]:
+        alive: list[Callable[[], bool]] = []  # whether the arrays of a batch before live
+        count = 0
         for batch in batches:
-            arrow = record_batch(batch, copy=free_credits() < _DEFAULT_CREDITS)
-            del batch
+            alive = [one for one in alive if one()]
+            # A consumer may have the batch before until it gets this one.
+            are_dropped = count >= 2 and len(alive) <= 1
+            enough = _LEAST_CREDITS if are_dropped else _DEFAULT_CREDITS
+            copies = Copies() if free_credits() < enough else None
+            arrow = record_batch(batch, copies)
+            alive.append(_is_held(batch._lease) if copies is None else copies.are_alive)
+            count += 1
+            del batch, copies
             yield arrow
             del arrow
 
     return pa.RecordBatchReader.from_batches(types_of(fields).schema, arrays())
+
+
+def _is_held(lease: Lease) -> Callable[[], bool]:
+    return lambda: lease() is not None
