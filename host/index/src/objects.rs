@@ -10,8 +10,7 @@ pub struct Place {
     pub offset: u64,
     /// Bytes at the object's start that its decoder must be shown first; at most `offset`.
     pub header: u32,
-    /// What a decompressor needs to begin there; empty for an object that is not compressed, and
-    /// where nothing is known.
+    /// What a decompressor needs to begin there; empty for an object that is not compressed.
     pub inflate: Box<[u8]>,
 }
 
