@@ -36,7 +36,7 @@ prop_compose! {
     }
 }
 
-fn index(objects: Objects) -> Index {
+pub fn index(objects: Objects) -> Index {
     let header = serde_json::json!({
         "version": 3, "decoder": "csv", "decoder_identity": "csv 1",
         "options": [["header", "true"]],
